@@ -1,0 +1,90 @@
+"""Everything that decides what is trained and how, in one flat record."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from rapgnn.embedding import EMBEDDINGS
+from rapgnn.errors import InputError, check_choice
+from rapgnn.heads import HEADS
+from rapgnn.operators import BACKBONES
+from rapgnn.propagation import Propagation
+from rapgnn.weights import RandomWeights
+
+ENGINES = ("auto", "polynomial", "stepwise")
+INFERENCES = ("auto", "expected", "mean", "sample")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A model and its training. ``structure`` to ``params`` describe the random weights, ``pretrain_*`` phase 1."""
+
+    backbone: str = "gcn"
+    num_layers: int = 8
+    hidden_channels: int = 256
+    embedding: str = "pretrained"
+    embedding_layers: int = 1
+    random_features: int = 0
+    head: str = "linear"
+    head_layers: int = 1
+    residual: bool | None = None
+    self_loops: bool = False
+    activation: str = "relu"
+    layer_dropout: float = 0.0
+    rescale: bool = True
+    structure: str = "diagonal"
+    schedule: str = "forward"
+    distribution: str = "uniform"
+    params: tuple[float, float] = (0.0, 1.0)
+    normalize_features: bool = True
+    dropout: float = 0.5
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    epochs: int = 300
+    patience: int | None = None
+    pretrain_lr: float = 0.01
+    pretrain_weight_decay: float = 5e-4
+    pretrain_dropout: float = 0.5
+    pretrain_epochs: int = 200
+    ridge: float = 1.0
+    engine: str = "auto"
+    inference: str = "auto"
+    num_samples: int = 32
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", tuple(float(p) for p in self.params))
+        check_choice("backbone", self.backbone, BACKBONES)
+        check_choice("embedding", self.embedding, EMBEDDINGS)
+        check_choice("head", self.head, HEADS)
+        check_choice("engine", self.engine, ENGINES)
+        check_choice("inference", self.inference, INFERENCES)
+        for name in ("num_layers", "hidden_channels", "epochs", "num_samples"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        for name in ("dropout", "layer_dropout", "pretrain_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise InputError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")
+        for name in ("lr", "pretrain_lr"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be above 0, got {getattr(self, name)}.")
+        for name in ("weight_decay", "pretrain_weight_decay", "ridge", "pretrain_epochs"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} must not be negative, got {getattr(self, name)}.")
+        self.propagation(0)
+
+    def propagation(self, seed: int) -> Propagation:
+        """The random layers, drawn with ``seed``."""
+        weights = RandomWeights(self.structure, self.schedule, self.distribution, self.params, seed)
+        return Propagation(
+            self.backbone, self.num_layers, weights, self.residual, self.activation, self.layer_dropout, self.rescale
+        )
+
+    def update(self, **changes: Any) -> "Config":
+        """A copy with some fields changed; unknown names are refused."""
+        known = {f.name for f in fields(self)}
+        unknown = sorted(set(changes) - known)
+        if unknown:
+            raise InputError(f"unknown setting {unknown[0]!r}: the settings are {', '.join(sorted(known))}.")
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "params": list(self.params)}

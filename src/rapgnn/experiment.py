@@ -1,0 +1,81 @@
+"""One strategy on one graph over several seeds: the record that tables, JSON files and searches are made of."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from rapgnn.config import Config
+from rapgnn.graph import Graph
+from rapgnn.memory import PeakMemory
+from rapgnn.methods import METHODS, fit
+from rapgnn.metrics import METRICS, score
+from rapgnn.versions import hardware, versions
+
+Record = dict[str, Any]
+
+
+def run(
+    method: str,
+    graph: Graph,
+    config: Config,
+    seeds: Sequence[int],
+    *,
+    splits: Sequence[str] = ("val", "test"),
+    on_epoch: Callable[[], None] | None = None,
+) -> Record:
+    """Train once per seed, score the asked splits once each, and say what it took.
+
+    Args:
+        splits: ``("val",)`` never looks at the test nodes, as a search must not.
+
+    Returns:
+        A flat record; metrics are fractions, ``mean``, ``std`` and ``values`` are those of the last split.
+    """
+    chosen = METHODS[method].configure(config)
+    values: dict[str, list[float]] = {split: [] for split in splits}
+    seconds, train_ms, eval_ms, peaks, epochs = [], [], [], [], []
+    fitted = None
+    for seed in seeds:
+        with PeakMemory(graph.y.device) as peak:
+            start = time.perf_counter()
+            fitted = fit(method, graph, config, seed, on_epoch)
+            seconds.append(time.perf_counter() - start)
+            for split in splits:
+                rows = graph.rows(split)
+                values[split].append(score(graph.task, fitted.predict(rows).scores, graph.y[rows]))
+        peaks.append(peak.megabytes)
+        train_ms.append(fitted.loop.train_ms_per_epoch)
+        eval_ms.append(fitted.loop.eval_ms_per_epoch)
+        epochs.append(fitted.loop.epochs)
+    assert fitted is not None
+    last = values[splits[-1]]
+    record: Record = {
+        "dataset": graph.name,
+        "task": graph.task,
+        "method": method,
+        "backbone": chosen.backbone,
+        "metric": METRICS[graph.task],
+        "mean": statistics.fmean(last),
+        "std": statistics.pstdev(last),
+        "values": last,
+        "seeds": list(seeds),
+        "fit_seconds": statistics.median(seconds),
+        "train_ms_per_epoch": statistics.median(train_ms),
+        "eval_ms_per_epoch": statistics.median(eval_ms),
+        "peak_memory_mb": None if None in peaks else max(peaks),
+        "engine": fitted.engine,
+        "engine_reason": fitted.reason,
+        "inference": fitted.inference,
+        "epochs": epochs,
+        "device": str(graph.y.device),
+        "hardware": hardware(str(graph.y.device)),
+        "threads": torch.get_num_threads(),
+        "config": chosen.to_dict(),
+        "versions": versions(),
+    }
+    if "val" in values:
+        record |= {"val_mean": statistics.fmean(values["val"]), "val_values": values["val"]}
+    return record

@@ -1,0 +1,44 @@
+"""Files that are whole or absent: written under a temporary name, then renamed."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rapgnn.errors import InputError
+
+
+def write_atomic(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, flush it to disk, and put it in place in one step."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}.") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}.") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path | None) -> None:
+    """Refuse an output path before any work is done for it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}.") from error

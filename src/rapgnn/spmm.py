@@ -1,0 +1,138 @@
+"""The one sparse-dense product: CSR with 32-bit indices, used by both engines, by end-to-end training and by sparse
+features, on CPU and GPU, with its gradient."""
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+_INT32_MAX = np.iinfo(np.int32).max
+
+
+class _Pattern:
+    """Where the non-zeros are; shared by matrices that differ only in their values."""
+
+    def __init__(self, csr: sp.csr_matrix, device: torch.device):
+        index = np.int32 if max(csr.nnz, *csr.shape) <= _INT32_MAX else np.int64
+        self.shape: tuple[int, int] = (int(csr.shape[0]), int(csr.shape[1]))
+        self.crow = torch.from_numpy(csr.indptr.astype(index)).to(device)
+        self.col = torch.from_numpy(csr.indices.astype(index)).to(device)
+        self._transpose: tuple[_Pattern, Tensor] | None = None
+
+    def transpose(self) -> "tuple[_Pattern, Tensor]":
+        """The transposed pattern, and the order in which it takes the values; made once."""
+        if self._transpose is None:
+            order = np.arange(self.col.numel())
+            csr = sp.csr_matrix((order, self.col.cpu().numpy(), self.crow.cpu().numpy()), shape=self.shape)
+            turned = sp.csr_matrix(csr.T)
+            device = self.crow.device
+            self._transpose = _Pattern(turned, device), torch.from_numpy(turned.data).to(device)
+        return self._transpose
+
+
+class SparseMatrix:
+    """A constant sparse matrix A that multiplies dense matrices: ``A @ x``.
+
+    Args:
+        matrix: any scipy sparse matrix; duplicates are summed.
+        dtype: of the values.
+        device: where the product runs.
+    """
+
+    def __init__(self, matrix: object, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"):
+        csr = sp.csr_matrix(matrix)
+        csr.sum_duplicates()
+        values = torch.from_numpy(np.ascontiguousarray(csr.data)).to(device=device, dtype=dtype)
+        self._set(_Pattern(csr, torch.device(device)), values)
+
+    def _set(self, pattern: _Pattern, values: Tensor) -> None:
+        self._pattern, self.values = pattern, values
+        self.shape, self.dtype, self.device = pattern.shape, values.dtype, values.device
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support is in beta.*")
+            self._csr = torch.sparse_csr_tensor(
+                pattern.crow, pattern.col, values, size=pattern.shape, check_invariants=False
+            )
+        self._transpose: SparseMatrix | None = None
+
+    def with_values(self, values: Tensor, pattern: "_Pattern | None" = None) -> "SparseMatrix":
+        """The same pattern with other values."""
+        other = SparseMatrix.__new__(SparseMatrix)
+        other._set(pattern or self._pattern, values)
+        return other
+
+    @property
+    def nnz(self) -> int:
+        return self.values.numel()
+
+    @property
+    def nonnegative(self) -> bool:
+        return bool((self.values >= 0).all())
+
+    @property
+    def T(self) -> "SparseMatrix":  # noqa: N802 (numpy's and torch's name)
+        """The transpose, made once, when the first gradient asks for it."""
+        if self._transpose is None:
+            pattern, order = self._pattern.transpose()
+            self._transpose = self.with_values(self.values[order], pattern)
+        return self._transpose
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SparseMatrix":
+        device, dtype = torch.device(device or self.device), dtype or self.dtype
+        if device.type == self.device.type and dtype == self.dtype:
+            return self
+        return SparseMatrix(self.scipy(), dtype=dtype, device=device)
+
+    def scipy(self) -> sp.csr_matrix:
+        parts = (t.cpu().numpy() for t in (self.values, self._pattern.col, self._pattern.crow))
+        return sp.csr_matrix(tuple(parts), shape=self.shape)
+
+    def rows(self, rows: Tensor) -> "SparseMatrix":
+        """The given rows, still sparse."""
+        return SparseMatrix(self.scipy()[rows.cpu().numpy()], dtype=self.dtype, device=self.device)
+
+    def columns(self, start: int, stop: int) -> Tensor:
+        """Dense ``[rows, stop - start]``."""
+        return torch.from_numpy(self.scipy()[:, start:stop].toarray()).to(device=self.device, dtype=self.dtype)
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        if x.shape[0] != self.shape[1]:
+            raise ValueError(f"cannot multiply a {self.shape} matrix with {tuple(x.shape)}")
+        if x.requires_grad and torch.is_grad_enabled():
+            return _Product.apply(x, self)  # type: ignore[no-any-return]
+        return self._product(x)
+
+    def _product(self, x: Tensor) -> Tensor:
+        if x.device.type == "cpu":
+            # The reducing kernel is several times faster here than the default product.
+            return torch.sparse.mm(self._csr, x.contiguous(), "sum")
+        return self._csr @ x
+
+    def __repr__(self) -> str:
+        return f"SparseMatrix({self.shape[0]}x{self.shape[1]}, nnz={self.nnz}, {self.dtype}, {self.device})"
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, matrix: SparseMatrix) -> Tensor:  # noqa: ANN001
+        ctx.matrix = matrix
+        return matrix._product(x)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor):  # noqa: ANN001, ANN205
+        return ctx.matrix.T._product(grads[0]), None
+
+
+Features = Tensor | SparseMatrix  # what a graph's node features may be: dense, or sparse and kept so
+
+
+def row_block(x: Features, rows: Tensor) -> Features:
+    """The given rows, sparse where x is."""
+    return x.rows(rows) if isinstance(x, SparseMatrix) else x[rows]
+
+
+def column_block(x: Features, start: int, stop: int) -> Tensor:
+    """The given columns, dense and contiguous."""
+    return x.columns(start, stop) if isinstance(x, SparseMatrix) else x[:, start:stop].contiguous()
