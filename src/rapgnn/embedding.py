@@ -111,7 +111,7 @@ class Embedding(nn.Module):
         if not self.kind.redrawn:
             return self.mlp(inputs, generator)
         h: Features = inputs
-        for i, layer in enumerate(self.mlp.layers):
+        for i, layer in enumerate(self.mlp.linears()):
             h = torch.relu(h @ self._redrawn(counter, i, layer.weight.T))
         return h
 
@@ -123,7 +123,9 @@ class Embedding(nn.Module):
         like = torch.empty(0, device=x.device, dtype=x.dtype)
         return self._uniform(counter, _FEATURE_STREAM, (x.shape[0], self.random_features), 0.0, 1.0, like)
 
-    def _uniform(self, counter: int, stream: int, shape: tuple[int, ...], low: float, high: float, like: Tensor) -> Tensor:
+    def _uniform(
+        self, counter: int, stream: int, shape: tuple[int, ...], low: float, high: float, like: Tensor
+    ) -> Tensor:
         at, key = (torch.tensor([v], device=like.device) for v in (counter, stream))
         words = random_words(self.seed, at, key, math.prod(shape))
         return DISTRIBUTIONS["uniform"].sample(words, low, high).to(like.dtype).view(shape)

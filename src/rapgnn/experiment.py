@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from rapgnn.config import Config
+from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.graph import Graph
 from rapgnn.memory import PeakMemory
 from rapgnn.methods import METHODS, fit
@@ -79,3 +80,11 @@ def run(
     if "val" in values:
         record |= {"val_mean": statistics.fmean(values["val"]), "val_values": values["val"]}
     return record
+
+
+def warm_up(methods: Sequence[str], device: str = "cpu") -> None:
+    """Run each strategy for a moment on a tiny graph, so that loading libraries is not charged to the first one."""
+    tiny = BlockModel(nodes=40, classes=2, features=8, train=5, val=10, test=10).generate().to(device)
+    config = Config(num_layers=2, hidden_channels=8, epochs=2, pretrain_epochs=2)
+    for method in methods:
+        run(method, tiny, config, [0])

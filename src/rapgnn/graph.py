@@ -22,7 +22,7 @@ class Graph:
 
     Shapes:
         x ``[n, c]`` dense or sparse; edge_index ``[2, m]``, an edge (u, v) carries a message from u to v;
-        y ``[n]`` class numbers (-1: unknown) or ``[n, t]`` zeros and ones (NaN: unknown); train, val, test node numbers.
+        y ``[n]`` class numbers (-1: unknown) or ``[n, t]`` 0 and 1 (NaN: unknown); train, val, test node numbers.
     """
 
     name: str
@@ -137,7 +137,7 @@ def _numpy(value: Any, what: str) -> np.ndarray:
 
 def _features(x: Any, sparse: bool | None) -> Features:
     if sp.issparse(x):
-        matrix = sp.csr_matrix(x, dtype=np.float32)
+        matrix: Any = sp.csr_matrix(x, dtype=np.float32)
         values = matrix.data
     else:
         matrix = values = _numpy(x, "the node features").astype(np.float32)
@@ -213,7 +213,9 @@ def _check_splits(labels: Tensor, rows: dict[str, Tensor]) -> None:
     for split in ("val", "test"):
         shared = np.intersect1d(rows["train"].numpy(), rows[split].numpy())
         if len(shared):
-            raise InputError(f"{len(shared)} nodes are in both the training and the {split} split; the first is {shared[0]}.")
+            raise InputError(
+                f"{len(shared)} nodes are in both the training and the {split} split; the first is {shared[0]}."
+            )
     if labels.dim() == 2:
         if bool(labels[rows["train"]].isnan().all()):
             raise InputError("no labelled nodes: every training label is NaN.")

@@ -50,7 +50,7 @@ class Head(nn.Module):
 class RidgeHead(nn.Module):
     r"""The linear head that minimises the expected squared error over all draws, in one solve.
 
-    .. math:: \min_W \; E‖h^L W - Y‖² + λ‖W‖² = ‖E[h^L] W - Y‖² + \sum_i \Bigl(λ + \sum_v \mathrm{Var}[h^L_{vi}]\Bigr) ‖W_i‖²
+    .. math:: E‖h^L W - Y‖² + λ‖W‖² = ‖E[h^L] W - Y‖² + \sum_i \Bigl(λ + \sum_v \mathrm{Var}[h^L_{vi}]\Bigr) ‖W_i‖²
 
     Channels are independent, so the variance enters as a diagonal penalty: training on infinitely many draws.
     λ is relative to the mean squared size of the representation.

@@ -1,5 +1,8 @@
 """Peak memory of a piece of work, above what was in use when it began."""
 
+import contextlib
+import ctypes
+import gc
 from pathlib import Path
 
 import torch
@@ -16,6 +19,7 @@ class PeakMemory:
     def __init__(self, device: torch.device | str = "cpu"):
         self.device = torch.device(device)
         self.megabytes: float | None = None
+        self._before: int | None = None
 
     def __enter__(self) -> "PeakMemory":
         if self.device.type == "cuda":
@@ -26,13 +30,16 @@ class PeakMemory:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self.device.type == "cuda":
-            self.megabytes = (torch.cuda.max_memory_allocated(self.device) - self._before) / 2**20
-        elif self._before is not None:
-            self.megabytes = max(0, (_status("VmHWM") or 0) - self._before) / 2**20
+        cuda = self.device.type == "cuda"
+        peak = torch.cuda.max_memory_allocated(self.device) if cuda else _status("VmHWM")
+        if peak is not None and self._before is not None:
+            self.megabytes = max(0, peak - self._before) / 2**20
 
 
 def _resident_after_reset() -> int | None:
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed memory, which would hide what is allocated next
     try:
         _RESET.write_text("5")
     except OSError:
@@ -41,7 +48,7 @@ def _resident_after_reset() -> int | None:
 
 
 def _status(field: str) -> int | None:
-    for line in _STATUS.read_text().splitlines():
+    for line in _STATUS.read_text().splitlines() if _STATUS.exists() else []:
         if line.startswith(field + ":"):
             return 1024 * int(line.split()[1])
     return None

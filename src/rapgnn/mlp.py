@@ -1,17 +1,18 @@
 """Multi-layer perceptrons whose start values and dropout come from a generator they are given."""
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from rapgnn.dropout import dropout
-from rapgnn.spmm import Features, SparseMatrix
+from rapgnn.spmm import Features
 
 
 def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generator, bias: bool = True) -> nn.Linear:
     """``nn.Linear`` with its usual start values, drawn from ``generator`` instead of the global one."""
-    layer = nn.utils.skip_init(nn.Linear, in_channels, out_channels, bias=bias)
+    layer = nn.Linear(in_channels, out_channels, bias=bias, device="meta").to_empty(device="cpu")
     bound = 1.0 / math.sqrt(max(1, in_channels))
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
@@ -40,22 +41,25 @@ class MLP(nn.Module):
         bias: bool = True,
     ):
         super().__init__()
-        pairs = zip(channels[:-1], channels[1:], strict=True)
-        self.layers = nn.ModuleList(seeded_linear(a, b, generator, bias) for a, b in pairs)
+        self.layers = nn.ModuleList(seeded_linear(a, b, generator, bias) for a, b in pairwise(channels))
         self.dropout, self.last_relu = dropout, last_relu
 
     def forward(self, x: Features, generator: torch.Generator | None = None) -> Tensor:
         """``generator`` switches dropout on; without one this is inference."""
-        for i, layer in enumerate(self.layers):
-            x = dropout(x, self.dropout, generator)
-            x = _sparse_linear(x, layer) if isinstance(x, SparseMatrix) else layer(x)
+        h = x
+        for i, layer in enumerate(self.linears()):
+            h = _linear(dropout(h, self.dropout, generator), layer)
             if i + 1 < len(self.layers) or self.last_relu:
-                x = torch.relu(x)
-        assert isinstance(x, Tensor)
-        return x
+                h = torch.relu(h)
+        assert isinstance(h, Tensor)
+        return h
+
+    def linears(self) -> list[nn.Linear]:
+        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
 
 
-def _sparse_linear(x: SparseMatrix, layer: nn.Module) -> Tensor:
-    assert isinstance(layer, nn.Linear)
+def _linear(x: Features, layer: nn.Linear) -> Tensor:
+    if isinstance(x, Tensor):
+        return layer(x)
     product = x @ layer.weight.T
     return product if layer.bias is None else product + layer.bias

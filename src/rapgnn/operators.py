@@ -14,7 +14,9 @@ import scipy.sparse as sp
 from torch import Tensor
 
 
-def adjacency(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, self_loops: bool = False) -> sp.csr_matrix:
+def adjacency(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, self_loops: bool = False
+) -> sp.csr_matrix:
     """A[v, u] = summed weight of the edges u -> v; with ``self_loops`` a loop of weight 1 where a node has none."""
     source, target = edge_index.cpu().numpy()
     weight = np.ones(len(source)) if edge_weight is None else edge_weight.cpu().numpy().astype(np.float64)

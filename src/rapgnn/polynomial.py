@@ -1,9 +1,9 @@
 r"""The exact shortcut: a network of drawn diagonal layers is a random polynomial of S, channel by channel.
 
-.. math:: h^L_{:,i} = \sum_k c_{k,i} S^k h^0_{:,i}, \qquad \sum_k c_{k,i} t^k = \prod_l \bigl((s + a_i^{(l)}) + b_i^{(l)} t\bigr)
+.. math:: h^L_{:,i} = \sum_k c_{k,i} S^k h^0_{:,i}, \quad \sum_k c_{k,i} t^k = \prod_l ((s + a_i^{(l)}) + b_i^{(l)} t)
 
-The hops S^k h⁰ are computed once and kept for the rows that are asked for; every later forward pass is a weighted sum of
-them. ``Propagation.obstacle`` says when this is not exact.
+The hops S^k h⁰ are computed once and kept for the rows that are asked for; every later forward pass is a weighted sum
+of them. ``Propagation.obstacle`` says when this is not exact.
 """
 
 from collections.abc import Iterator, Sequence

@@ -129,8 +129,8 @@ def represent(
     elif embedding.varies:
         obstacle = "the embedding changes in every forward pass"
     else:
-        h = embedding(embedding.inputs(x, operator))
-        obstacle = spec.obstacle(operator, h)
+        frozen: Features = embedding(embedding.inputs(x, operator))
+        h, obstacle = frozen, spec.obstacle(operator, frozen)
     if engine == "polynomial" and obstacle:
         raise InputError(f"the polynomial engine would not be exact: {obstacle}; use engine auto or stepwise.")
     if engine == "stepwise" or obstacle:

@@ -2,6 +2,7 @@
 features, on CPU and GPU, with its gradient."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,12 +12,18 @@ from torch import Tensor
 _INT32_MAX = np.iinfo(np.int32).max
 
 
+def matrix_shape(matrix: Any) -> tuple[int, int]:
+    """(rows, columns) of anything with a two-dimensional shape."""
+    rows, columns = matrix.shape
+    return int(rows), int(columns)
+
+
 class _Pattern:
     """Where the non-zeros are; shared by matrices that differ only in their values."""
 
     def __init__(self, csr: sp.csr_matrix, device: torch.device):
-        index = np.int32 if max(csr.nnz, *csr.shape) <= _INT32_MAX else np.int64
-        self.shape: tuple[int, int] = (int(csr.shape[0]), int(csr.shape[1]))
+        self.shape = matrix_shape(csr)
+        index = np.int32 if max(csr.nnz, *self.shape) <= _INT32_MAX else np.int64
         self.crow = torch.from_numpy(csr.indptr.astype(index)).to(device)
         self.col = torch.from_numpy(csr.indices.astype(index)).to(device)
         self._transpose: tuple[_Pattern, Tensor] | None = None
@@ -51,7 +58,8 @@ class SparseMatrix:
         self._pattern, self.values = pattern, values
         self.shape, self.dtype, self.device = pattern.shape, values.dtype, values.device
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support is in beta.*")
+            # torch announces both once per process, whatever check_invariants says.
+            warnings.filterwarnings("ignore", message=".*Sparse (CSR tensor support is in beta|invariant checks).*")
             self._csr = torch.sparse_csr_tensor(
                 pattern.crow, pattern.col, values, size=pattern.shape, check_invariants=False
             )
@@ -116,12 +124,12 @@ class SparseMatrix:
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, matrix: SparseMatrix) -> Tensor:  # noqa: ANN001
+    def forward(ctx, x: Tensor, matrix: SparseMatrix) -> Tensor:
         ctx.matrix = matrix
         return matrix._product(x)
 
     @staticmethod
-    def backward(ctx, *grads: Tensor):  # noqa: ANN001, ANN205
+    def backward(ctx, *grads: Tensor):
         return ctx.matrix.T._product(grads[0]), None
 
 

@@ -34,13 +34,13 @@ def propagate(
     channels, shrink, activation = h.shape[1], 1.0 / spec.growth(h.shape[1]), ACTIVATIONS[spec.activation]
     # Without gradients a layer works in the buffer its product made: fewer passes over memory, the same numbers.
     in_place = not (torch.is_grad_enabled() and h.requires_grad)
+    # Positively homogeneous σ: the growth constant goes into the weights instead of one more pass over h.
+    drawn = {t: w[0] * shrink for t, w in spec.draw(counter, channels, device=h.device, dtype=h.dtype).items()}
     layers = [h]
     for layer in range(spec.num_layers):
-        drawn = spec.draw(counter, channels, [layer], device=h.device, dtype=h.dtype)
         pre = None
-        for term, weight in drawn.items():
-            # Positively homogeneous σ: the growth constant goes into the weights instead of one more pass.
-            weight = weight[0, 0] * shrink
+        for term, weights in drawn.items():
+            weight = weights[layer]
             signal = operator @ h if term == "neighbour" else h
             if weight.dim() == 2:
                 part = signal @ weight

@@ -92,7 +92,12 @@ def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | 
 
     validate = validator(graph.task, graph.y[graph.val], lambda epoch: model(graph.x, operator)[graph.val])
     loop = optimise(
-        list(model.parameters()), scores(), graph.y[graph.train], **_schedule(config), validate=validate, on_epoch=on_epoch
+        list(model.parameters()),
+        scores(),
+        graph.y[graph.train],
+        **_schedule(config),
+        validate=validate,
+        on_epoch=on_epoch,
     )
     model.eval()
 
@@ -174,9 +179,7 @@ def predictor(
     return predict
 
 
-def _train_head(
-    model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoch: OnEpoch | None
-) -> Loop:
+def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoch: OnEpoch | None) -> Loop:
     """Phase 2 by gradient descent; with a learnable embedding the gradient goes on through the layers into it."""
     config, weights, y = model.config, model.spec.weights, graph.y
     trainable = source.h is None and not source.embedding.varies
@@ -222,9 +225,7 @@ def _train_head(
     return loop
 
 
-def _solve_ridge(
-    model: RAPGNN, head: RidgeHead, graph: Graph, source: Source, on_epoch: OnEpoch | None
-) -> Loop:
+def _solve_ridge(model: RAPGNN, head: RidgeHead, graph: Graph, source: Source, on_epoch: OnEpoch | None) -> Loop:
     """Phase 2 in closed form, on the exact mean and variance of the representation."""
     if not source.has_expectation:
         raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {source.reason}.")

@@ -85,7 +85,9 @@ class RandomWeights:
         if not all(math.isfinite(p) for p in self.params):
             raise InputError(f"weight distribution parameters must be finite numbers, got {self.params}.")
         if self.distribution == "normal" and self.params[1] < 0:
-            raise InputError(f"the normal distribution's standard deviation must not be negative, got {self.params[1]}.")
+            raise InputError(
+                f"the normal distribution's standard deviation must not be negative, got {self.params[1]}."
+            )
 
     def counter(self, step: int, epoch: int) -> int:
         """Which draw a forward pass uses: ``step`` counts forward passes, ``epoch`` the passes over the data."""

@@ -2,9 +2,8 @@
 
 import pickle
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -122,7 +121,7 @@ class _PickledMatrix:
 class _ArrayUnpickler(pickle.Unpickler):
     """Python 2 pickles of numpy arrays, scipy CSR matrices and dictionaries of lists; nothing else can be named."""
 
-    _allowed: dict[tuple[str, str], Callable[..., Any]] = {
+    _allowed: ClassVar[dict[tuple[str, str], Any]] = {
         ("scipy.sparse.csr", "csr_matrix"): _PickledMatrix,
         ("copy_reg", "_reconstructor"): lambda cls, base, state: cls(),
         ("copyreg", "_reconstructor"): lambda cls, base, state: cls(),

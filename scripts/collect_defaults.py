@@ -1,0 +1,29 @@
+"""Gather what searches chose (`rapgnn tune --json`) into the defaults stored with the package.
+
+    python scripts/collect_defaults.py results/tune/*.json
+
+Of the searches for one dataset, strategy and embedding the one with the best validation metric counts.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+TARGET = Path(__file__).resolve().parents[1] / "src" / "rapgnn" / "defaults.json"
+KEYS = ("dataset", "method", "embedding", "space", "val_mean", "trials", "settings")
+
+
+def main(paths: list[str]) -> None:
+    records = [record for path in paths for record in json.loads(Path(path).read_text())]
+    best: dict[tuple[str, str, str], dict] = {}
+    for record in records:
+        key = (record["dataset"], record["method"], record["embedding"])
+        if key not in best or record["val_mean"] > best[key]["val_mean"]:
+            best[key] = {name: record[name] for name in KEYS}
+    rows = [best[key] for key in sorted(best)]
+    TARGET.write_text("[\n" + ",\n".join(" " + json.dumps(row) for row in rows) + "\n]\n")
+    print(f"{len(rows)} defaults in {TARGET}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,57 @@
+"""rapgnn: graph neural networks whose message-passing weights are random and never trained.
+
+The public names, imported on first use so that ``import rapgnn`` is cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rapgnn.config import Config
+    from rapgnn.datasets import load_dataset
+    from rapgnn.errors import InputError
+    from rapgnn.graph import Graph, from_pyg, make_graph
+    from rapgnn.methods import METHODS, fit
+    from rapgnn.model import RAPGNN, EndToEnd
+    from rapgnn.propagation import Propagation
+    from rapgnn.weights import RandomWeights
+
+_HOMES = {
+    "Config": "config",
+    "EndToEnd": "model",
+    "Graph": "graph",
+    "InputError": "errors",
+    "METHODS": "methods",
+    "Propagation": "propagation",
+    "RAPGNN": "model",
+    "RandomWeights": "weights",
+    "fit": "methods",
+    "from_pyg": "graph",
+    "load_dataset": "datasets",
+    "make_graph": "graph",
+}
+
+__all__ = [
+    "METHODS",
+    "RAPGNN",
+    "Config",
+    "EndToEnd",
+    "Graph",
+    "InputError",
+    "Propagation",
+    "RandomWeights",
+    "fit",
+    "from_pyg",
+    "load_dataset",
+    "make_graph",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rapgnn' has no attribute {name!r}")
+    return getattr(import_module(f"rapgnn.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

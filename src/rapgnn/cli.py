@@ -1,0 +1,346 @@
+"""The command line. Heavy imports happen inside the commands, so that help answers at once."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rapgnn.errors import InputError
+
+app = typer.Typer(
+    name="rapgnn",
+    help="Graph neural networks with random, never trained message passing.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+data_app = typer.Typer(help="Datasets: list, get, info, check.", no_args_is_help=True)
+bench_app = typer.Typer(
+    help="Speed and memory, always against end-to-end training in the same run.", no_args_is_help=True
+)
+app.add_typer(data_app, name="data")
+app.add_typer(bench_app, name="bench")
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of dataset files (also: RAPGNN_DATA).")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the records to this file.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: cuda where there is one.")]
+
+
+@app.command()
+def compare(
+    dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
+    methods: Annotated[str, typer.Option(help="Strategies, separated by commas; all: every one.")] = "all",
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds (default 5; 3 with --quick).")] = None,
+    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    backbone: Annotated[str | None, typer.Option(help="gcn or sage.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Number of message-passing layers.")] = None,
+    hidden: Annotated[int | None, typer.Option(help="Channels per layer.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of the main phase.")] = None,
+    embedding: Annotated[str | None, typer.Option(help="Embedding variant, or best: the best on validation.")] = None,
+    head: Annotated[str | None, typer.Option(help="linear, mlp or ridge.")] = None,
+    engine: Annotated[str | None, typer.Option(help="auto, polynomial or stepwise.")] = None,
+    inference: Annotated[str | None, typer.Option(help="auto, expected, mean or sample.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Any other setting, as name=value; may be repeated.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and fewer end-to-end epochs.")] = False,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, typer.Option(help="Save a plot (png, svg, pdf).")] = None,
+) -> None:
+    """Train the strategies side by side and print one table.
+
+    Example: rapgnn compare cora --methods rap,end-to-end --seeds 5 --json cora.json
+    """
+    from rapgnn import compare as comparison
+    from rapgnn import tables
+    from rapgnn.files import check_writable
+    from rapgnn.methods import METHODS
+
+    check_writable(json_file)
+    check_writable(plot)
+    names = list(METHODS) if methods == "all" else [m.strip() for m in methods.split(",") if m.strip()]
+    count = (3 if quick else 5) if seeds is None else seeds
+    if count < 1:
+        raise InputError(f"the number of seeds must be at least 1, got {count}.")
+    given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
+    given |= {"engine": engine, "inference": inference}
+    overrides = {key: value for key, value in given.items() if value is not None} | _settings(settings or [])
+    graph = _load(dataset, data_dir).to(_device(device))
+    configs = comparison.plan(graph, names, embedding, overrides, quick)
+    with _progress() as track:
+        records = comparison.compare(
+            graph,
+            configs,
+            range(first_seed, first_seed + count),
+            on_start=lambda m: track.start(METHODS[m].title, comparison.total_epochs(m, configs[m], count)),
+            on_epoch=track.advance,
+        )
+    _write_json(records, json_file)
+    if plot:
+        comparison.plot(records, plot)
+    tables.show_comparison(records, quick)
+    for path in filter(None, (json_file, plot)):
+        typer.echo(f"wrote {path}")
+
+
+@app.command()
+def tune(
+    dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
+    trials: Annotated[int, typer.Option(help="Finished trials the study shall hold.")] = 50,
+    method: Annotated[str, typer.Option(help="The strategy to tune.")] = "rap",
+    embedding: Annotated[str, typer.Option(help="The embedding variant.")] = "pretrained",
+    space: Annotated[str, typer.Option(help="paper: the paper's ranges; wide: past them.")] = "paper",
+    seeds: Annotated[int, typer.Option(help="Seeds per trial.")] = 3,
+    storage: Annotated[Path, typer.Option(help="SQLite file that keeps every trial.")] = Path("tune.db"),
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Search on validation only; every trial is stored, and a killed search goes on where it stopped.
+
+    Example: rapgnn tune cora --method rap --embedding identity --space wide --trials 80
+    """
+    from rapgnn.errors import check_choice
+    from rapgnn.files import check_writable
+    from rapgnn.methods import METHODS
+    from rapgnn.search import search
+
+    check_writable(json_file)
+    check_writable(storage)
+    check_choice("method", method, METHODS)
+    if trials < 1 or seeds < 1:
+        raise InputError("trials and seeds must be at least 1.")
+    graph = _load(dataset, data_dir).to(_device(device))
+    with _progress() as track:
+        track.start(f"{graph.name} {method}", trials)
+        best = search(
+            graph,
+            method,
+            storage,
+            trials=trials,
+            seeds=seeds,
+            space=space,
+            embedding=embedding,
+            on_trial=lambda done, value: track.set(done, f"{graph.name} {method}: best validation {100 * value:.2f}"),
+        )
+    _write_json([best], json_file)
+    values = ", ".join(
+        f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in best["settings"].items()
+    )
+    typer.echo(
+        f"best of {best['trials']} trials: number {best['trial']}, validation {100 * best['val_mean']:.2f}, with {values}"
+    )
+    typer.echo(f"every trial is in {storage}")
+
+
+@data_app.command("list")
+def data_list(json_file: JsonFile = None) -> None:
+    """The datasets by name.
+
+    Example: rapgnn data list
+    """
+    from rapgnn.datasets import DATASETS, SBM
+
+    rows = [{"dataset": name, "about": entry.about} for name, entry in DATASETS.items()]
+    rows.append(
+        {"dataset": SBM, "about": "generated: contextual stochastic block model, e.g. sbm:nodes=5000,degree=20"}
+    )
+    _write_json(rows, json_file)
+    for row in rows:
+        typer.echo(f"{row['dataset']:<10} {row['about']}")
+
+
+@data_app.command("get")
+def data_get(name: str, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+    """Fetch a dataset's files, verified, unless they are there already.
+
+    Example: rapgnn data get pubmed
+    """
+    from rapgnn.datasets import find_dataset
+    from rapgnn.datasets.sources import locate
+
+    folder = locate(find_dataset(name).files, data_dir, _say)
+    _write_json([{"dataset": name.lower(), "folder": str(folder)}], json_file)
+    typer.echo(f"{name.lower()} is in {folder}")
+
+
+@data_app.command("info")
+def data_info(name: str, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+    """Size, features, classes and splits of a dataset or a folder.
+
+    Example: rapgnn data info cora
+    """
+    from rapgnn.tables import describe
+
+    graph = _load(name, data_dir)
+    row = describe(graph)
+    _write_json([row], json_file)
+    for key, value in row.items():
+        typer.echo(f"{key:<14} {value}")
+
+
+@data_app.command("check")
+def data_check(name: str, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+    """Verify every file of a dataset against its published SHA-256; nothing is fetched.
+
+    Example: rapgnn data check cora --data-dir ~/graphs
+    """
+    from rapgnn.datasets import find_dataset, sources
+
+    files = find_dataset(name).files
+    folder = sources.find_in(files, sources.data_dir(data_dir)) or sources.cache_dir() / files.folder
+    sources.verify(files, folder)
+    _write_json([{"dataset": files.name, "folder": str(folder), "files": len(files.files), "intact": True}], json_file)
+    typer.echo(f"{files.name}: all {len(files.files)} files in {folder} are intact")
+
+
+@bench_app.command("depth")
+def bench_depth(
+    dataset: Annotated[str, typer.Argument(help="A dataset name or sbm:...")] = "pubmed",
+    layers: Annotated[str, typer.Option(help="Depths, separated by commas.")] = "2,4,8,16,32",
+    hidden: Annotated[int, typer.Option(help="Channels per layer.")] = 256,
+    repeats: Annotated[int, typer.Option(help="Timed epochs of end-to-end training; the median counts.")] = 5,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, typer.Option(help="Save a plot (png, svg, pdf).")] = None,
+) -> None:
+    """Time and memory of one training epoch by depth: end-to-end, layer by layer, shortcut.
+
+    Example: rapgnn bench depth pubmed --layers 32
+    """
+    from rapgnn import tables
+    from rapgnn.bench.depth import bench, plot_depth
+    from rapgnn.files import check_writable
+
+    check_writable(json_file)
+    check_writable(plot)
+    try:
+        depths = [int(part) for part in layers.split(",")]
+    except ValueError:
+        raise InputError(f"--layers takes whole numbers separated by commas, got {layers!r}.") from None
+    if min(depths) < 1 or hidden < 1 or repeats < 1:
+        raise InputError("--layers, --hidden and --repeats must be at least 1.")
+    graph = _load(dataset, data_dir).to(_device(device))
+    with _progress() as track:
+        track.start(f"{graph.name}, {hidden} channels", len(depths))
+        records = []
+        bench(_load("sbm", None).to(graph.y.device), 2, 8, 1)  # loads libraries, so that nothing timed does
+        for depth in depths:
+            records += bench(graph, depth, hidden, repeats)
+            track.advance()
+    _write_json(records, json_file)
+    if plot:
+        plot_depth(records, plot)
+    tables.show_depth(records)
+
+
+def main() -> None:
+    """Entry point: bad input is one sentence and exit code 2, a failure one sentence and exit code 1."""
+    try:
+        app()
+    except InputError as error:
+        _fail(str(error), 2)
+    except KeyboardInterrupt:
+        _fail("interrupted.", 130)
+    except OSError as error:
+        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.", 1)
+    except Exception as error:
+        if os.environ.get("RAPGNN_DEBUG"):
+            raise
+        _fail(f"internal error: {type(error).__name__}: {error} (set RAPGNN_DEBUG=1 for the traceback)", 1)
+
+
+def _fail(sentence: str, code: int) -> None:
+    sys.stderr.write(f"rapgnn: {sentence}\n")
+    raise SystemExit(code)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"rapgnn: {line}\n")
+
+
+def _load(name: str, data_dir: Path | None):
+    from rapgnn.datasets import load_dataset
+
+    return load_dataset(name, data_dir, _say)
+
+
+def _device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"device {name!r} is unknown: choose cpu, cuda or auto.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("no CUDA device is available: use --device cpu.")
+    return name
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"--set takes name=value, got {pair!r}.")
+        try:
+            values[name] = json.loads(value)
+        except json.JSONDecodeError:
+            values[name] = value
+    return values
+
+
+def _write_json(records: list[dict[str, Any]], path: Path | None) -> None:
+    from rapgnn.files import write_atomic
+
+    if path is not None:
+        text = json.dumps(records, indent=1, allow_nan=False) + "\n"
+        write_atomic(path, lambda temporary: temporary.write_text(text))
+
+
+class _Track:
+    """A progress bar of the current piece of work."""
+
+    def __init__(self, progress: Any):
+        self._progress, self._task = progress, None
+
+    def start(self, title: str, total: int) -> None:
+        self.finish()
+        self._task = self._progress.add_task(title, total=total)
+
+    def advance(self) -> None:
+        self._progress.advance(self._task)
+
+    def set(self, done: int, title: str) -> None:
+        self._progress.update(self._task, completed=done, description=title)
+
+    def finish(self) -> None:
+        if self._task is not None:
+            task = self._progress.tasks[self._task]
+            self._progress.update(self._task, completed=task.total)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[_Track]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        track = _Track(progress)
+        yield track
+        track.finish()
+
+
+if __name__ == "__main__":
+    main()

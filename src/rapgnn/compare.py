@@ -1,0 +1,94 @@
+"""Strategies side by side: the records, the table people read, and the plot."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rapgnn.config import Config
+from rapgnn.defaults import BEST, default_config
+from rapgnn.embedding import EMBEDDINGS
+from rapgnn.errors import InputError, check_choice
+from rapgnn.experiment import Record, run, warm_up
+from rapgnn.files import write_atomic
+from rapgnn.graph import Graph
+from rapgnn.methods import METHODS
+
+QUICK_EPOCHS = {"end-to-end": 100, "random-full": 100}  # `--quick` cuts only what goes through the graph every epoch
+
+
+def plan(
+    graph: Graph, methods: Sequence[str], embedding: str | None, overrides: dict[str, Any], quick: bool = False
+) -> dict[str, Config]:
+    """The configuration of every strategy: the dataset's defaults, then what the user sets."""
+    configs = {}
+    for method in methods:
+        check_choice("method", method, METHODS)
+        config = default_config(graph.name, method, embedding if _takes(method, embedding) else None)
+        config = config.update(**overrides)
+        if quick and method in QUICK_EPOCHS:
+            config = config.update(epochs=min(config.epochs, QUICK_EPOCHS[method]))
+        configs[method] = config
+    if not configs:
+        raise InputError(f"no method named: choose from {', '.join(METHODS)}.")
+    return configs
+
+
+def _takes(method: str, embedding: str | None) -> bool:
+    """Whether the choice of embedding applies: end-to-end trains its own, and phase 1 alone must have one to train."""
+    if method == "end-to-end" or (embedding == BEST and method != "rap"):
+        return False
+    pretrained = embedding in EMBEDDINGS and EMBEDDINGS[embedding].trained == "before"
+    return method != "pretrained-embedding" or pretrained
+
+
+def compare(
+    graph: Graph,
+    configs: dict[str, Config],
+    seeds: Sequence[int],
+    on_start: Callable[[str], None] = lambda method: None,
+    on_epoch: Callable[[], None] | None = None,
+) -> list[Record]:
+    """Train every strategy once per seed."""
+    warm_up(list(configs), str(graph.y.device))
+    records = []
+    for method, config in configs.items():
+        on_start(method)
+        records.append(run(method, graph, config, seeds, on_epoch=on_epoch))
+    return records
+
+
+def total_epochs(method: str, config: Config, seeds: int) -> int:
+    """How often ``on_epoch`` is called at most."""
+    if method == "pretrained-embedding":
+        return seeds * config.pretrain_epochs
+    return seeds * (1 if config.head == "ridge" and method != "end-to-end" else config.epochs)
+
+
+def plot(records: list[Record], path: Path) -> None:
+    """Metric with its spread, and training time per epoch, one bar per strategy."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 0.55 * len(records) + 1.6), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    titles = [METHODS[r["method"]].title for r in records]
+    colors = ["#c44e52" if r["method"] == "rap" else "#4c72b0" for r in records]
+    means, stds = ([100 * r[key] for r in records] for key in ("mean", "std"))
+    left.barh(titles, means, xerr=stds, color=colors, error_kw={"capsize": 3, "lw": 1})
+    for i, (mean, std) in enumerate(zip(means, stds, strict=True)):
+        left.text(mean + std + 1, i, f"{mean:.1f}", va="center", fontsize=9)
+    metric = {"accuracy": "accuracy", "rocauc": "ROC-AUC"}[records[0]["metric"]]
+    left.set(xlabel=f"test {metric} (%)", xlim=(0, 112))
+    times = [max(r["train_ms_per_epoch"], 1e-3) for r in records]
+    right.barh(titles, times, color=colors)
+    for i, value in enumerate(times):
+        right.text(value * 1.15, i, f"{value:.3g}", va="center", fontsize=9)
+    right.set(xscale="log", xlabel="training time per epoch (ms, log scale)", xlim=(min(times) / 3, max(times) * 6))
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    left.invert_yaxis()
+    seeds = len(records[0]["seeds"])
+    figure.suptitle(f"{records[0]['dataset']}: training strategies, mean of {seeds} seed{'s' if seeds > 1 else ''}")
+    write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:] or "png"))

@@ -1,0 +1,1 @@
+"""The paper's experiments: its search ranges and published numbers."""

@@ -1,0 +1,155 @@
+"""Hyperparameter search on validation alone: every trial kept in SQLite, resumable, one budget for all strategies."""
+
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rapgnn.config import Config
+from rapgnn.embedding import EMBEDDINGS
+from rapgnn.errors import InputError, check_choice
+from rapgnn.experiment import Record, run
+from rapgnn.graph import Graph
+from rapgnn.paper.ranges import RANGES, WIDE, Range
+
+SPACES = ("paper", "wide")
+CONFIRM_SEED = 100  # the seeds that decide among the best trials are not those of the search
+
+
+def find_range(space: str, dataset: str) -> Range:
+    """The range to search: the paper's for its datasets, the wide one for any graph."""
+    check_choice("search space", space, SPACES)
+    return RANGES.get(dataset, WIDE) if space == "paper" else WIDE
+
+
+def suggest(trial: Any, method: str, embedding: str, space: str, dataset: str) -> dict[str, Any]:
+    """One point of the space, as settings of ``Config``."""
+    r = find_range(space, dataset)
+    settings: dict[str, Any] = {"embedding": embedding, "epochs": r.epochs}
+    settings["normalize_features"] = trial.suggest_categorical("normalize_features", [True, False])
+    trains_embedding = method in ("end-to-end", "pretrained-embedding") or EMBEDDINGS[embedding].trained != "never"
+    if method == "end-to-end" or EMBEDDINGS[embedding].mlp:
+        settings["hidden_channels"] = trial.suggest_categorical("hidden_channels", r.hidden_channels)
+        if embedding != "pretrained-gnn":
+            settings["embedding_layers"] = trial.suggest_categorical("embedding_layers", r.embedding_layers)
+    if trains_embedding and method != "end-to-end" and embedding != "learnable":
+        settings["pretrain_lr"] = trial.suggest_float("pretrain_lr", r.lr[0], max(r.lr[1], 0.01), log=True)
+        settings["pretrain_dropout"] = trial.suggest_float("pretrain_dropout", 0.0, 0.8)
+        settings["pretrain_weight_decay"] = trial.suggest_float("pretrain_weight_decay", 1e-5, 1e-1, log=True)
+        lengths = [5, 10, 25, 50, 200] if space == "wide" else [50, 200]
+        settings["pretrain_epochs"] = trial.suggest_categorical("pretrain_epochs", lengths)
+    if method == "pretrained-embedding":
+        return settings
+    settings["num_layers"] = trial.suggest_categorical("num_layers", r.num_layers)
+    settings["self_loops"] = trial.suggest_categorical("self_loops", [False, True])
+    head = "linear"
+    if space == "wide" and method != "end-to-end" and embedding not in ("learnable", "random"):
+        head = trial.suggest_categorical("head", ["linear", "ridge"])
+    settings["head"] = head
+    if head == "ridge":
+        settings["ridge"] = trial.suggest_float("ridge", 1e-4, 1e2, log=True)
+        return settings
+    settings["lr"] = trial.suggest_float("lr", *r.lr, log=True)
+    settings["dropout"] = trial.suggest_float("dropout", *r.dropout)
+    settings["weight_decay"] = trial.suggest_float("weight_decay", 1e-6, 1e-1, log=True)
+    if method in ("end-to-end", "random-full") or embedding in ("learnable", "random"):
+        settings["patience"] = 100  # an epoch through the graph is dear; the cheap ones run to the end
+    return settings
+
+
+def search(
+    graph: Graph,
+    method: str,
+    storage: Path,
+    *,
+    trials: int,
+    seeds: int = 3,
+    space: str = "paper",
+    embedding: str = "pretrained",
+    base: Config | None = None,
+    confirm: int = 5,
+    sampler_seed: int = 0,
+    on_trial: Callable[[int, float], None] | None = None,
+) -> Record:
+    """Search until the study holds ``trials`` finished trials, then decide among the best on further seeds.
+
+    Args:
+        storage: the SQLite file; a study that is already there is gone on with.
+        seeds: a trial's value is the mean validation metric over so many seeds.
+        confirm: how many of the best trials are run again on as many further seeds; the test nodes stay untouched.
+
+    Returns:
+        The chosen trial: ``settings``, ``val_mean``, ``val_values``, ``trials`` and the study's name.
+    """
+    optuna = _optuna()
+    check_choice("embedding", embedding, EMBEDDINGS)
+    base = base or Config()
+    storage.parent.mkdir(parents=True, exist_ok=True)
+    name = f"{graph.name}/{method}/{embedding}/{space}"
+    study = optuna.create_study(
+        study_name=name,
+        storage=f"sqlite:///{storage}",
+        direction="maximize",
+        load_if_exists=True,
+        # A resumed study goes on from another point of the random sequence instead of repeating its beginning.
+        sampler=None,
+    )
+    study.sampler = optuna.samplers.TPESampler(seed=sampler_seed + len(study.trials), n_startup_trials=20)
+
+    def objective(trial: Any) -> float:
+        settings = suggest(trial, method, embedding, space, graph.name)
+        record = run(method, graph, base.update(**settings), range(seeds), splits=("val",))
+        trial.set_user_attr("settings", json.dumps(settings))
+        for key in ("val_values", "fit_seconds", "train_ms_per_epoch", "engine", "epochs"):
+            trial.set_user_attr(key, json.dumps(record[key]))
+        return record["val_mean"]
+
+    finished = _finished(optuna, study)
+    while len(finished) < trials:
+        study.optimize(objective, n_trials=1)
+        finished = _finished(optuna, study)
+        if on_trial:
+            on_trial(len(finished), study.best_value)
+    best = sorted(finished, key=lambda t: -t.value)[: max(1, confirm)]
+    chosen = None
+    for trial in best:
+        settings, values = json.loads(trial.user_attrs["settings"]), json.loads(trial.user_attrs["val_values"])
+        if confirm > 1:
+            again = range(CONFIRM_SEED, CONFIRM_SEED + 5)
+            values = values + run(method, graph, base.update(**settings), again, splits=("val",))["val_values"]
+        mean = statistics.fmean(values)
+        if chosen is None or mean > chosen["val_mean"]:
+            chosen = {"trial": trial.number, "settings": settings, "val_mean": mean, "val_values": values}
+    assert chosen is not None
+    return (
+        {"dataset": graph.name, "method": method, "embedding": embedding, "space": space, "study": name}
+        | chosen
+        | {"trials": len(finished)}
+    )
+
+
+def trial_records(storage: Path) -> list[Record]:
+    """Every trial of every study in the file, as flat records."""
+    optuna = _optuna()
+    records = []
+    for name in optuna.get_all_study_names(f"sqlite:///{storage}"):
+        for trial in optuna.load_study(study_name=name, storage=f"sqlite:///{storage}").trials:
+            attributes = {key: json.loads(value) for key, value in trial.user_attrs.items()}
+            records.append(
+                {"study": name, "trial": trial.number, "state": trial.state.name, "value": trial.value} | attributes
+            )
+    return records
+
+
+def _finished(optuna: Any, study: Any) -> list[Any]:
+    return [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise InputError("tuning needs optuna: install it with pip install 'rapgnn[tune]'.") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna

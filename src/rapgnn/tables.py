@@ -1,0 +1,90 @@
+"""What a person reads in the terminal."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from rapgnn.experiment import Record
+from rapgnn.graph import Graph
+from rapgnn.methods import METHODS
+
+_METRIC_TITLES = {"accuracy": "accuracy %", "rocauc": "ROC-AUC %"}
+
+
+def show_comparison(records: list[Record], quick: bool = False) -> None:
+    """Metric, cost and engine of every strategy."""
+    first = records[0]
+    seeds = len(first["seeds"])
+    table = Table(title=f"{first['dataset']} · {first['hardware']} · {seeds} seed{'s' if seeds > 1 else ''}")
+    table.add_column("method")
+    headings = [_METRIC_TITLES[first["metric"]], "fit s", "train ms/epoch", "eval ms/epoch", "peak MB"]
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for heading in ("layers", "epochs", "engine"):
+        table.add_column(heading, justify="right" if heading != "engine" else "left")
+    for r in records:
+        peak = "-" if r["peak_memory_mb"] is None else f"{r['peak_memory_mb']:.0f}"
+        table.add_row(
+            METHODS[r["method"]].title,
+            f"{100 * r['mean']:.2f} ± {100 * r['std']:.2f}",
+            f"{r['fit_seconds']:.2f}",
+            f"{r['train_ms_per_epoch']:.3g}",
+            f"{r['eval_ms_per_epoch']:.3g}",
+            peak,
+            "-" if r["method"] == "pretrained-embedding" else str(r["config"]["num_layers"]),
+            str(max(r["epochs"])),
+            r["engine"],
+            style="bold" if r["method"] == "rap" else None,
+        )
+    console = _console()
+    console.print(table)
+    if quick:
+        console.print(
+            "Quick run: end-to-end and random-full trained for fewer epochs; leave out --quick for the full run."
+        )
+    for r in records:
+        if METHODS[r["method"]].fit is METHODS["rap"].fit:
+            console.print(
+                f"{METHODS[r['method']].title}: {r['engine']} engine, because {r['engine_reason']}.", style="dim"
+            )
+
+
+def show_depth(records: list[Record]) -> None:
+    """One row per depth and method, with the ratio to end-to-end training on the same sparse product."""
+    first = records[0]
+    table = Table(title=f"{first['dataset']} · {first['hidden_channels']} channels · {first['hardware']}")
+    table.add_column("layers", justify="right")
+    table.add_column("method")
+    for heading in ("train ms/epoch", "× faster than end-to-end", "than PyG GCNConv", "precompute ms", "peak MB"):
+        table.add_column(heading, justify="right")
+    for r in records:
+        table.add_row(
+            str(r["num_layers"]),
+            r["title"],
+            f"{r['train_ms_per_epoch']:.3g}",
+            f"{r['speedup_vs_end_to_end']:.1f}",
+            f"{r['speedup_vs_pyg']:.1f}",
+            f"{r['precompute_ms']:.0f}" if r["precompute_ms"] else "-",
+            "-" if r["peak_memory_mb"] is None else f"{r['peak_memory_mb']:.0f}",
+        )
+    _console().print(table)
+
+
+def describe(graph: Graph) -> dict[str, Any]:
+    """A graph in numbers."""
+    row: dict[str, Any] = {
+        "dataset": graph.name,
+        "task": graph.task,
+        "nodes": graph.num_nodes,
+        "edges": graph.edge_index.shape[1],
+        "features": graph.num_features,
+        "classes" if graph.task == "node-classification" else "labels": graph.num_outputs,
+    }
+    return row | {split: len(graph.rows(split)) for split in ("train", "val", "test")}
+
+
+def _console() -> Console:
+    console = Console()
+    # Piped output has no width of its own: give the table room instead of folding its cells.
+    return console if console.is_terminal else Console(width=140)
