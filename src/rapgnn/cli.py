@@ -137,7 +137,7 @@ def tune(
         for key, value in best["settings"].items()
     )
     typer.echo(
-        f"best of {best['trials']} trials: number {best['trial']}, validation {100 * best['val_mean']:.2f}, with {values}"
+        f"best of {best['trials']} trials: number {best['trial']}, validation {100 * best['val_mean']:.2f}; {values}"
     )
     typer.echo(f"every trial is in {storage}")
 
@@ -304,8 +304,17 @@ def _write_json(records: list[dict[str, Any]], path: Path | None) -> None:
     from rapgnn.files import write_atomic
 
     if path is not None:
-        text = json.dumps(records, indent=1, allow_nan=False) + "\n"
+        text = json.dumps(_without_nan(records), indent=1, allow_nan=False) + "\n"
         write_atomic(path, lambda temporary: temporary.write_text(text))
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: a metric that does not exist (an empty split) is null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and value != value else value
 
 
 class _Track:

@@ -51,6 +51,7 @@ class Config:
     num_samples: int = 32
 
     def __post_init__(self) -> None:
+        self._check_types()
         object.__setattr__(self, "params", tuple(float(p) for p in self.params))
         check_choice("backbone", self.backbone, BACKBONES)
         check_choice("embedding", self.embedding, EMBEDDINGS)
@@ -71,6 +72,20 @@ class Config:
                 raise InputError(f"{name} must not be negative, got {getattr(self, name)}.")
         self.propagation(0)
 
+    def _check_types(self) -> None:
+        for f in fields(self):
+            value, kind = getattr(self, f.name), type(f.default)
+            if f.name in ("residual", "patience"):  # these may be None
+                kind = bool if f.name == "residual" else int
+                if value is None:
+                    continue
+            if f.name == "params":
+                good = isinstance(value, list | tuple) and len(value) == 2 and all(_is(p, float) for p in value)
+            else:
+                good = _is(value, kind)
+            if not good:
+                raise InputError(f"setting {f.name} cannot be {value!r}: it takes {_KINDS[kind]}.")
+
     def propagation(self, seed: int) -> Propagation:
         """The random layers, drawn with ``seed``."""
         weights = RandomWeights(self.structure, self.schedule, self.distribution, self.params, seed)
@@ -88,3 +103,12 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "params": list(self.params)}
+
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name", tuple: "a pair of numbers"}
+
+
+def _is(value: Any, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from rapgnn.config import Config
@@ -59,8 +60,8 @@ def run(
         "method": method,
         "backbone": chosen.backbone,
         "metric": METRICS[graph.task],
-        "mean": statistics.fmean(last),
-        "std": statistics.pstdev(last),
+        "mean": float(np.mean(last)),
+        "std": float(np.std(last)),
         "values": last,
         "seeds": list(seeds),
         "fit_seconds": statistics.median(seconds),
@@ -78,7 +79,7 @@ def run(
         "versions": versions(),
     }
     if "val" in values:
-        record |= {"val_mean": statistics.fmean(values["val"]), "val_values": values["val"]}
+        record |= {"val_mean": float(np.mean(values["val"])), "val_values": values["val"]}
     return record
 
 

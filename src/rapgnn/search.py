@@ -84,6 +84,7 @@ def search(
     """
     optuna = _optuna()
     check_choice("embedding", embedding, EMBEDDINGS)
+    find_range(space, graph.name)
     base = base or Config()
     storage.parent.mkdir(parents=True, exist_ok=True)
     name = f"{graph.name}/{method}/{embedding}/{space}"
@@ -99,18 +100,27 @@ def search(
 
     def objective(trial: Any) -> float:
         settings = suggest(trial, method, embedding, space, graph.name)
-        record = run(method, graph, base.update(**settings), range(seeds), splits=("val",))
         trial.set_user_attr("settings", json.dumps(settings))
+        try:
+            record = run(method, graph, base.update(**settings), range(seeds), splits=("val",))
+        except (
+            InputError
+        ) as error:  # a point of the space that this graph does not admit, such as ridge without shortcut
+            trial.set_user_attr("refused", json.dumps(str(error)))
+            raise optuna.TrialPruned from error
         for key in ("val_values", "fit_seconds", "train_ms_per_epoch", "engine", "epochs"):
             trial.set_user_attr(key, json.dumps(record[key]))
         return record["val_mean"]
 
-    finished = _finished(optuna, study)
-    while len(finished) < trials:
+    while len(_ended(optuna, study)) < trials:
         study.optimize(objective, n_trials=1)
-        finished = _finished(optuna, study)
         if on_trial:
-            on_trial(len(finished), study.best_value)
+            values = [t.value for t in study.trials if t.value is not None]
+            on_trial(len(_ended(optuna, study)), max(values, default=float("nan")))
+    finished = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
+    if not finished:
+        refused = json.loads(study.trials[-1].user_attrs.get("refused", '"no reason given"'))
+        raise InputError(f"not one of {trials} trials could run: {refused}")
     best = sorted(finished, key=lambda t: -t.value)[: max(1, confirm)]
     chosen = None
     for trial in best:
@@ -142,8 +152,10 @@ def trial_records(storage: Path) -> list[Record]:
     return records
 
 
-def _finished(optuna: Any, study: Any) -> list[Any]:
-    return [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
+def _ended(optuna: Any, study: Any) -> list[Any]:
+    """Trials that came to an end; one that was killed while running does not count and is made up for."""
+    states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    return [t for t in study.trials if t.state in states]
 
 
 def _optuna() -> Any:

@@ -49,6 +49,8 @@ def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = 
     if kind.trained == "before":
         pretrain(model, graph, operator)
     source = model.source(graph.x, operator, trainable=kind.trained == "with")
+    if kind.trained != "with":
+        choose_inference(config.inference, source)  # refuse what cannot be done before training for it
     engine, reason = source.engine, source.reason
     if isinstance(model.head, RidgeHead):
         loop = _solve_ridge(model, model.head, graph, source, on_epoch)

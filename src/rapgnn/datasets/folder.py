@@ -37,7 +37,7 @@ def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{path} is missing: a graph folder holds nodes.npz and edges.npz.")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read {path}: {error}.") from error

@@ -1,0 +1,287 @@
+"""The command line as a user types it: results, and one sentence with exit code 2 for every kind of bad input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rapgnn.cli import main
+
+QUICK = ["--seeds", "1", "--epochs", "3", "--set", "pretrain_epochs=3", "--hidden", "8", "--layers", "2"]
+SBM = "sbm:nodes=200,classes=3,features=8,train=5,val=40,test=60"
+
+
+@pytest.fixture
+def rapgnn(monkeypatch, capsys):
+    """Run a command in this process: (exit code, standard output, standard error)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["rapgnn", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        code = stop.value.code
+        return (0 if code is None else int(code)), out, err
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path):
+    """Write a good graph folder with some arrays replaced."""
+
+    def write(**changes: object) -> Path:
+        rng = np.random.default_rng(0)
+        n = 40
+        y = np.arange(n) % 3
+        nodes = {"x": rng.random((n, 4)), "y": y}
+        nodes |= {f"{s}_mask": (np.arange(n) // 10) == i for i, s in enumerate(("train", "val", "test"))}
+        edges = {"source": rng.integers(n, size=90), "target": rng.integers(n, size=90)}
+        for key, value in changes.items():
+            (edges if key in ("source", "target", "weight") else nodes)[key] = value
+        np.savez(tmp_path / "nodes.npz", **nodes)
+        np.savez(tmp_path / "edges.npz", **edges)
+        return tmp_path
+
+    return write
+
+
+def refused(result: tuple[int, str, str], *words: str) -> None:
+    code, _, err = result
+    lines = [line for line in err.splitlines() if line.strip() and "0:00:0" not in line]  # progress bars aside
+    assert code == 2, err
+    assert len(lines) == 1, err
+    assert lines[0].startswith("rapgnn: ")
+    assert lines[0].endswith(".")
+    for word in words:
+        assert word in lines[0]
+
+
+CONTRACT = {
+    *("dataset", "task", "method", "backbone", "metric", "mean", "std", "values", "seeds", "fit_seconds"),
+    *("train_ms_per_epoch", "eval_ms_per_epoch", "peak_memory_mb", "engine", "config", "versions"),
+}
+
+
+def test_compare_writes_the_contract(rapgnn, tmp_path):
+    out = tmp_path / "new" / "c.json"
+    code, text, _ = rapgnn("compare", SBM, *QUICK, "--seeds", 2, "--json", out, "--plot", tmp_path / "c.png")
+    assert code == 0
+    records = json.loads(out.read_text())
+    assert [r["method"] for r in records] == [
+        "rap",
+        "end-to-end",
+        "pretrained-embedding",
+        "fixed-diagonal",
+        "fixed-full",
+        "random-full",
+        "identity",
+    ]
+    for r in records:
+        assert set(r) >= CONTRACT
+        assert r["mean"] == pytest.approx(np.mean(r["values"]))
+        assert r["std"] == pytest.approx(np.std(r["values"]))
+        assert r["seeds"] == [0, 1]
+        assert 0 <= r["mean"] <= 1
+        assert r["fit_seconds"] > 0
+    assert records[0]["engine"] == "polynomial"
+    assert records[5]["engine"] == "stepwise"
+    assert "RAP-GNN" in text
+    assert "full weight matrices mix channels" in text
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_runs_give_bitwise_equal_metrics(rapgnn, tmp_path):
+    values = []
+    for name in ("a.json", "b.json"):
+        code, _, _ = rapgnn("compare", SBM, *QUICK, "--epochs", 20, "--seeds", 2, "--json", tmp_path / name)
+        assert code == 0
+        values.append([(r["values"], r["val_values"], r["epochs"]) for r in json.loads((tmp_path / name).read_text())])
+    assert values[0] == values[1]
+
+
+def test_many_labels_are_scored_by_rocauc(rapgnn, tmp_path):
+    code, text, _ = rapgnn("compare", SBM + ",labels=4", *QUICK, "--epochs", 30, "--json", tmp_path / "m.json")
+    assert code == 0
+    record = json.loads((tmp_path / "m.json").read_text())[0]
+    assert (record["metric"], record["task"]) == ("rocauc", "node-multilabel")
+    assert record["mean"] > 0.55
+    assert "ROC-AUC" in text
+
+
+@pytest.mark.parametrize(
+    "embedding", ["pretrained", "pretrained-gnn", "learnable", "fixed-random", "random", "identity"]
+)
+@pytest.mark.parametrize("backbone", ["gcn", "sage"])
+def test_every_embedding_and_backbone(rapgnn, embedding, backbone):
+    code, _, err = rapgnn(
+        "compare", SBM, *QUICK, "--methods", "rap,fixed-full", "--embedding", embedding, "--backbone", backbone
+    )
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("inference", ["sample", "mean", "expected"])
+def test_every_inference(rapgnn, inference):
+    code, _, err = rapgnn("compare", SBM, *QUICK, "--methods", "rap", "--inference", inference)
+    assert code == 0, err
+
+
+def test_user_folder(rapgnn, folder, tmp_path):
+    path = folder(weight=np.random.default_rng(1).random(90))
+    code, _, err = rapgnn("compare", path, *QUICK, "--methods", "rap", "--json", tmp_path / "r.json")
+    assert code == 0, err
+    assert json.loads((tmp_path / "r.json").read_text())[0]["dataset"] == path.name
+    code, text, _ = rapgnn("data", "info", path)
+    assert code == 0
+    assert "40" in text
+
+
+def test_a_graph_without_validation_or_test_nodes_trains(rapgnn, folder, tmp_path):
+    none = np.zeros(40, dtype=bool)
+    path = folder(val_mask=none, test_mask=none)
+    code, _, err = rapgnn("compare", path, *QUICK, "--methods", "rap,end-to-end", "--json", tmp_path / "r.json")
+    assert code == 0, err
+    assert json.loads((tmp_path / "r.json").read_text())[0]["mean"] is None
+
+
+def broken(array: np.ndarray, value: float) -> np.ndarray:
+    array = array.astype(np.float64)
+    array[3, 1] = value
+    return array
+
+
+X, EDGES, Y = np.ones((40, 4)), np.arange(40).repeat(2)[:90], np.arange(40) % 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"x": broken(X, np.nan)}, ("NaN or infinite",)),
+        ({"x": broken(X, np.inf)}, ("NaN or infinite",)),
+        ({"source": np.full(90, 40)}, ("names node 40", "0 to 39")),
+        ({"target": np.full(90, -1)}, ("names node -1",)),
+        ({"source": np.arange(3)}, ("differ in length",)),
+        ({"source": np.full(90, 0.5)}, ("node numbers",)),
+        ({"y": Y[:-1]}, ("40 nodes", "(39,)")),
+        ({"y": Y + 0.5}, ("whole numbers",)),
+        ({"y": np.full(40, -1)}, ("no node has a label",)),
+        ({"y": np.array(["a"] * 40)}, ("must be numbers",)),
+        ({"train_mask": np.ones(39, dtype=bool)}, ("40 nodes", "39 entries")),
+        ({"val_mask": np.ones(41, dtype=bool)}, ("41 entries",)),
+        ({"train_mask": np.zeros(40, dtype=bool)}, ("no labelled nodes",)),
+        ({"train_mask": (np.arange(40) < 10) & (Y != 1)}, ("class 1", "training")),
+        ({"val_mask": np.arange(40) < 5}, ("both the training and the val",)),
+        ({"weight": np.ones(89)}, ("90 edges", "89")),
+        ({"weight": np.full(90, np.nan)}, ("edge weights",)),
+        ({"x": np.ones(40)}, ("a row per node",)),
+    ],
+)
+def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
+    refused(rapgnn("compare", folder(**changes), *QUICK, "--methods", "rap"), *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("compare", "nowhere"), ("'nowhere'", "cora")),
+        (("compare", SBM, "--layers", "0"), ("at least 1",)),
+        (("compare", SBM, "--hidden", "0"), ("at least 1",)),
+        (("compare", SBM, "--seeds", "0"), ("at least 1",)),
+        (("compare", SBM, "--epochs", "-1"), ("at least 1",)),
+        (("compare", SBM, "--methods", "rap,magic"), ("'magic'", "end-to-end")),
+        (("compare", SBM, "--methods", ","), ("no method",)),
+        (("compare", SBM, "--backbone", "gat"), ("'gat'",)),
+        (("compare", SBM, "--embedding", "magic"), ("'magic'",)),
+        (("compare", SBM, "--head", "magic"), ("'magic'",)),
+        (("compare", SBM, "--inference", "magic"), ("'magic'",)),
+        (("compare", SBM, "--engine", "magic"), ("'magic'",)),
+        (("compare", SBM, "--device", "abacus"), ("'abacus'",)),
+        (("compare", SBM, "--set", "colour=red"), ("'colour'",)),
+        (("compare", SBM, "--set", "dropout"), ("name=value",)),
+        (("compare", SBM, "--set", "dropout=1.5"), ("dropout",)),
+        (("compare", SBM, "--set", "dropout=much"), ("dropout",)),
+        (("compare", SBM, "--set", "activation=tanh", "--engine", "polynomial"), ("tanh",)),
+        (
+            ("compare", SBM, "--set", "activation=tanh", "--inference", "expected", "--methods", "rap"),
+            ("no exact form",),
+        ),
+        (("compare", SBM, "--set", "activation=tanh", "--head", "ridge", "--methods", "rap"), ("ridge",)),
+        (("compare", "sbm:nodes=0"), ("nodes",)),
+        (("compare", "sbm:size=3"), ("'size'",)),
+        (("compare", "sbm:nodes=many"), ("'many'",)),
+        (("compare", "sbm:nodes=20"), ("fewer than",)),
+        (("compare", SBM, "--json", "/dev/null/x.json"), ("cannot write",)),
+        (("compare", SBM, "--plot", "/proc/x.png"), ("cannot write",)),
+        (("compare", "cora", "--data-dir", "/does/not/exist"), ("does not exist",)),
+        (("tune", SBM, "--trials", "0"), ("at least 1",)),
+        (("tune", SBM, "--space", "magic"), ("'magic'",)),
+        (("tune", SBM, "--method", "magic"), ("'magic'",)),
+        (("bench", "depth", SBM, "--layers", "two"), ("'two'",)),
+        (("data", "get", "nowhere"), ("'nowhere'",)),
+        (("data", "check", "nowhere"), ("'nowhere'",)),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_sentence(rapgnn, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    refused(rapgnn(*arguments), *words)
+
+
+def test_missing_and_damaged_folder_files_are_refused(rapgnn, folder):
+    path = folder()
+    whole = (path / "nodes.npz").read_bytes()
+    (path / "nodes.npz").write_bytes(whole[: len(whole) // 2])
+    refused(rapgnn("data", "info", path), "nodes.npz")
+    (path / "nodes.npz").unlink()
+    refused(rapgnn("data", "info", path), "nodes.npz is missing")
+    np.savez(path / "nodes.npz", x=X)
+    refused(rapgnn("data", "info", path), "'y'")
+    np.savez(path / "nodes.npz", x=np.array([{"a": 1}], dtype=object))  # a pickle inside is never opened
+    refused(rapgnn("data", "info", path), "nodes.npz")
+
+
+def test_a_failed_run_leaves_an_old_result_alone(rapgnn, folder, tmp_path):
+    old = tmp_path / "old.json"
+    old.write_text("precious")
+    refused(rapgnn("compare", folder(x=broken(X, np.nan)), "--json", old), "NaN")
+    assert old.read_text() == "precious"
+    assert not list(tmp_path.glob(".old.json*"))
+
+
+def test_bench_depth(rapgnn, tmp_path):
+    out = tmp_path / "b.json"
+    arguments = ("bench", "depth", SBM, "--layers", "1,2", "--hidden", 8, "--repeats", 1, "--json", out)
+    code, text, err = rapgnn(*arguments, "--plot", tmp_path / "b.svg")
+    assert code == 0, err
+    records = json.loads(out.read_text())
+    assert len(records) == 12
+    assert all(r["train_ms_per_epoch"] > 0 for r in records)
+    assert "GCNConv" in text
+
+
+def test_data_list(rapgnn):
+    code, text, _ = rapgnn("data", "list")
+    assert code == 0
+    assert all(name in text for name in ("cora", "citeseer", "pubmed", "sbm"))
+
+
+@pytest.mark.parametrize("command", [(), ("compare",), ("tune",), ("data",), ("data", "check"), ("bench", "depth")])
+def test_help(rapgnn, command):
+    code, text, _ = rapgnn(*command, "--help")
+    assert code == 0
+    assert "Usage" in text
+
+
+def test_help_imports_nothing_heavy():
+    names = "('torch', 'scipy', 'matplotlib', 'numpy')"
+    heavy = f"import sys; import rapgnn.cli; print([m for m in {names} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_installed_command_answers():
+    done = subprocess.run([sys.executable, "-m", "rapgnn.cli", "compare", "nowhere"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("rapgnn: dataset 'nowhere' is unknown")

@@ -1,0 +1,94 @@
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rapgnn import Config
+from rapgnn.defaults import default_config, stored
+from rapgnn.methods import METHODS
+from rapgnn.search import search, trial_records
+
+optuna = pytest.importorskip("optuna")
+SMALL = Config(hidden_channels=8, epochs=5, pretrain_epochs=5)
+
+
+def test_every_trial_is_kept_and_a_search_goes_on(small_graph, tmp_path):
+    database = tmp_path / "t.db"
+    kept = {"trials": 3, "seeds": 1, "space": "wide", "confirm": 2, "embedding": "fixed-random"}
+    first = search(small_graph, "rap", database, **kept)
+    assert first["trials"] == 3
+    more = search(small_graph, "rap", database, **{**kept, "trials": 5})
+    assert more["trials"] == 5
+    records = trial_records(database)
+    assert [r["trial"] for r in records] == [0, 1, 2, 3, 4]
+    assert all(r["settings"]["embedding"] == "fixed-random" for r in records)
+    assert len(more["val_values"]) == 6  # one seed of the search, five that confirm
+
+
+def test_the_search_never_looks_at_test_labels(small_graph, tmp_path):
+    from dataclasses import replace
+
+    hidden = small_graph.y.clone()
+    hidden[small_graph.test] = 0
+    found = [
+        search(g, "rap", tmp_path / f"{i}.db", trials=3, seeds=1, confirm=1)
+        for i, g in enumerate((small_graph, replace(small_graph, y=hidden)))
+    ]
+    assert found[0]["settings"] == found[1]["settings"]
+    assert found[0]["val_values"] == found[1]["val_values"]
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("space", ["paper", "wide"])
+def test_every_strategy_has_a_space(method, space, small_graph):
+    from rapgnn.search import suggest
+
+    for dataset in ("cora", "citeseer", "pubmed", "sbm"):
+        for embedding in ("pretrained", "pretrained-gnn", "learnable", "fixed-random", "random", "identity"):
+            trial = optuna.create_study().ask()
+            Config().update(**suggest(trial, method, embedding, space, dataset))
+
+
+def test_a_killed_search_resumes(tmp_path):
+    """kill -9 in the middle loses at most the trial that was running."""
+    database = tmp_path / "k.db"
+    graph = "sbm:nodes=200,classes=3,features=8,train=5,val=40,test=60"
+    command = [sys.executable, "-m", "rapgnn.cli", "tune", graph, "--seeds", "1", "--storage", str(database)]
+    process = subprocess.Popen([*command, "--trials", "200"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while _complete(database) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = _complete(database)
+    assert before >= 2
+    out = tmp_path / "k.json"
+    wanted = before + 1
+    done = subprocess.run([*command, "--trials", str(wanted), "--json", str(out)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(out.read_text())[0]["trials"] == wanted
+
+
+def _complete(database) -> int:
+    if not database.exists():
+        return 0
+    try:
+        with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+            return connection.execute("select count(*) from trials where state = 'COMPLETE'").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+def test_stored_defaults_are_valid_and_chosen_by_validation():
+    assert {"cora", "citeseer", "pubmed"} <= {s["dataset"] for s in stored()}
+    for entry in stored():
+        Config().update(**entry["settings"])
+        assert entry["method"] in METHODS
+    best = default_config("pubmed", "rap", "best")
+    top = max((s for s in stored() if (s["dataset"], s["method"]) == ("pubmed", "rap")), key=lambda s: s["val_mean"])
+    assert best == Config().update(**top["settings"])
+    assert default_config("unheard-of", "end-to-end").patience is not None
