@@ -20,7 +20,7 @@ CONFIG = Config(
 )
 
 
-def tested(graph, fitted) -> float:
+def on_test(graph, fitted) -> float:
     return score(graph.task, fitted.predict(graph.test).scores, graph.y[graph.test])
 
 
@@ -31,7 +31,7 @@ def test_every_method_trains_without_touching_global_randomness(method, small_gr
     assert torch.equal(scores, b.predict(small_graph.test).scores)  # same seed, bitwise the same
     assert torch.isfinite(scores).all()
     if method in ("rap", "end-to-end", "fixed-diagonal", "identity"):
-        assert tested(small_graph, a) > 0.6
+        assert on_test(small_graph, a) > 0.6
     other = fit(method, small_graph, CONFIG, seed=4)
     assert not torch.equal(scores, other.predict(small_graph.test).scores)
 
@@ -60,7 +60,7 @@ def test_signed_features_without_embedding_run_layer_by_layer(small_graph):
 def test_what_the_shortcut_cannot_do_is_done_step_by_step(settings, small_graph):
     fitted = fit("rap", small_graph, CONFIG.update(**settings), 0)
     assert fitted.engine == "stepwise"
-    assert tested(small_graph, fitted) > 0.5
+    assert on_test(small_graph, fitted) > 0.5
 
 
 def test_pretraining_touches_labelled_rows_only(small_graph):
@@ -82,7 +82,7 @@ def test_only_the_head_is_trained_in_phase_two(small_graph):
 
 @pytest.mark.parametrize("head", [{"head": "mlp", "head_layers": n} for n in (1, 2, 3, 4)] + [{"head": "ridge"}])
 def test_every_head(head, small_graph):
-    assert tested(small_graph, fit("rap", small_graph, CONFIG.update(**head, epochs=120, dropout=0.0), 0)) > 0.6
+    assert on_test(small_graph, fit("rap", small_graph, CONFIG.update(**head, epochs=120, dropout=0.0), 0)) > 0.6
 
 
 def test_ridge_equals_training_on_very_many_draws():

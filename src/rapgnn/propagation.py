@@ -63,12 +63,10 @@ class Propagation:
         """s: 1 with the residual, 0 without."""
         return float(self.rule.residual if self.residual is None else self.residual)
 
-    def draw(
-        self, counters: int | Sequence[int] | Tensor, channels: int, layers: int | Sequence[int] | None = None, **to
-    ):
+    def draw(self, counters: int | Sequence[int] | Tensor, channels: int, **to) -> dict[str, Tensor]:
         """{term: weights}, ``[T, L, d]`` or, for full matrices, ``[T, L, d, d]``; ``to`` names device and dtype."""
-        layers = self.num_layers if layers is None else layers
-        return {t: self.weights.draw(counters, layers, channels, slot, **to) for slot, t in enumerate(self.rule.terms)}
+        terms = enumerate(self.rule.terms)
+        return {term: self.weights.draw(counters, self.num_layers, channels, slot, **to) for slot, term in terms}
 
     def growth(self, channels: int) -> float:
         """The constant each layer's output is divided by: s plus what the weights add up to on average."""

@@ -190,8 +190,9 @@ def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoc
     held_out = None if exact or trainable else source.rows(graph.val)
     generator = seeded(model.seed + 2, y.device)
     counters = [weights.counter(epoch, epoch) for epoch in range(config.epochs)]
-    with torch.no_grad():
-        head.calibrate(next(representation.draws(counters[:1])))
+    if config.rescale:
+        with torch.no_grad():
+            head.calibrate(next(representation.draws(counters[:1])))
 
     def scores() -> Iterator[Tensor]:
         # Layer dropout is part of a training pass even where the embedding is frozen.
