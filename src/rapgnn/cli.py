@@ -304,6 +304,7 @@ def _write_json(records: list[dict[str, Any]], path: Path | None) -> None:
     from rapgnn.files import write_atomic
 
     if path is not None:
+        records = [record | {"command": " ".join(["rapgnn", *sys.argv[1:]])} for record in records]
         text = json.dumps(_without_nan(records), indent=1, allow_nan=False) + "\n"
         write_atomic(path, lambda temporary: temporary.write_text(text))
 

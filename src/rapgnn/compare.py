@@ -82,7 +82,8 @@ def plot(records: list[Record], path: Path) -> None:
     metric = {"accuracy": "accuracy", "rocauc": "ROC-AUC"}[records[0]["metric"]]
     left.set(xlabel=f"test {metric} (%)", xlim=(0, 112))
     times = [max(r["train_ms_per_epoch"], 1e-3) for r in records]
-    right.barh(titles, times, color=colors)
+    right.hlines(titles, min(times) / 3, times, color="#cccccc", lw=1.5, zorder=1)
+    right.scatter(times, titles, c=colors, s=60, zorder=2)
     for i, value in enumerate(times):
         right.text(value * 1.15, i, f"{value:.3g}", va="center", fontsize=9)
     right.set(xscale="log", xlabel="training time per epoch (ms, log scale)", xlim=(min(times) / 3, max(times) * 6))

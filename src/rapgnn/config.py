@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from rapgnn.embedding import EMBEDDINGS
+from rapgnn.embedding import EMBEDDINGS, OUTPUTS
 from rapgnn.errors import InputError, check_choice
 from rapgnn.heads import HEADS
 from rapgnn.operators import BACKBONES
@@ -23,6 +23,7 @@ class Config:
     hidden_channels: int = 256
     embedding: str = "pretrained"
     embedding_layers: int = 1
+    embedding_output: str = "relu"
     random_features: int = 0
     head: str = "linear"
     head_layers: int = 1
@@ -55,6 +56,7 @@ class Config:
         object.__setattr__(self, "params", tuple(float(p) for p in self.params))
         check_choice("backbone", self.backbone, BACKBONES)
         check_choice("embedding", self.embedding, EMBEDDINGS)
+        check_choice("embedding output", self.embedding_output, OUTPUTS)
         check_choice("head", self.head, HEADS)
         check_choice("engine", self.engine, ENGINES)
         check_choice("inference", self.inference, INFERENCES)

@@ -45,13 +45,22 @@ EMBEDDINGS = {
 }
 
 
+# Non-negative outputs keep the polynomial shortcut exact; "split" loses nothing by it, at twice the channels.
+OUTPUTS = {
+    "relu": torch.relu,
+    "split": lambda z: torch.cat([torch.relu(z), torch.relu(-z)], dim=-1),
+    "none": lambda z: z,
+}
+
+
 class Embedding(nn.Module):
-    """Maps features ``[n, c]`` to non-negative h⁰ ``[n, d]`` (``identity``: the features themselves).
+    """Maps features ``[n, c]`` to h⁰ ``[n, d]`` (``identity``: the features themselves).
 
     Args:
         kind: a name from ``EMBEDDINGS``.
         in_channels, hidden_channels, num_layers: of the MLP; every layer is ``hidden_channels`` wide.
         backbone: whose single layer ``pretrained-gnn`` is.
+        output: what follows the last linear map, a name from ``OUTPUTS``.
         dropout: inside the MLP, while it is trained.
         random_features: how many random node features (RNF) are appended to x, new in every forward pass.
         generator: for the start values.
@@ -66,6 +75,7 @@ class Embedding(nn.Module):
         num_layers: int = 1,
         *,
         backbone: str = "gcn",
+        output: str = "relu",
         dropout: float = 0.0,
         random_features: int = 0,
         generator: torch.Generator,
@@ -73,6 +83,7 @@ class Embedding(nn.Module):
     ):
         super().__init__()
         check_choice("embedding", kind, EMBEDDINGS)
+        check_choice("embedding output", output, OUTPUTS)
         if not 1 <= num_layers <= 3:
             raise InputError(f"an embedding has 1 to 3 layers, got {num_layers}.")
         if random_features < 0:
@@ -83,12 +94,13 @@ class Embedding(nn.Module):
             width *= len(BACKBONES[backbone].terms)
             num_layers = 1
         self.in_channels = width
-        self.out_channels = hidden_channels if self.kind.mlp else width
+        self.output = OUTPUTS[output]
+        self.out_channels = hidden_channels * (2 if output == "split" else 1) if self.kind.mlp else width
         self.mlp: MLP | None = None
         if self.kind.mlp:
             # A random embedding is matrices alone: an untrained bias would drown features of small size.
             bias = self.kind.trained != "never"
-            self.mlp = MLP([width] + [hidden_channels] * num_layers, generator, dropout, last_relu=True, bias=bias)
+            self.mlp = MLP([width] + [hidden_channels] * num_layers, generator, dropout, bias=bias)
 
     @property
     def varies(self) -> bool:
@@ -109,11 +121,12 @@ class Embedding(nn.Module):
         if self.mlp is None:
             return inputs
         if not self.kind.redrawn:
-            return self.mlp(inputs, generator)
-        h: Features = inputs
-        for i, layer in enumerate(self.mlp.linears()):
-            h = torch.relu(h @ self._redrawn(counter, i, layer.weight.T))
-        return h
+            return self.output(self.mlp(inputs, generator))
+        weights = [self._redrawn(counter, i, layer.weight.T) for i, layer in enumerate(self.mlp.linears())]
+        h = inputs @ weights[0]
+        for weight in weights[1:]:
+            h = torch.relu(h) @ weight
+        return self.output(h)
 
     def _redrawn(self, counter: int, index: int, like: Tensor) -> Tensor:
         bound = 1.0 / math.sqrt(like.shape[0])

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ def run(
         "device": str(graph.y.device),
         "hardware": hardware(str(graph.y.device)),
         "threads": torch.get_num_threads(),
+        "date": date.today().isoformat(),
         "config": chosen.to_dict(),
         "versions": versions(),
     }

@@ -60,6 +60,7 @@ class RAPGNN(nn.Module):
             hidden_channels,
             config.embedding_layers,
             backbone=config.backbone,
+            output=config.embedding_output,
             dropout=config.pretrain_dropout,
             random_features=config.random_features,
             generator=generator,

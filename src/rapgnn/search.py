@@ -37,6 +37,8 @@ def suggest(trial: Any, method: str, embedding: str, space: str, dataset: str) -
         settings["pretrain_lr"] = trial.suggest_float("pretrain_lr", r.lr[0], max(r.lr[1], 0.01), log=True)
         settings["pretrain_dropout"] = trial.suggest_float("pretrain_dropout", 0.0, 0.8)
         settings["pretrain_weight_decay"] = trial.suggest_float("pretrain_weight_decay", 1e-5, 1e-1, log=True)
+        if space == "wide" and method != "pretrained-embedding":
+            settings["embedding_output"] = trial.suggest_categorical("embedding_output", ["relu", "split"])
         lengths = [5, 10, 25, 50, 200] if space == "wide" else [50, 200]
         settings["pretrain_epochs"] = trial.suggest_categorical("pretrain_epochs", lengths)
     if method == "pretrained-embedding":

@@ -1,0 +1,5 @@
+"""``python -m rapgnn``."""
+
+from rapgnn.cli import main
+
+main()
