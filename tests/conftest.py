@@ -10,6 +10,8 @@ import torch
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.graph import Graph
 
+torch.set_num_threads(1)  # the tests' tensors are tiny: a second thread only waits, long on a busy machine
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "datasets"
 
 

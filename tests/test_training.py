@@ -141,6 +141,16 @@ def test_inference_modes(small_graph):
     assert float((expected.predict(rows).probabilities - many).abs().mean()) < float((one - many).abs().mean())
 
 
+@pytest.mark.parametrize("inference", ["mean", "sample"])
+def test_predicting_in_parts_changes_nothing(inference, small_graph, monkeypatch):
+    import rapgnn.training as training
+
+    fitted = fit("rap", small_graph, CONFIG.update(inference=inference, epochs=5, num_samples=3), 0)
+    whole = fitted.predict(small_graph.test)
+    monkeypatch.setattr(training, "HOP_BYTES", 4 * 16 * 5 * 7)  # seven rows at a time
+    torch.testing.assert_close(fitted.predict(small_graph.test).probabilities, whole.probabilities)
+
+
 def test_fixed_weights_predict_with_their_own_draw(small_graph):
     fitted = fit("fixed-diagonal", small_graph, CONFIG, 0)
     model, operator = fitted.model, small_graph.operator("gcn")
@@ -159,8 +169,12 @@ def test_best_validation_epoch_is_kept(small_graph):
 
 def test_threads_are_restored(small_graph):
     before = torch.get_num_threads()
-    fit("rap", small_graph, CONFIG.update(epochs=2, pretrain_epochs=2), 0)
-    assert torch.get_num_threads() == before
+    torch.set_num_threads(2)
+    try:
+        fit("rap", small_graph, CONFIG.update(epochs=2, pretrain_epochs=2), 0)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_module_draws_anew_and_can_replay(small_graph, fresh_random_state):

@@ -19,6 +19,8 @@ from rapgnn.representation import PolynomialRepresentation, Source
 from rapgnn.spmm import Features, SparseMatrix, row_block
 from rapgnn.threads import threads_for
 
+HOP_BYTES = 512 << 20  # of the hops kept for the rows that are predicted together
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -172,10 +174,17 @@ def predictor(
         first = int(model.draw_counter)
         count = num_samples if inference == "mean" and not source.constant else 1
         counters = [weights.evaluation_counter(first + i, first) for i in range(count)]
-        scores = [model.head(h) for h in source.rows(rows).draws(counters)]
+        # [draws, rows, outputs]; some rows at a time, so that keeping their hops stays small whatever the graph.
+        parts = [
+            torch.stack([model.head(h) for h in source.rows(part).draws(counters)])
+            for part in rows.split(
+                max(1, HOP_BYTES // (4 * model.embedding.out_channels * (model.spec.num_layers + 1)))
+            )
+        ]
+        scores = torch.cat(parts, dim=1)
         if count == 1:
             return _prediction(scores[0], task)
-        drawn = torch.stack([_prediction(s, task).probabilities for s in scores])
+        drawn = _prediction(scores, task).probabilities
         return Prediction(drawn.mean(0), drawn.mean(0), drawn.std(0))
 
     return predict
