@@ -1,6 +1,7 @@
 """Random graphs for equivalence tests, and where real data may lie."""
 
 import os
+import random
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +35,14 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def small_graph() -> Graph:
-    return BlockModel(nodes=300, classes=3, features=12, train=10, val=60, test=100, seed=1).generate()
+    return BlockModel(nodes=300, classes=3, features=12, signal=3.0, train=10, val=60, test=100, seed=1).generate()
 
 
 @pytest.fixture
 def fresh_random_state():
-    """Fails the test if it touched torch's or numpy's global random state."""
-    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    """Fails the test if it touched torch's, numpy's or Python's global random state."""
+    before, numpy_before, python_before = torch.get_rng_state(), np.random.get_state(), random.getstate()
     yield
     assert torch.equal(torch.get_rng_state(), before)
-    assert (np.random.get_state()[1] == numpy_before).all()
+    assert str(np.random.get_state()) == str(numpy_before)
+    assert random.getstate() == python_before

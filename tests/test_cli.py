@@ -104,7 +104,7 @@ def test_two_runs_give_bitwise_equal_metrics(rapgnn, tmp_path):
 
 
 def test_many_labels_are_scored_by_rocauc(rapgnn, tmp_path):
-    code, text, _ = rapgnn("compare", SBM + ",labels=4", *QUICK, "--epochs", 30, "--json", tmp_path / "m.json")
+    code, text, _ = rapgnn("compare", SBM + ",labels=4,signal=4", *QUICK, "--epochs", 30, "--json", tmp_path / "m.json")
     assert code == 0
     record = json.loads((tmp_path / "m.json").read_text())[0]
     assert (record["metric"], record["task"]) == ("rocauc", "node-multilabel")
@@ -116,17 +116,21 @@ def test_many_labels_are_scored_by_rocauc(rapgnn, tmp_path):
     "embedding", ["pretrained", "pretrained-gnn", "learnable", "fixed-random", "random", "identity"]
 )
 @pytest.mark.parametrize("backbone", ["gcn", "sage"])
-def test_every_embedding_and_backbone(rapgnn, embedding, backbone):
-    code, _, err = rapgnn(
-        "compare", SBM, *QUICK, "--methods", "rap,fixed-full", "--embedding", embedding, "--backbone", backbone
-    )
+def test_every_embedding_and_backbone(rapgnn, tmp_path, embedding, backbone):
+    arguments = (*QUICK, "--methods", "rap,fixed-full", "--embedding", embedding, "--json", tmp_path / "r.json")
+    code, _, err = rapgnn("compare", SBM, *arguments, "--backbone", backbone)
     assert code == 0, err
+    records = json.loads((tmp_path / "r.json").read_text())
+    assert [(r["config"]["embedding"], r["backbone"]) for r in records] == [(embedding, backbone)] * 2
+    assert records[0]["engine"] == ("stepwise" if embedding in ("learnable", "random", "identity") else "polynomial")
 
 
 @pytest.mark.parametrize("inference", ["sample", "mean", "expected"])
-def test_every_inference(rapgnn, inference):
-    code, _, err = rapgnn("compare", SBM, *QUICK, "--methods", "rap", "--inference", inference)
+def test_every_inference(rapgnn, tmp_path, inference):
+    arguments = ("--methods", "rap", "--inference", inference, "--json", tmp_path / "r.json")
+    code, _, err = rapgnn("compare", SBM, *QUICK, *arguments)
     assert code == 0, err
+    assert json.loads((tmp_path / "r.json").read_text())[0]["inference"] == inference
 
 
 def test_user_folder(rapgnn, folder, tmp_path):
@@ -173,10 +177,15 @@ X, EDGES, Y = np.ones((40, 4)), np.arange(40).repeat(2)[:90], np.arange(40) % 3
         ({"val_mask": np.ones(41, dtype=bool)}, ("41 entries",)),
         ({"train_mask": np.zeros(40, dtype=bool)}, ("no labelled nodes",)),
         ({"train_mask": (np.arange(40) < 10) & (Y != 1)}, ("class 1", "training")),
-        ({"val_mask": np.arange(40) < 5}, ("both the training and the val",)),
+        ({"val_mask": np.arange(40) < 5}, ("both the train and the val",)),
         ({"weight": np.ones(89)}, ("90 edges", "89")),
         ({"weight": np.full(90, np.nan)}, ("edge weights",)),
         ({"x": np.ones(40)}, ("a row per node",)),
+        ({"val_mask": np.arange(40) // 10 == 2}, ("both the val and the test",)),
+        ({"train_mask": (np.arange(40) < 10).astype(np.uint8)}, ("booleans",)),
+        ({"train_mask": np.array(True)}, ("one mask",)),
+        ({"y": Y + 1}, ("class 0", "first class is 0")),
+        ({"y": np.where(np.arange(40)[:, None] < 10, [[0.0, 1.0]], np.nan)}, ("val split is NaN",)),
     ],
 )
 def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
@@ -214,6 +223,19 @@ def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
         (("compare", "sbm:nodes=many"), ("'many'",)),
         (("compare", "sbm:nodes=20"), ("fewer than",)),
         (("compare", SBM, "--json", "/dev/null/x.json"), ("cannot write",)),
+        (("compare", SBM, "--plot", "plot.txt"), (".png",)),
+        (("compare", SBM, "--set", "weight_decay=Infinity"), ("weight_decay", "finite")),
+        (("compare", SBM, "--set", "patience=-1"), ("patience",)),
+        (("compare", SBM, "--set", "head_layers=0"), ("head_layers",)),
+        (("compare", SBM, "--set", "schedule=epoch"), ("fixed-diagonal", "schedule")),
+        (("compare", SBM, "--head", "ridge"), ("random-full", "ridge")),
+        (("compare", SBM, "--first-seed", "99999999999999999999"), ("--first-seed",)),
+        (("compare", "sbm:degree=nan"), ("degree",)),
+        (("compare", "sbm:degree=inf"), ("degree",)),
+        (("compare", "sbm:seed=-1"), ("seed",)),
+        (("compare", "sbm:labels=1"), ("labels",)),
+        (("tune", SBM.replace("val=40", "val=0")), ("validation",)),
+        (("data", "get", "sbm"), ("generated",)),
         (("compare", SBM, "--plot", "/proc/x.png"), ("cannot write",)),
         (("compare", "cora", "--data-dir", "/does/not/exist"), ("does not exist",)),
         (("tune", SBM, "--trials", "0"), ("at least 1",)),
@@ -240,6 +262,53 @@ def test_missing_and_damaged_folder_files_are_refused(rapgnn, folder):
     refused(rapgnn("data", "info", path), "'y'")
     np.savez(path / "nodes.npz", x=np.array([{"a": 1}], dtype=object))  # a pickle inside is never opened
     refused(rapgnn("data", "info", path), "nodes.npz")
+
+
+def test_a_folder_named_like_a_dataset_is_not_that_dataset(rapgnn, folder, tmp_path):
+    own = folder().rename(tmp_path.parent / "cora")
+    try:
+        code, _, err = rapgnn("compare", own, *QUICK[:4], "--methods", "rap", "--json", tmp_path.parent / "c.json")
+        assert code == 0, err
+        record = json.loads((tmp_path.parent / "c.json").read_text())[0]
+        assert record["dataset"] == "folder cora"
+        assert record["config"]["num_layers"] == 8  # the general default, not the one tuned for Cora
+    finally:
+        own.rename(tmp_path)
+
+
+def test_tune_refuses_what_is_not_a_study(rapgnn, tmp_path):
+    (tmp_path / "t.db").write_text("not a database, but long enough to look at" * 100)
+    refused(rapgnn("tune", SBM, "--storage", tmp_path / "t.db", "--trials", 1), "not a database of trials")
+
+
+def test_links_and_pipes_are_written_to_not_replaced(tmp_path):
+    from rapgnn.files import write_atomic
+
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_atomic(link, lambda path: path.write_text("new"))
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    write_atomic(Path("/dev/null"), lambda path: path.write_text("gone"))
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    from rapgnn.errors import InputError
+    from rapgnn.files import write_atomic
+
+    old = tmp_path / "old.json"
+    old.write_text("precious")
+
+    def full_disk(path: Path) -> None:
+        path.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(InputError, match="No space left"):
+        write_atomic(old, full_disk)
+    assert old.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [old]
 
 
 def test_a_failed_run_leaves_an_old_result_alone(rapgnn, folder, tmp_path):

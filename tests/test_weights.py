@@ -64,8 +64,9 @@ def test_schedules():
     forward, epoch, fixed = (RandomWeights(schedule=s) for s in ("forward", "epoch", "fixed"))
     assert [forward.counter(step, 0) for step in (0, 1)] == [0, 1]
     assert [epoch.counter(step, 2) for step in (0, 1)] == [2, 2]
-    assert fixed.counter(5, 3) == fixed.evaluation_counter(1, 9) == 0
-    assert forward.evaluation_counter(0, 0) not in range(1 << 32)  # never a draw that training saw
+    assert fixed.counter(5, 3) == fixed.evaluation_counter(9) == 0
+    assert forward.evaluation_counter(0) == epoch.evaluation_counter(0)
+    assert forward.evaluation_counter(0) not in range(1 << 32)  # never a draw that training saw
 
 
 @pytest.mark.parametrize(

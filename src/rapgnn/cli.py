@@ -27,6 +27,7 @@ bench_app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 
+PLOTS = (".png", ".svg", ".pdf")
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of dataset files (also: RAPGNN_DATA).")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the records to this file.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: cuda where there is one.")]
@@ -65,11 +66,13 @@ def compare(
     from rapgnn.methods import METHODS
 
     check_writable(json_file)
-    check_writable(plot)
+    check_writable(plot, PLOTS)
     names = list(METHODS) if methods == "all" else [m.strip() for m in methods.split(",") if m.strip()]
     count = (3 if quick else 5) if seeds is None else seeds
     if count < 1:
         raise InputError(f"the number of seeds must be at least 1, got {count}.")
+    if not 0 <= first_seed < 1 << 32:
+        raise InputError(f"--first-seed must lie between 0 and 2^32, got {first_seed}.")
     given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
     given |= {"engine": engine, "inference": inference}
     overrides = {key: value for key, value in given.items() if value is not None} | _settings(settings or [])
@@ -223,7 +226,7 @@ def bench_depth(
     from rapgnn.files import check_writable
 
     check_writable(json_file)
-    check_writable(plot)
+    check_writable(plot, PLOTS)
     try:
         depths = [int(part) for part in layers.split(",")]
     except ValueError:

@@ -24,7 +24,12 @@ def plan(
     for method in methods:
         check_choice("method", method, METHODS)
         config = default_config(graph.name, method, embedding if _takes(method, embedding) else None)
+        clash = [key for key, value in METHODS[method].settings.items() if overrides.get(key, value) != value]
+        if clash:
+            raise InputError(f"{method} fixes {clash[0]}, so it cannot be set: leave {method} out with --methods.")
         config = config.update(**overrides)
+        if config.head == "ridge" and method == "random-full":
+            raise InputError("random-full has no exact mean for the ridge head: leave it out with --methods.")
         if quick and method in QUICK_EPOCHS:
             config = config.update(epochs=min(config.epochs, QUICK_EPOCHS[method]))
         configs[method] = config
@@ -53,7 +58,10 @@ def compare(
     records = []
     for method, config in configs.items():
         on_start(method)
-        records.append(run(method, graph, config, seeds, on_epoch=on_epoch))
+        try:
+            records.append(run(method, graph, config, seeds, on_epoch=on_epoch))
+        except InputError as error:
+            raise InputError(f"{method}: {error}") from error
     return records
 
 
@@ -92,4 +100,4 @@ def plot(records: list[Record], path: Path) -> None:
     left.invert_yaxis()
     seeds = len(records[0]["seeds"])
     figure.suptitle(f"{records[0]['dataset']}: training strategies, mean of {seeds} seed{'s' if seeds > 1 else ''}")
-    write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:] or "png"))
+    write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower()))

@@ -1,5 +1,6 @@
 """Everything that decides what is trained and how, in one flat record."""
 
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -16,7 +17,10 @@ INFERENCES = ("auto", "expected", "mean", "sample")
 
 @dataclass(frozen=True)
 class Config:
-    """A model and its training. ``structure`` to ``params`` describe the random weights, ``pretrain_*`` phase 1."""
+    """A model and its training.
+
+    ``structure`` to ``params`` describe the random weights, ``pretrain_*`` phase 1; ``head_layers`` counts for the MLP.
+    """
 
     backbone: str = "gcn"
     num_layers: int = 8
@@ -26,7 +30,7 @@ class Config:
     embedding_output: str = "relu"
     random_features: int = 0
     head: str = "linear"
-    head_layers: int = 1
+    head_layers: int = 2
     residual: bool | None = None
     self_loops: bool = False
     activation: str = "relu"
@@ -72,6 +76,11 @@ class Config:
         for name in ("weight_decay", "pretrain_weight_decay", "ridge", "pretrain_epochs"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name} must not be negative, got {getattr(self, name)}.")
+        for name, most in (("embedding_layers", 3), ("head_layers", 4)):
+            if not 1 <= getattr(self, name) <= most:
+                raise InputError(f"{name} must lie between 1 and {most}, got {getattr(self, name)}.")
+        if self.patience is not None and self.patience < 0:
+            raise InputError(f"patience must not be negative, got {self.patience}.")
         self.propagation(0)
 
     def _check_types(self) -> None:
@@ -107,10 +116,16 @@ class Config:
         return {**asdict(self), "params": list(self.params)}
 
 
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a name", tuple: "a pair of numbers"}
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "a name",
+    tuple: "a pair of numbers",
+}
 
 
 def _is(value: Any, kind: type) -> bool:
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

@@ -24,6 +24,8 @@ def dropout_dense(x: Tensor, p: float, generator: torch.Generator | None) -> Ten
     if p == 0 or generator is None:
         return x
     keep = max(1, round(256 * (1 - p)))
+    if keep == 256:  # too rare for a byte to tell
+        return x
     words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
     words.random_(-(1 << 63), None, generator=generator)
     mask = words.view(torch.uint8)[: x.numel()].view(x.shape) < keep

@@ -11,6 +11,10 @@ from rapgnn.errors import InputError
 
 def write_atomic(path: Path, write: Callable[[Path], Any]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, flush it to disk, and put it in place in one step."""
+    path = path.resolve()  # a link stays a link: what it points to is replaced
+    if path.exists() and not path.is_file():  # a device or a pipe cannot be replaced, only written to
+        write(path)
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
@@ -30,10 +34,12 @@ def write_atomic(path: Path, write: Callable[[Path], Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def check_writable(path: Path | None) -> None:
+def check_writable(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
     """Refuse an output path before any work is done for it."""
     if path is None:
         return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise InputError(f"cannot write {path}: the name must end in {', '.join(suffixes)}.")
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder.")
     try:

@@ -1,6 +1,8 @@
 """The one way a graph is represented inside, and the door at which it is checked, once."""
 
+import hashlib
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,6 @@ from rapgnn.operators import BACKBONES, adjacency
 from rapgnn.spmm import Features, SparseMatrix
 
 SPLITS = ("train", "val", "test")
-TASKS = ("node-classification", "node-multilabel")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,13 @@ class Graph:
         """The backbone's propagation matrix S of this graph."""
         A = adjacency(self.edge_index, self.edge_weight, self.num_nodes, self_loops)
         return SparseMatrix(BACKBONES[backbone].operator(A), dtype=dtype, device=self.x.device)
+
+    def fingerprint(self) -> str:
+        """Eight hexadecimal digits that tell this graph, its labels and splits from others."""
+        digest = hashlib.sha256(str(tuple(self.x.shape)).encode())
+        for part in (self.edge_index, self.y, self.train, self.val):
+            digest.update(part.cpu().numpy().tobytes())
+        return digest.hexdigest()[:8]
 
     def to(self, device: torch.device | str) -> "Graph":
         moved = {f: getattr(self, f).to(device) for f in ("x", "y", *SPLITS)}
@@ -112,7 +120,7 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
     x = data.x
     if isinstance(x, Tensor) and x.layout != torch.strided:
         coo = x.to_sparse_coo().coalesce()
-        x = sp.csr_matrix((coo.values().numpy(), coo.indices().numpy()), shape=tuple(x.shape))
+        x = sp.csr_matrix((coo.values().cpu().numpy(), coo.indices().cpu().numpy()), shape=tuple(x.shape))
     return make_graph(
         x,
         data.edge_index,
@@ -137,10 +145,10 @@ def _numpy(value: Any, what: str) -> np.ndarray:
 
 def _features(x: Any, sparse: bool | None) -> Features:
     if sp.issparse(x):
-        matrix: Any = sp.csr_matrix(x, dtype=np.float32)
+        matrix: Any = sp.csr_matrix(x, dtype=np.float32, copy=True)
         values = matrix.data
     else:
-        matrix = values = _numpy(x, "the node features").astype(np.float32)
+        matrix = values = _numpy(x, "the node features").astype(np.float32, copy=True)
     if len(matrix.shape) != 2 or matrix.shape[0] == 0:
         raise InputError(f"node features must be a table with a row per node, got shape {tuple(matrix.shape)}.")
     bad = int((~np.isfinite(values)).sum())
@@ -202,6 +210,8 @@ def _rows(mask: Any, n: int, split: str) -> Tensor:
         if len(array) != n:
             raise InputError(f"there are {n} nodes but the {split} mask has {len(array)} entries.")
         return torch.from_numpy(np.flatnonzero(array))
+    if n > 2 and len(array) == n and np.isin(array, (0, 1)).all():
+        raise InputError(f"the {split} split holds {n} zeros and ones: give a mask as booleans.")
     if array.size and (array.dtype.kind == "f" or array.min() < 0 or array.max() >= n):
         raise InputError(f"the {split} split must name nodes 0 to {n - 1}.")
     return torch.from_numpy(np.unique(array).astype(np.int64))
@@ -210,22 +220,25 @@ def _rows(mask: Any, n: int, split: str) -> Tensor:
 def _check_splits(labels: Tensor, rows: dict[str, Tensor]) -> None:
     if not len(rows["train"]):
         raise InputError("no labelled nodes: the training split is empty.")
-    for split in ("val", "test"):
-        shared = np.intersect1d(rows["train"].numpy(), rows[split].numpy())
+    for one, other in combinations(SPLITS, 2):
+        shared = np.intersect1d(rows[one].numpy(), rows[other].numpy())
         if len(shared):
             raise InputError(
-                f"{len(shared)} nodes are in both the training and the {split} split; the first is {shared[0]}."
+                f"{len(shared)} nodes are in both the {one} and the {other} split, node {shared[0]} first."
             )
     if labels.dim() == 2:
-        if bool(labels[rows["train"]].isnan().all()):
-            raise InputError("no labelled nodes: every training label is NaN.")
+        for split, index in rows.items():
+            if len(index) and bool(labels[index].isnan().all()):
+                raise InputError(f"no labelled nodes: every label of the {split} split is NaN.")
         return
     for split, index in rows.items():
         unknown = int((labels[index] < 0).sum())
         if unknown:
             raise InputError(f"{unknown} nodes of the {split} split have no label.")
     trained = set(labels[rows["train"]].tolist())
-    wanted = set(range(max(trained) + 1)).union(*(labels[rows[s]].tolist() for s in ("val", "test")))
-    missing = sorted(wanted - trained)
-    if missing:
-        raise InputError(f"class {missing[0]} does not occur in the training split, so it cannot be learned.")
+    wanted = trained.union(*(labels[rows[s]].tolist() for s in ("val", "test")))
+    missing = next((c for c in range(max(wanted) + 1) if c not in trained), None)
+    if missing is not None:
+        raise InputError(
+            f"class {missing} does not occur in the training split, so it cannot be learned (the first class is 0)."
+        )

@@ -40,7 +40,7 @@ class Head(nn.Module):
 
     def calibrate(self, h: Tensor) -> None:
         """Make the inputs' root mean square one, so that one learning rate fits every depth and feature scale."""
-        size = h.square().mean().sqrt()
+        size = h.double().square().mean().sqrt()
         self.input_scale.fill_(1.0 / float(size) if float(size) > 0 else 1.0)
 
     def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rapgnn.config import Config
+from rapgnn.errors import check_choice
 from rapgnn.graph import Graph
 from rapgnn.training import Fitted, fit_embedding, fit_end_to_end, fit_rap
 
@@ -22,7 +23,7 @@ class Method:
 
 
 METHODS = {
-    "rap": Method("RAP-GNN", fit_rap, {"structure": "diagonal", "schedule": "forward"}),
+    "rap": Method("RAP-GNN", fit_rap),  # diagonal, every forward, unless the settings say otherwise
     "end-to-end": Method("End-to-End", fit_end_to_end),
     "pretrained-embedding": Method("Pretrained Embedding", fit_embedding),
     "fixed-diagonal": Method("Fixed Random Diagonal", fit_rap, {"structure": "diagonal", "schedule": "fixed"}),
@@ -34,5 +35,6 @@ METHODS = {
 
 def fit(method: str, graph: Graph, config: Config, seed: int, on_epoch: Callable[[], None] | None = None) -> Fitted:
     """Train one strategy once."""
+    check_choice("method", method, METHODS)
     chosen = METHODS[method]
     return chosen.fit(graph, chosen.configure(config), seed, on_epoch)

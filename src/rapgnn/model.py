@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +17,10 @@ from rapgnn.representation import Source, represent
 from rapgnn.spmm import Features, SparseMatrix
 
 
-def seeded(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
-    return torch.Generator(device=device).manual_seed(seed)
+def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator of its own for each purpose (``stream``) of each seed; no two share numbers."""
+    mixed = np.random.SeedSequence([seed & 0xFFFFFFFFFFFFFFFF, stream]).generate_state(1, np.uint64)
+    return torch.Generator(device=device).manual_seed(int(mixed[0]))
 
 
 class RAPGNN(nn.Module):
@@ -53,7 +56,7 @@ class RAPGNN(nn.Module):
         super().__init__()
         config = Config(hidden_channels=hidden_channels, num_layers=num_layers, **settings)
         self.config, self.seed, self.spec = config, seed, config.propagation(seed)
-        generator = seeded(seed)
+        generator = seeded(seed, 0)
         self.embedding = Embedding(
             config.embedding,
             in_channels,
@@ -89,10 +92,15 @@ class RAPGNN(nn.Module):
         A = adjacency(edge_index, edge_weight, x.shape[0], config.self_loops)
         operator = SparseMatrix(BACKBONES[config.backbone].operator(A), dtype=x.dtype, device=x.device)
         rows = torch.arange(x.shape[0], device=x.device) if rows is None else rows
-        counter = self.spec.weights.counter(int(self.draw_counter), int(self.draw_counter))
+        step = int(self.draw_counter)
+        counter = self.spec.weights.counter(step, step)
         self.draw_counter += 1
         trainable = torch.is_grad_enabled() and any(p.requires_grad for p in self.embedding.parameters())
-        return self.head(next(self.source(x, operator, trainable).rows(rows).draws([counter])))
+        # In training mode dropout acts, with randomness that belongs to this pass and can be replayed with it.
+        generator = seeded(self.seed, 100 + step, x.device) if self.training else None
+        inside = generator if trainable or self.spec.dropout else None
+        h = next(self.source(x, operator, trainable).rows(rows).draws([counter], inside, [step]))
+        return self.head(h, generator)
 
     def __repr__(self) -> str:
         c = self.config
@@ -109,7 +117,7 @@ class EndToEnd(nn.Module):
     def __init__(self, in_channels: int, out_channels: int, config: Config, seed: int = 0):
         super().__init__()
         self.config, self.spec = config, config.propagation(seed)
-        generator, d = seeded(seed), config.hidden_channels
+        generator, d = seeded(seed, 0), config.hidden_channels
         self.embedding = MLP([in_channels] + [d] * config.embedding_layers, generator, config.dropout, last_relu=True)
         bound = (3.0 / d) ** 0.5  # Glorot's uniform bound for a square matrix
         shape = (config.num_layers, len(self.spec.rule.terms), d, d)
@@ -117,19 +125,14 @@ class EndToEnd(nn.Module):
         layers = config.head_layers if config.head == "mlp" else 1
         self.head = MLP([d] * layers + [out_channels], generator, config.dropout)
 
-    def hidden(self, x: Features, operator: SparseMatrix, generator: torch.Generator | None = None) -> list[Tensor]:
-        """h⁰ … h^L."""
+    def forward(self, x: Features, operator: SparseMatrix, generator: torch.Generator | None = None) -> Tensor:
+        """Scores of all nodes; ``generator`` switches dropout on."""
         activation, p = ACTIVATIONS[self.config.activation], self.config.dropout
         h = self.embedding(x, generator)
-        layers = [h]
         for weights in self.weights:
             dropped = dropout_dense(h, p, generator)
             terms = zip(self.spec.rule.terms, weights, strict=True)
             parts = [(operator @ dropped if term == "neighbour" else dropped) @ weight for term, weight in terms]
             out = activation(parts[0] if len(parts) == 1 else parts[0] + parts[1])
             h = out + h if self.spec.skip else out
-            layers.append(h)
-        return layers
-
-    def forward(self, x: Features, operator: SparseMatrix, generator: torch.Generator | None = None) -> Tensor:
-        return self.head(self.hidden(x, operator, generator)[-1], generator)
+        return self.head(h, generator)

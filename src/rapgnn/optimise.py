@@ -58,6 +58,7 @@ def optimise(
         train_seconds += middle - start
         if on_epoch:
             on_epoch()
+            middle = time.perf_counter()  # drawing a progress bar is nobody's cost
         if validate is None:
             best_epoch = epoch
             continue

@@ -64,10 +64,10 @@ class Source:
             return expected(self.spec, self.operator, self.h, rows)
         raise InputError(f'inference "expected" has no exact form here: {self.reason}; use "mean" or "sample".')
 
-    def embed(self, counter: int, generator: torch.Generator | None = None) -> Features:
+    def embed(self, step: int, generator: torch.Generator | None = None) -> Features:
         if self.h is not None:
             return self.h
-        return self.embedding(self.embedding.inputs(self.x, self.operator, counter), counter, generator)
+        return self.embedding(self.embedding.inputs(self.x, self.operator, step), step, generator)
 
 
 class Representation:
@@ -77,12 +77,24 @@ class Representation:
         self.source, self.index = source, rows
         self.averaged: Tensor | None = None  # E[h^L] of the rows that were to be averaged
 
-    def draws(self, counters: Sequence[int], generator: torch.Generator | None = None) -> Iterator[Tensor]:
-        """h^L ``[rows, d]`` of each draw in turn; ``generator`` switches dropout before and between the layers on."""
+    def draws(
+        self,
+        counters: Sequence[int],
+        generator: torch.Generator | None = None,
+        steps: Sequence[int] | None = None,
+    ) -> Iterator[Tensor]:
+        """h^L ``[rows, d]`` of each draw in turn.
+
+        Args:
+            counters: which draws of the weights.
+            generator: switches dropout before and between the layers on.
+            steps: which forward passes these are, for what an embedding draws anew in each, whatever the weights'
+                schedule; None takes the counters.
+        """
         kept: Tensor | None = None
-        for counter in counters:
+        for counter, step in zip(counters, counters if steps is None else steps, strict=True):
             if kept is None:
-                h = self.source.embed(counter, generator)
+                h = self.source.embed(step, generator)
                 kept = propagate(self.source.spec, self.source.operator, h, counter, generator)[self.index]
             yield kept
             kept = kept if self.source.constant else None
@@ -97,7 +109,12 @@ class PolynomialRepresentation(Representation):
         # Fixed weights have one draw, which is then the expectation; the distribution's mean is not.
         self.averaged = None if source.constant else kept.averaged
 
-    def draws(self, counters: Sequence[int], generator: torch.Generator | None = None) -> Iterator[Tensor]:
+    def draws(
+        self,
+        counters: Sequence[int],
+        generator: torch.Generator | None = None,
+        steps: Sequence[int] | None = None,
+    ) -> Iterator[Tensor]:
         if self.source.constant:
             once = self.filter.draw([0])[0]
             yield from (once for _ in counters)
@@ -134,7 +151,7 @@ def represent(
     if engine == "polynomial" and obstacle:
         raise InputError(f"the polynomial engine would not be exact: {obstacle}; use engine auto or stepwise.")
     if engine == "stepwise" or obstacle:
-        reason = obstacle or "asked for"
+        reason = obstacle or "the layer-by-layer engine was asked for"
         return Source(spec, operator, x, embedding, "stepwise", reason, h)
     linear = spec.activation == "identity"
     reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"

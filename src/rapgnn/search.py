@@ -1,6 +1,7 @@
 """Hyperparameter search on validation alone: every trial kept in SQLite, resumable, one budget for all strategies."""
 
 import json
+import sqlite3
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +72,6 @@ def search(
     embedding: str = "pretrained",
     base: Config | None = None,
     confirm: int = 5,
-    sampler_seed: int = 0,
     on_trial: Callable[[int, float], None] | None = None,
 ) -> Record:
     """Search until the study holds ``trials`` finished trials, then decide among the best on further seeds.
@@ -79,7 +79,7 @@ def search(
     Args:
         storage: the SQLite file; a study that is already there is gone on with.
         seeds: a trial's value is the mean validation metric over so many seeds.
-        confirm: how many of the best trials are run again on as many further seeds; the test nodes stay untouched.
+        confirm: how many of the best trials are run again on five further seeds; the test nodes stay untouched.
 
     Returns:
         The chosen trial: ``settings``, ``val_mean``, ``val_values``, ``trials`` and the study's name.
@@ -89,16 +89,17 @@ def search(
     find_range(space, graph.name)
     base = base or Config()
     storage.parent.mkdir(parents=True, exist_ok=True)
-    name = f"{graph.name}/{method}/{embedding}/{space}"
-    study = optuna.create_study(
-        study_name=name,
-        storage=f"sqlite:///{storage}",
-        direction="maximize",
-        load_if_exists=True,
-        # A resumed study goes on from another point of the random sequence instead of repeating its beginning.
-        sampler=None,
-    )
-    study.sampler = optuna.samplers.TPESampler(seed=sampler_seed + len(study.trials), n_startup_trials=20)
+    if not len(graph.val):
+        raise InputError("a search needs validation nodes, and this graph has none.")
+    # Another graph, or another number of seeds, is another study, whatever the names.
+    name = f"{graph.name}/{method}/{embedding}/{space}/{seeds} seeds/{graph.fingerprint()}"
+    address = f"sqlite:///{storage}"
+    try:
+        study = optuna.create_study(study_name=name, storage=address, direction="maximize", load_if_exists=True)
+    except (sqlite3.DatabaseError, optuna.exceptions.StorageInternalError, _sqlalchemy_error()) as error:
+        raise InputError(f"{storage} is not a database of trials: name another file with --storage.") from error
+    # A resumed study goes on from another point of the random sequence instead of repeating its beginning.
+    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials), n_startup_trials=20)
 
     def objective(trial: Any) -> float:
         settings = suggest(trial, method, embedding, space, graph.name)
@@ -112,6 +113,9 @@ def search(
             raise optuna.TrialPruned from error
         for key in ("val_values", "fit_seconds", "train_ms_per_epoch", "engine", "epochs"):
             trial.set_user_attr(key, json.dumps(record[key]))
+        if record["val_mean"] != record["val_mean"]:
+            trial.set_user_attr("refused", json.dumps("the validation nodes give no metric (one class only)."))
+            raise optuna.TrialPruned
         return record["val_mean"]
 
     while len(_ended(optuna, study)) < trials:
@@ -158,6 +162,12 @@ def _ended(optuna: Any, study: Any) -> list[Any]:
     """Trials that came to an end; one that was killed while running does not count and is made up for."""
     states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     return [t for t in study.trials if t.state in states]
+
+
+def _sqlalchemy_error() -> type[Exception]:
+    from sqlalchemy.exc import DatabaseError  # comes with optuna
+
+    return DatabaseError
 
 
 def _optuna() -> Any:

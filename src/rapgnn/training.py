@@ -18,6 +18,7 @@ from rapgnn.optimise import Loop, OnEpoch, optimise, validator
 from rapgnn.representation import PolynomialRepresentation, Source
 from rapgnn.spmm import Features, SparseMatrix, row_block
 from rapgnn.threads import threads_for
+from rapgnn.weights import EVALUATION
 
 HOP_BYTES = 512 << 20  # of the hops kept for the rows that are predicted together
 
@@ -74,7 +75,7 @@ def fit_embedding(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | N
     if model.embedding.kind.trained != "before":
         raise InputError(f"the {config.embedding} embedding is not pretrained, so it cannot be evaluated on its own.")
     classifier, loop = pretrain(model, graph, operator, on_epoch)
-    inputs = model.embedding.inputs(graph.x, operator)
+    inputs = model.embedding.inputs(graph.x, operator, 2 * EVALUATION)
 
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
@@ -88,7 +89,7 @@ def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | 
     graph, operator = _prepare(graph, config)
     device = graph.y.device
     model = EndToEnd(graph.num_features, graph.num_outputs, config, seed).to(device)
-    generator = seeded(seed + 2, device)
+    generator = seeded(seed, 2, device)
 
     def scores() -> Iterator[Tensor]:
         while True:
@@ -117,8 +118,8 @@ def pretrain(
 ) -> tuple[nn.Linear, Loop]:
     """Phase 1: train c' ∘ f_φ, touching the labelled rows only, then freeze f_φ. Returns c' and the loop."""
     config, embedding, device = model.config, model.embedding, graph.y.device
-    classifier = seeded_linear(embedding.out_channels, graph.num_outputs, seeded(model.seed + 1)).to(device)
-    generator = seeded(model.seed + 3, device)
+    classifier = seeded_linear(embedding.out_channels, graph.num_outputs, seeded(model.seed, 1)).to(device)
+    generator = seeded(model.seed, 3, device)
     kept = None if embedding.random_features else embedding.inputs(graph.x, operator)
 
     def rows_at(rows: Tensor) -> Callable[[int], Features]:
@@ -133,7 +134,9 @@ def pretrain(
         for epoch in range(config.pretrain_epochs):
             yield classifier(embedding(train(epoch), epoch, generator))
 
-    validate = validator(graph.task, graph.y[graph.val], lambda epoch: classifier(embedding(val(epoch), epoch)))
+    validate = validator(
+        graph.task, graph.y[graph.val], lambda epoch: classifier(embedding(val(EVALUATION + epoch), epoch))
+    )
     first = train(0)
     entries = first.nnz if isinstance(first, SparseMatrix) else first.numel()
     with threads_for(entries * embedding.out_channels):
@@ -165,21 +168,21 @@ def predictor(
     model: RAPGNN, source: Source, task: str, inference: str, num_samples: int
 ) -> Callable[[Tensor], Prediction]:
     """rows -> prediction by a fresh draw, by the mean over draws with its spread, or by the exact expectation."""
-    weights = model.spec.weights
+    first = int(model.draw_counter)  # the draws of inference are chosen now, so that predicting twice agrees
+    count = num_samples if inference == "mean" and not source.constant else 1
+    counters = [model.spec.weights.evaluation_counter(first + i) for i in range(count)]
+    steps = [EVALUATION + first + i for i in range(count)]
+    hop_size = 4 * model.embedding.out_channels * (model.spec.num_layers + 1)
 
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
         if inference == "expected":
             return _prediction(model.head(source.expected(rows)), task)
-        first = int(model.draw_counter)
-        count = num_samples if inference == "mean" and not source.constant else 1
-        counters = [weights.evaluation_counter(first + i, first) for i in range(count)]
-        # [draws, rows, outputs]; some rows at a time, so that keeping their hops stays small whatever the graph.
+        # The shortcut keeps hops of what it predicts: some rows at a time, so that this stays small on any graph.
+        size = max(1, HOP_BYTES // max(1, hop_size)) if source.engine == "polynomial" else max(1, len(rows))
         parts = [
-            torch.stack([model.head(h) for h in source.rows(part).draws(counters)])
-            for part in rows.split(
-                max(1, HOP_BYTES // (4 * model.embedding.out_channels * (model.spec.num_layers + 1)))
-            )
+            torch.stack([model.head(h) for h in source.rows(part).draws(counters, steps=steps)])
+            for part in rows.split(size)
         ]
         scores = torch.cat(parts, dim=1)
         if count == 1:
@@ -193,11 +196,11 @@ def predictor(
 def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoch: OnEpoch | None) -> Loop:
     """Phase 2 by gradient descent; with a learnable embedding the gradient goes on through the layers into it."""
     config, weights, y = model.config, model.spec.weights, graph.y
-    trainable = source.h is None and not source.embedding.varies
+    trainable = model.embedding.kind.trained == "with"
     exact = source.has_expectation and config.inference != "sample"
     representation = source.rows(graph.train, average=graph.val if exact else None)
     held_out = None if exact or trainable else source.rows(graph.val)
-    generator = seeded(model.seed + 2, y.device)
+    generator = seeded(model.seed, 2, y.device)
     counters = [weights.counter(epoch, epoch) for epoch in range(config.epochs)]
     if config.rescale:
         with torch.no_grad():
@@ -206,20 +209,20 @@ def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoc
     def scores() -> Iterator[Tensor]:
         # Layer dropout is part of a training pass even where the embedding is frozen.
         inside = generator if trainable or model.spec.dropout else None
-        for h in representation.draws(counters, inside):
+        for h in representation.draws(counters, inside, range(config.epochs)):
             yield head(h, generator)
 
     def val_scores(epoch: int) -> Tensor:
         if exact:
             assert representation.averaged is not None
             return head(representation.averaged)
-        counter = weights.evaluation_counter(epoch, epoch)
+        counter, step = weights.evaluation_counter(epoch), EVALUATION + epoch
         if held_out is not None:
-            return head(next(held_out.draws([counter])))
+            return head(next(held_out.draws([counter], steps=[step])))
         now = model.source(graph.x, source.operator)  # the embedding as it is after this epoch
         if now.has_expectation and config.inference != "sample":
             return head(now.expected(graph.val))
-        return head(next(now.rows(graph.val).draws([counter])))
+        return head(next(now.rows(graph.val).draws([counter], steps=[step])))
 
     parameters = [p for p in model.parameters() if p.requires_grad] if trainable else list(head.parameters())
     polynomial = source.engine == "polynomial" or source.constant

@@ -93,9 +93,9 @@ class RandomWeights:
         """Which draw a forward pass uses: ``step`` counts forward passes, ``epoch`` the passes over the data."""
         return {"forward": step, "epoch": epoch, "fixed": 0}[self.schedule]
 
-    def evaluation_counter(self, draw: int, epoch: int) -> int:
-        """Which draw inference uses; fixed and per-epoch weights are those of training."""
-        return {"forward": EVALUATION + draw, "epoch": epoch, "fixed": 0}[self.schedule]
+    def evaluation_counter(self, draw: int) -> int:
+        """Which draw inference uses: a fresh one, or the one there is where the weights are fixed."""
+        return 0 if self.schedule == "fixed" else EVALUATION + draw
 
     def draw(
         self,

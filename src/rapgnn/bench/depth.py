@@ -224,4 +224,4 @@ def plot_depth(records: list[Record], path: Path) -> None:
     figure.axes[0].legend(fontsize=8, frameon=False)
     first = records[0]
     figure.suptitle(f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}")
-    write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:] or "png"))
+    write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower()))

@@ -34,6 +34,8 @@ def find_dataset(name: str) -> Dataset:
     try:
         return DATASETS[name.lower()]
     except KeyError:
+        if name.lower().partition(":")[0] == SBM:
+            raise InputError("sbm is generated, so it has no files.") from None
         known = ", ".join([*DATASETS, SBM])
         raise InputError(
             f"dataset {name!r} is unknown: choose one of {known}, or give a folder with nodes.npz and edges.npz."
@@ -52,6 +54,8 @@ def load_dataset(name: str, data_dir: Path | None = None, say: Say = lambda line
     if kind.lower() == SBM:
         return BlockModel.parse(settings).generate()
     if name.lower() not in DATASETS and Path(name).is_dir():
-        return read_folder(Path(name))
+        own = Path(name).resolve().name
+        # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
+        return read_folder(Path(name), f"folder {own}" if own.lower() in (*DATASETS, SBM) else own)
     entry = find_dataset(name)
     return entry.read(entry.files.name, locate(entry.files, data_dir, say))

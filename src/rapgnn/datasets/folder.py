@@ -14,13 +14,13 @@ from rapgnn.errors import InputError
 from rapgnn.graph import Graph, make_graph
 
 
-def read_folder(folder: Path) -> Graph:
+def read_folder(folder: Path, name: str) -> Graph:
     """The graph in ``folder``, checked."""
     nodes = _arrays(folder / "nodes.npz", ("x", "y", "train_mask"))
     edges = _arrays(folder / "edges.npz", ("source", "target"))
     if edges["source"].shape != edges["target"].shape:
         raise InputError(f"{folder / 'edges.npz'}: source and target differ in length.")
-    none = np.zeros(len(nodes["train_mask"]), dtype=bool)
+    none = np.zeros(0, dtype=np.int64)
     return make_graph(
         nodes["x"],
         np.stack([edges["source"], edges["target"]]),
@@ -29,7 +29,7 @@ def read_folder(folder: Path) -> Graph:
         nodes.get("val_mask", none),
         nodes.get("test_mask", none),
         edges.get("weight"),
-        name=folder.name,
+        name=name,
     )
 
 
@@ -37,6 +37,8 @@ def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{path} is missing: a graph folder holds nodes.npz and edges.npz.")
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is not an npz archive")
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:

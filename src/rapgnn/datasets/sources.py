@@ -5,11 +5,11 @@ is written under a temporary name and renamed, so the cache never holds half a f
 """
 
 import hashlib
+import http.client
 import os
 import subprocess
 import sys
 import tempfile
-import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable
@@ -143,7 +143,7 @@ def _from_host(files: FileSet, names: list[str], folder: Path) -> None:
         try:
             with urllib.request.urlopen(f"{files.url}/{name}", timeout=HOST_TIMEOUT) as reply:
                 content = reply.read()
-        except (OSError, urllib.error.URLError, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             raise _UnavailableError(f"no answer ({getattr(error, 'reason', error)})") from error
         _keep(files, folder, name, content)
 

@@ -1,5 +1,6 @@
 """Generated graphs of any size: the contextual stochastic block model."""
 
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -18,8 +19,9 @@ class BlockModel:
         degree: average number of neighbours.
         homophily: probability that an edge joins two nodes of one class.
         features: number of real-valued features.
-        signal: distance between class means, in standard deviations of the noise.
-        labels: above 0, that many binary labels instead of classes (each label is on in a random half of the classes,
+        signal: how far apart the classes are; the distance between two class means is signal · √(features / 8)
+            standard deviations of the noise.
+        labels: 2 or more: that many binary labels instead of classes (each label is on in a random half of the classes,
             flipped for one node in ten).
         train: training nodes per class; val, test: their numbers; what is left over has labels but no split.
         seed: decides everything.
@@ -40,8 +42,12 @@ class BlockModel:
     def __post_init__(self) -> None:
         least = {"nodes": 1, "classes": 2, "features": 1, "labels": 0, "train": 1, "val": 0, "test": 0, "degree": 0}
         for name, low in least.items():
-            if getattr(self, name) < low:
+            if not getattr(self, name) >= low:
                 raise InputError(f"sbm: {name} must be at least {low}, got {getattr(self, name)}.")
+        if self.seed < 0 or self.labels == 1:
+            raise InputError(f"sbm: seed must not be negative and labels not 1, got {self.seed} and {self.labels}.")
+        if not (math.isfinite(self.degree) and math.isfinite(self.signal)):
+            raise InputError(f"sbm: degree and signal must be finite, got {self.degree} and {self.signal}.")
         if not 0 <= self.homophily <= 1:
             raise InputError(f"sbm: homophily must lie in [0, 1], got {self.homophily}.")
         needed = self.classes * self.train + self.val + self.test

@@ -13,7 +13,6 @@ class Range:
     hidden_channels: list[int]
     epochs: int
     dropout: tuple[float, float]
-    head_layers: int = 1
 
 
 RANGES = {
