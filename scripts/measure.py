@@ -34,7 +34,9 @@ def embeddings(dataset: str) -> list[dict]:
     for name in EMBEDDINGS:
         print(dataset, name, flush=True)
         chosen = [s for s in stored() if (s["dataset"], s["method"], s["embedding"]) == (dataset, "rap", name)]
-        searched = {"selected_val_mean": chosen[0]["val_mean"], "search_trials": chosen[0]["trials"]}
+        searched: dict = {"selected_val_mean": -1.0, "search_trials": 0}  # not searched, so never the chosen one
+        if chosen:
+            searched = {"selected_val_mean": chosen[0]["val_mean"], "search_trials": chosen[0]["trials"]}
         records.append(run("rap", graph, default_config(dataset, "rap", name), range(5)) | searched)
     return records
 

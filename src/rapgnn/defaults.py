@@ -11,10 +11,13 @@ from rapgnn.errors import check_choice
 
 BEST = "best"  # stands for the embedding with the best validation metric
 
-# An end-to-end epoch goes through the whole graph twice: it stops when validation does not improve for this long.
+# Without a search: what goes through the whole graph in every epoch is narrower, and stops when validation stalls.
+_SLOW = {"hidden_channels": 64, "patience": 100}
 _UNTUNED: dict[str, dict[str, Any]] = {
-    "end-to-end": {"num_layers": 2, "hidden_channels": 64, "patience": 100},
-    "random-full": {"patience": 100, "hidden_channels": 64},
+    "end-to-end": {"num_layers": 2, **_SLOW},
+    "random-full": _SLOW,
+    "random": _SLOW,
+    "learnable": _SLOW,
 }
 
 
@@ -38,5 +41,5 @@ def default_config(dataset: str, method: str, embedding: str | None = None) -> C
         found = [s for s in found if s["embedding"] == wanted]
     if found:
         return Config().update(**max(found, key=lambda s: s["val_mean"])["settings"])
-    settings = dict(_UNTUNED.get(method, {}))
+    settings = _UNTUNED.get(method, {}) | _UNTUNED.get(wanted, {})
     return Config().update(embedding="pretrained" if wanted == BEST else wanted, **settings)
