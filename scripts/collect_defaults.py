@@ -2,7 +2,8 @@
 
     python scripts/collect_defaults.py results/tune/*.json
 
-Of the searches for one dataset, strategy and embedding the one with the best validation metric counts.
+Of the searches for one dataset, strategy and embedding the one with the best validation metric counts. Where two
+embeddings tie, further validation seeds decide (records with ``tie_break_val_mean``).
 """
 
 import json
@@ -13,13 +14,19 @@ TARGET = Path(__file__).resolve().parents[1] / "src" / "rapgnn" / "defaults.json
 KEYS = ("dataset", "method", "embedding", "space", "val_mean", "trials", "settings")
 
 
+def _key(record: dict) -> tuple[str, str, str]:
+    return record["dataset"], record["method"], record["embedding"]
+
+
 def main(paths: list[str]) -> None:
-    records = [record for path in paths for record in json.loads(Path(path).read_text())]
+    given = [record for path in paths for record in json.loads(Path(path).read_text())]
+    records = [record for record in given if "settings" in record]
+    ties = {_key(r): r["tie_break_val_mean"] for r in given if "tie_break_val_mean" in r}
     best: dict[tuple[str, str, str], dict] = {}
     for record in records:
-        key = (record["dataset"], record["method"], record["embedding"])
+        key = _key(record)
         if key not in best or record["val_mean"] > best[key]["val_mean"]:
-            best[key] = {name: record[name] for name in KEYS}
+            best[key] = {name: record[name] for name in KEYS} | {"tie_break": ties.get(key, 0.0)}
     rows = [best[key] for key in sorted(best)]
     TARGET.write_text("[\n" + ",\n".join(" " + json.dumps(row) for row in rows) + "\n]\n")
     print(f"{len(rows)} defaults in {TARGET}")

@@ -23,7 +23,7 @@ _UNTUNED: dict[str, dict[str, Any]] = {
 
 @cache
 def stored() -> list[dict[str, Any]]:
-    """What the searches chose: a list of {dataset, method, embedding, space, val_mean, trials, settings}."""
+    """What the searches chose: a list of {dataset, method, embedding, space, val_mean, tie_break, trials, settings}."""
     return json.loads(files("rapgnn").joinpath("defaults.json").read_text())
 
 
@@ -40,6 +40,6 @@ def default_config(dataset: str, method: str, embedding: str | None = None) -> C
     if wanted != BEST:
         found = [s for s in found if s["embedding"] == wanted]
     if found:
-        return Config().update(**max(found, key=lambda s: s["val_mean"])["settings"])
+        return Config().update(**max(found, key=lambda s: (s["val_mean"], s["tie_break"]))["settings"])
     settings = _UNTUNED.get(method, {}) | _UNTUNED.get(wanted, {})
     return Config().update(embedding="pretrained" if wanted == BEST else wanted, **settings)
