@@ -107,9 +107,9 @@ def _ms(value: float) -> str:
 def rendered() -> str:
     text = (ROOT / "README.md").read_text()
     for name, table in {"strategies": strategies, "embeddings": embeddings, "speed": speed, "depth": depth}.items():
-        begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         before, rest = text.split(begin)
-        text = before + begin + table() + end + rest.split(end)[1]
+        text = before + begin + table() + "\n" + end + rest.split(end)[1]
     return text
 
 
