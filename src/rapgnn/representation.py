@@ -62,7 +62,12 @@ class Source:
         if self.engine == "polynomial":
             assert self.h is not None
             return expected(self.spec, self.operator, self.h, rows)
-        raise InputError(f'inference "expected" has no exact form here: {self.reason}; use "mean" or "sample".')
+        raise InputError(self.no_expectation)
+
+    @property
+    def no_expectation(self) -> str:
+        """The sentence that refuses ``"expected"`` where ``has_expectation`` is False."""
+        return f'inference "expected" has no exact form here: {self.reason}; use "mean" or "sample".'
 
     def embed(self, step: int, generator: torch.Generator | None = None) -> Features:
         if self.h is not None:
@@ -91,13 +96,20 @@ class Representation:
             steps: which forward passes these are, for what an embedding draws anew in each, whatever the weights'
                 schedule; None takes the counters.
         """
-        kept: Tensor | None = None
-        for counter, step in zip(counters, counters if steps is None else steps, strict=True):
-            if kept is None:
-                h = self.source.embed(step, generator)
-                kept = propagate(self.source.spec, self.source.operator, h, counter, generator)[self.index]
-            yield kept
-            kept = kept if self.source.constant else None
+        steps = counters if steps is None else steps
+        if self.source.constant:
+            once = next(self._each(counters[:1], generator, steps[:1]))
+            yield from (once for _ in counters)
+        else:
+            yield from self._each(counters, generator, steps)
+
+    def _each(
+        self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
+    ) -> Iterator[Tensor]:
+        source = self.source
+        for counter, step in zip(counters, steps, strict=True):
+            h = source.embed(step, generator)
+            yield propagate(source.spec, source.operator, h, counter, generator)[self.index]
 
 
 class PolynomialRepresentation(Representation):
@@ -109,16 +121,9 @@ class PolynomialRepresentation(Representation):
         # Fixed weights have one draw, which is then the expectation; the distribution's mean is not.
         self.averaged = None if source.constant else kept.averaged
 
-    def draws(
-        self,
-        counters: Sequence[int],
-        generator: torch.Generator | None = None,
-        steps: Sequence[int] | None = None,
+    def _each(
+        self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
     ) -> Iterator[Tensor]:
-        if self.source.constant:
-            once = self.filter.draw([0])[0]
-            yield from (once for _ in counters)
-            return
         size = max(1, 4 * self.filter.channels * max(1, len(self.index)))
         batch = max(1, min(MAX_DRAWS, DRAW_BYTES // size))
         for start in range(0, len(counters), batch):

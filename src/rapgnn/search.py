@@ -106,9 +106,8 @@ def search(
         trial.set_user_attr("settings", json.dumps(settings))
         try:
             record = run(method, graph, base.update(**settings), range(seeds), splits=("val",))
-        except (
-            InputError
-        ) as error:  # a point of the space that this graph does not admit, such as ridge without shortcut
+        except InputError as error:
+            # A point of the space that this graph does not admit, such as the ridge head without the shortcut.
             trial.set_user_attr("refused", json.dumps(str(error)))
             raise optuna.TrialPruned from error
         for key in ("val_values", "fit_seconds", "train_ms_per_epoch", "engine", "epochs"):

@@ -160,7 +160,7 @@ def choose_inference(wanted: str, source: Source) -> str:
     if wanted == "auto":
         return "expected" if source.has_expectation else "sample"
     if wanted == "expected" and not source.has_expectation:
-        raise InputError(f'inference "expected" has no exact form here: {source.reason}; use "mean" or "sample".')
+        raise InputError(source.no_expectation)
     return wanted
 
 
@@ -246,18 +246,18 @@ def _solve_ridge(model: RAPGNN, head: RidgeHead, graph: Graph, source: Source, o
         raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {source.reason}.")
     start = time.perf_counter()
     representation = source.rows(graph.train, average=graph.val)
-    if source.constant or not isinstance(representation, PolynomialRepresentation):
-        mean = source.expected(graph.train)
+    if source.constant:
+        mean = next(representation.draws([0]))
         variance = torch.zeros_like(mean)
-        val = source.expected(graph.val)
     else:
+        assert isinstance(representation, PolynomialRepresentation)
         mean, variance = representation.filter.mean(), representation.filter.variance()
-        val = representation.filter.averaged
     y = graph.y[graph.train]
     targets = nn.functional.one_hot(y, graph.num_outputs).to(mean.dtype) if y.dim() == 1 else y
     head.fit(mean, variance, targets * 2 - 1, model.config.ridge)
     if len(graph.val):
-        head.sharpen(val, graph.y[graph.val])
+        assert representation.averaged is not None
+        head.sharpen(representation.averaged, graph.y[graph.val])
     if on_epoch:
         on_epoch()
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0)
