@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from rapgnn.operators import BACKBONES, adjacency
 from rapgnn.spmm import SparseMatrix
+from rapgnn.structure import Structure
 
 
 @st.composite
@@ -23,9 +24,10 @@ def edge_lists(draw, max_nodes: int = 24, max_edges: int = 60):
     return n, edge_index, weight
 
 
-def operator(backbone: str, graph, self_loops: bool = False, dtype: torch.dtype = torch.float64) -> SparseMatrix:
+def operator(backbone: str, graph, self_loops: bool = False, dtype: torch.dtype = torch.float64) -> Structure:
     n, edge_index, weight = graph
-    return SparseMatrix(BACKBONES[backbone].operator(adjacency(edge_index, weight, n, self_loops)), dtype=dtype)
+    A = adjacency(edge_index, weight, n, self_loops)
+    return Structure(SparseMatrix(BACKBONES[backbone].operator(A), dtype=dtype))
 
 
 def relative_error(a: torch.Tensor, b: torch.Tensor) -> float:

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from rapgnn import METHODS, RAPGNN, Config, InputError, fit, from_pyg
-from rapgnn.embedding import EMBEDDINGS
+from rapgnn.embedding import EMBEDDINGS, Inputs
 from rapgnn.heads import RidgeHead
-from rapgnn.metrics import accuracy, loss, rocauc, score
+from rapgnn.metrics import TASKS, accuracy, rocauc
 from rapgnn.polynomial import PolynomialFilter
 from rapgnn.spmm import SparseMatrix
 from rapgnn.stepwise import propagate
+from rapgnn.structure import Structure
 from rapgnn.training import fit_rap
 
 CONFIG = Config(
@@ -21,7 +22,7 @@ CONFIG = Config(
 
 
 def on_test(graph, fitted) -> float:
-    return score(graph.task, fitted.predict(graph.test).scores, graph.y[graph.test])
+    return graph.rule.score(fitted.predict(graph.test).scores, graph.y[graph.test])
 
 
 @pytest.mark.parametrize("method", list(METHODS))
@@ -99,9 +100,11 @@ def test_ridge_equals_training_on_very_many_draws():
     dense = np.zeros((rows, rows))
     np.add.at(dense, (edges[1], edges[0]), 0.2)
     spec = Propagation("gcn", 3, RandomWeights(seed=1))
-    kept = PolynomialFilter(spec, SparseMatrix(dense, dtype=torch.float64), torch.rand(rows, d, generator=g).double())
+    kept = PolynomialFilter(
+        spec, Structure(SparseMatrix(dense, dtype=torch.float64)), torch.rand(rows, d, generator=g).double()
+    )
     y = torch.randn(rows, 2, generator=g, dtype=torch.float64)
-    head = RidgeHead(d, 2).double().fit(kept.mean(), kept.variance(), y, ridge=0.0)
+    head = RidgeHead(d, 2).double().fit(kept.mean(), kept.scatter, y, ridge=0.0)
     draws = kept.draw(range(60_000))
     # The bias is fitted to the mean representation, as in the head.
     center = kept.mean().mean(0)
@@ -114,7 +117,7 @@ def test_ridge_equals_training_on_very_many_draws():
 def test_ridge_primal_and_dual_agree_with_the_normal_equations(rows):
     g = torch.Generator().manual_seed(1)
     m, v, y = (torch.rand(rows, k, generator=g, dtype=torch.float64) for k in (7, 7, 2))
-    head = RidgeHead(7, 2).double().fit(m, v, y, ridge=0.3)
+    head = RidgeHead(7, 2).double().fit(m, lambda rows: v[rows].sum(0)[:, None, None], y, ridge=0.3)
     c = m - m.mean(0)
     size = float((c.square().sum() + v.sum()) / 7)
     normal = c.T @ c + torch.diag(v.sum(0) + 0.3 * size)
@@ -125,8 +128,12 @@ def test_ridge_leaves_unknown_labels_out():
     g = torch.Generator().manual_seed(1)
     m, y = torch.rand(20, 3, generator=g), torch.rand(20, 2, generator=g)
     y[5:, 1] = float("nan")
-    both = RidgeHead(3, 2).fit(m, m * 0, y, 0.1)
-    alone = RidgeHead(3, 1).fit(m[:5], m[:5] * 0, y[:5, 1:], 0.1)
+
+    def nothing(rows):
+        return torch.zeros(3, 1, 1)
+
+    both = RidgeHead(3, 2).fit(m, nothing, y, 0.1)
+    alone = RidgeHead(3, 1).fit(m[:5], nothing, y[:5, 1:], 0.1)
     torch.testing.assert_close(both.weight[:, 1:], alone.weight)
 
 
@@ -157,8 +164,8 @@ def test_predicting_in_parts_changes_nothing(inference, small_graph, monkeypatch
 
 def test_fixed_weights_predict_with_their_own_draw(small_graph):
     fitted = fit("fixed-diagonal", small_graph, CONFIG, 0)
-    model, operator = fitted.model, small_graph.operator("gcn")
-    h = propagate(model.spec, operator, model.embedding(small_graph.x), 0)[small_graph.test]
+    model, structure = fitted.model, small_graph.structure("gcn")
+    h = propagate(model.spec, structure, model.embedding(Inputs(small_graph.x)), 0)[small_graph.test]
     torch.testing.assert_close(fitted.predict(small_graph.test).scores, model.head(h), rtol=1e-4, atol=1e-5)
 
 
@@ -198,7 +205,7 @@ def test_the_module_draws_anew_and_can_replay(small_graph, fresh_random_state):
 def test_random_features_are_new_in_every_pass_whatever_the_weights_schedule(small_graph):
     """Under fixed weights the random node features still change, and the embedding still learns."""
     model = fit("fixed-diagonal", small_graph, CONFIG.update(random_features=3, epochs=2), 0).model
-    source = model.source(small_graph.x, small_graph.operator("gcn"))
+    source = model.source(small_graph.x, small_graph.structure("gcn"))
     a, b = source.rows(small_graph.test).draws([0, 0], steps=[1, 2])
     assert not torch.equal(a, b)
     start = RAPGNN(12, 16, 4, 3, embedding="learnable", random_features=3)
@@ -248,7 +255,7 @@ def test_the_callers_matrix_is_left_alone():
 
 def test_the_module_trains_its_embedding_through_the_layers(small_graph):
     model = RAPGNN(12, 8, 2, 3, embedding="learnable", seed=1)
-    loss(
+    TASKS["node-classification"].loss(
         model(small_graph.x, small_graph.edge_index, rows=small_graph.train), small_graph.y[small_graph.train]
     ).backward()
     assert all(p.grad is not None and float(p.grad.abs().sum()) > 0 for p in model.embedding.parameters())
@@ -288,6 +295,7 @@ def test_metrics_by_hand():
     two = torch.cat([scores, scores], dim=1)
     y = torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, float("nan")]])
     assert rocauc(two, y) == 0.75
+    loss = TASKS["node-multilabel"].loss
     assert loss(torch.zeros(2, 2), torch.tensor([[1.0, float("nan")], [0.0, 1.0]])) == pytest.approx(np.log(2))
 
 

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rapgnn.config import Config
     from rapgnn.datasets import load_dataset
+    from rapgnn.endtoend import EndToEnd
     from rapgnn.errors import InputError
     from rapgnn.graph import Graph, from_pyg, make_graph
+    from rapgnn.graphs import from_pyg_list, make_graphs
     from rapgnn.methods import METHODS, fit
-    from rapgnn.model import RAPGNN, EndToEnd
+    from rapgnn.model import RAPGNN
     from rapgnn.propagation import Propagation
     from rapgnn.weights import RandomWeights
 
 _HOMES = {
     "Config": "config",
-    "EndToEnd": "model",
+    "EndToEnd": "endtoend",
     "Graph": "graph",
     "InputError": "errors",
     "METHODS": "methods",
@@ -27,8 +29,10 @@ _HOMES = {
     "RandomWeights": "weights",
     "fit": "methods",
     "from_pyg": "graph",
+    "from_pyg_list": "graphs",
     "load_dataset": "datasets",
     "make_graph": "graph",
+    "make_graphs": "graphs",
 }
 
 __all__ = [
@@ -42,8 +46,10 @@ __all__ = [
     "RandomWeights",
     "fit",
     "from_pyg",
+    "from_pyg_list",
     "load_dataset",
     "make_graph",
+    "make_graphs",
 ]
 
 

@@ -20,6 +20,9 @@ class Config:
     """A model and its training.
 
     ``structure`` to ``params`` describe the random weights, ``pretrain_*`` phase 1; ``head_layers`` counts for the MLP.
+    ``factors`` is the number of weights in a layer's MLP, random or trained; ``pooling`` applies where rows are graphs;
+    ``batch_norm`` and ``train_eps`` are for trained layers (``batch_norm`` for an MLP head too); ``batch_size`` None
+    takes all training rows at once; ``standardize`` gives every channel that the head sees mean 0 and variance 1.
     """
 
     backbone: str = "gcn"
@@ -36,6 +39,13 @@ class Config:
     activation: str = "relu"
     layer_dropout: float = 0.0
     rescale: bool = True
+    factors: int = 1
+    jumping: str = "last"
+    pooling: str = "sum"
+    eps: float = 0.0
+    train_eps: bool = False
+    batch_norm: bool = False
+    standardize: bool = False
     structure: str = "diagonal"
     schedule: str = "forward"
     distribution: str = "uniform"
@@ -45,6 +55,7 @@ class Config:
     lr: float = 0.01
     weight_decay: float = 5e-4
     epochs: int = 300
+    batch_size: int | None = None
     patience: int | None = None
     pretrain_lr: float = 0.01
     pretrain_weight_decay: float = 5e-4
@@ -81,12 +92,16 @@ class Config:
                 raise InputError(f"{name} must lie between 1 and {most}, got {getattr(self, name)}.")
         if self.patience is not None and self.patience < 0:
             raise InputError(f"patience must not be negative, got {self.patience}.")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, got {self.batch_size}.")
+        if self.self_loops and BACKBONES[self.backbone].itself:
+            raise InputError(f"self_loops has no place in {self.backbone}, where a node hears itself: use eps.")
         self.propagation(0)
 
     def _check_types(self) -> None:
         for f in fields(self):
             value, kind = getattr(self, f.name), type(f.default)
-            if f.name in ("residual", "patience"):  # these may be None
+            if f.default is None:
                 kind = bool if f.name == "residual" else int
                 if value is None:
                     continue
@@ -101,7 +116,16 @@ class Config:
         """The random layers, drawn with ``seed``."""
         weights = RandomWeights(self.structure, self.schedule, self.distribution, self.params, seed)
         return Propagation(
-            self.backbone, self.num_layers, weights, self.residual, self.activation, self.layer_dropout, self.rescale
+            self.backbone,
+            self.num_layers,
+            weights,
+            self.residual,
+            self.activation,
+            self.layer_dropout,
+            self.rescale,
+            self.factors,
+            self.jumping,
+            self.pooling,
         )
 
     def update(self, **changes: Any) -> "Config":

@@ -14,7 +14,6 @@ from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.graph import Graph
 from rapgnn.memory import PeakMemory
 from rapgnn.methods import METHODS, fit
-from rapgnn.metrics import METRICS, score
 from rapgnn.versions import hardware, versions
 
 Record = dict[str, Any]
@@ -48,7 +47,7 @@ def run(
             seconds.append(time.perf_counter() - start)
             for split in splits:
                 rows = graph.rows(split)
-                values[split].append(score(graph.task, fitted.predict(rows).scores, graph.y[rows]))
+                values[split].append(graph.rule.score(fitted.predict(rows).scores, graph.y[rows]))
         peaks.append(peak.megabytes)
         train_ms.append(fitted.loop.train_ms_per_epoch)
         eval_ms.append(fitted.loop.eval_ms_per_epoch)
@@ -60,7 +59,7 @@ def run(
         "task": graph.task,
         "method": method,
         "backbone": chosen.backbone,
-        "metric": METRICS[graph.task],
+        "metric": graph.rule.metric,
         "mean": float(np.mean(last)),
         "std": float(np.std(last)),
         "values": last,

@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,28 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from rapgnn.checks import SPLITS, check_edge_weight, check_edges, check_features, check_labels, check_rows, check_splits
 from rapgnn.errors import InputError
+from rapgnn.metrics import TASKS, Task
 from rapgnn.operators import BACKBONES, adjacency
-from rapgnn.spmm import Features, SparseMatrix
-
-SPLITS = ("train", "val", "test")
+from rapgnn.spmm import Features, SparseMatrix, row_block
+from rapgnn.structure import EdgeTypes, Structure, distinct_rows
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph with node features, labels and splits.
+    """A graph, or many graphs side by side, with node features, labels and splits.
+
+    Labels and splits belong to rows: to nodes, or, with ``ptr``, to graphs.
 
     Shapes:
         x ``[n, c]`` dense or sparse; edge_index ``[2, m]``, an edge (u, v) carries a message from u to v;
-        y ``[n]`` class numbers (-1: unknown) or ``[n, t]`` 0 and 1 (NaN: unknown); train, val, test node numbers.
+        y ``[rows]`` class numbers (-1: unknown), ``[rows, t]`` 0 and 1 or numbers (NaN: unknown); train, val, test row
+        numbers; edge_attr ``[m, e]``; ptr ``[G + 1]``, where each graph's nodes begin, edges in the same order.
+
+    Args:
+        task: a name from ``TASKS``.
+        folds: whether the dataset is evaluated by cross-validation; its splits are then one fold of it.
     """
 
     name: str
@@ -35,26 +42,41 @@ class Graph:
     test: Tensor
     num_outputs: int
     edge_weight: Tensor | None = None
+    edge_attr: Features | None = None
+    ptr: Tensor | None = None
+    task: str = "node-classification"
+    folds: bool = False
 
     @property
     def num_nodes(self) -> int:
         return self.x.shape[0]
 
     @property
+    def num_rows(self) -> int:
+        """Number of nodes, or of graphs."""
+        return self.num_nodes if self.ptr is None else len(self.ptr) - 1
+
+    @property
     def num_features(self) -> int:
         return self.x.shape[1]
 
     @property
-    def task(self) -> str:
-        return "node-classification" if self.y.dim() == 1 else "node-multilabel"
+    def num_edge_features(self) -> int:
+        return 0 if self.edge_attr is None else self.edge_attr.shape[1]
+
+    @property
+    def rule(self) -> Task:
+        """The task's metric, loss and reading."""
+        return TASKS[self.task]
 
     def rows(self, split: str) -> Tensor:
         return getattr(self, split)
 
-    def operator(self, backbone: str, self_loops: bool = False, dtype: torch.dtype = torch.float32) -> SparseMatrix:
-        """The backbone's propagation matrix S of this graph."""
-        A = adjacency(self.edge_index, self.edge_weight, self.num_nodes, self_loops)
-        return SparseMatrix(BACKBONES[backbone].operator(A), dtype=dtype, device=self.x.device)
+    def structure(self, backbone: str, self_loops: bool = False, eps: float = 0.0) -> Structure:
+        """The graph as the backbone's layers see it."""
+        return build_structure(
+            self.x, self.edge_index, backbone, self.edge_weight, self.edge_attr, self.ptr, self_loops, eps
+        )
 
     def fingerprint(self) -> str:
         """Eight hexadecimal digits that tell this graph, its labels and splits from others."""
@@ -64,8 +86,8 @@ class Graph:
         return digest.hexdigest()[:8]
 
     def to(self, device: torch.device | str) -> "Graph":
-        moved = {f: getattr(self, f).to(device) for f in ("x", "y", *SPLITS)}
-        return replace(self, **moved)
+        names = ("x", "y", "ptr", "edge_attr", *SPLITS)
+        return replace(self, **{f: getattr(self, f).to(device) for f in names if getattr(self, f) is not None})
 
     def normalized_features(self) -> "Graph":
         """Each node's features divided by their sum of magnitudes; all-zero rows stay zero."""
@@ -74,6 +96,44 @@ class Graph:
             total[total == 0] = 1.0
             return replace(self, x=SparseMatrix(sp.diags(1.0 / total) @ self.x.scipy(), device=self.x.device))
         return replace(self, x=self.x / self.x.abs().sum(1, keepdim=True).clamp(min=torch.finfo(self.x.dtype).tiny))
+
+
+def build_structure(
+    x: Features,
+    edge_index: Tensor,
+    backbone: str,
+    edge_weight: Tensor | None = None,
+    edge_attr: Features | None = None,
+    ptr: Tensor | None = None,
+    self_loops: bool = False,
+    eps: float = 0.0,
+) -> Structure:
+    """The operator of the backbone on x's device, with the edge types where its messages use them."""
+    rule, n = BACKBONES[backbone], x.shape[0]
+    A = adjacency(edge_index, edge_weight, n, self_loops)
+    operator = SparseMatrix(rule.operator(A, eps), dtype=x.dtype, device=x.device)
+    if not rule.edges:
+        return Structure(operator, ptr, eps=eps)
+    if edge_attr is None:
+        raise InputError(f"{backbone} needs edge features, and this graph has none: use gin.")
+    first, kind = distinct_rows(edge_attr)
+    (source, target), m = edge_index.cpu().numpy(), edge_index.shape[1]
+    weight = np.ones(m) if edge_weight is None else edge_weight.cpu().numpy()
+    sender = sp.csr_matrix((np.ones(m), source, np.arange(m + 1)), shape=(m, n))
+    receiver = sp.csr_matrix((weight, (target, np.arange(m))), shape=(n, m))
+    edges = EdgeTypes(
+        row_block(edge_attr, first),
+        kind,
+        *(SparseMatrix(matrix, dtype=x.dtype, device=x.device) for matrix in (sender, receiver)),
+    )
+    edge_ptr = None
+    if ptr is not None:
+        graph_of_edge = np.searchsorted(ptr.cpu().numpy(), source, side="right") - 1
+        if m and (np.diff(graph_of_edge) < 0).any():
+            raise InputError("the edges must be listed graph by graph, in the order of the nodes.")
+        bounds = np.searchsorted(graph_of_edge, np.arange(len(ptr)))
+        edge_ptr = torch.from_numpy(bounds.astype(np.int64)).to(x.device)
+    return Structure(operator, ptr, edges, edge_ptr, eps)
 
 
 def make_graph(
@@ -98,15 +158,16 @@ def make_graph(
         edge_weight: one finite number per edge.
         sparse: keep the features sparse; None decides by their share of zeros.
     """
-    features = _features(x, sparse)
+    features = check_features(x, sparse)
     n = features.shape[0]
-    edges = _edges(edge_index, n)
-    weight = None if edge_weight is None else _edge_weight(edge_weight, edges.shape[1])
-    labels = _labels(y, n)
-    rows = {split: _rows(mask, n, split) for split, mask in zip(SPLITS, (train, val, test), strict=True)}
-    _check_splits(labels, rows)
+    edges = check_edges(edge_index, n)
+    weight = None if edge_weight is None else check_edge_weight(edge_weight, edges.shape[1])
+    labels = check_labels(y, n)
+    rows = {split: check_rows(mask, n, split) for split, mask in zip(SPLITS, (train, val, test), strict=True)}
+    check_splits(labels, rows)
     outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
-    return Graph(name, features, edges, labels, **rows, num_outputs=outputs, edge_weight=weight)
+    task = "node-classification" if labels.dim() == 1 else "node-multilabel"
+    return Graph(name, features, edges, labels, **rows, num_outputs=outputs, edge_weight=weight, task=task)  # type: ignore[arg-type]
 
 
 def from_pyg(data: Any, name: str = "graph") -> Graph:
@@ -131,114 +192,3 @@ def from_pyg(data: Any, name: str = "graph") -> Graph:
         weight,
         name=name,
     )
-
-
-def _numpy(value: Any, what: str) -> np.ndarray:
-    try:
-        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} cannot be read as an array: {error}.") from error
-    if array.dtype.kind not in "biuf":
-        raise InputError(f"{what} must be numbers, got values of type {array.dtype}.")
-    return array
-
-
-def _features(x: Any, sparse: bool | None) -> Features:
-    if sp.issparse(x):
-        matrix: Any = sp.csr_matrix(x, dtype=np.float32, copy=True)
-        values = matrix.data
-    else:
-        matrix = values = _numpy(x, "the node features").astype(np.float32, copy=True)
-    if len(matrix.shape) != 2 or matrix.shape[0] == 0:
-        raise InputError(f"node features must be a table with a row per node, got shape {tuple(matrix.shape)}.")
-    bad = int((~np.isfinite(values)).sum())
-    if bad:
-        raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
-    filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
-    if sparse if sparse is not None else filled < 0.25:
-        return SparseMatrix(matrix)
-    return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
-
-
-def _edges(edge_index: Any, n: int) -> Tensor:
-    edges = _numpy(edge_index, "edge_index")
-    if edges.ndim != 2 or edges.shape[0] != 2:
-        raise InputError(f"edge_index must have two rows, senders and receivers, got shape {edges.shape}.")
-    if edges.size and edges.dtype.kind not in "iu":
-        raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
-    outside = (edges < 0) | (edges >= n)
-    if outside.any():
-        raise InputError(f"edge_index names node {edges[outside][0]}, but the nodes are numbered 0 to {n - 1}.")
-    return torch.from_numpy(np.ascontiguousarray(edges.astype(np.int64)))
-
-
-def _edge_weight(edge_weight: Any, m: int) -> Tensor:
-    weight = _numpy(edge_weight, "edge weights").astype(np.float32).reshape(-1)
-    if len(weight) != m:
-        raise InputError(f"there are {m} edges but {len(weight)} edge weights.")
-    if not np.isfinite(weight).all():
-        raise InputError("edge weights hold NaN or infinite values: remove or impute them first.")
-    return torch.from_numpy(weight)
-
-
-def _labels(y: Any, n: int) -> Tensor:
-    labels = _numpy(y, "labels")
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim not in (1, 2) or len(labels) != n:
-        raise InputError(f"there are {n} nodes but labels of shape {labels.shape}.")
-    if labels.ndim == 2:
-        known = labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels
-        if not np.isin(known, (0, 1)).all():
-            raise InputError("a table of labels must hold only 0, 1 and NaN (unknown).")
-        return torch.from_numpy(labels.astype(np.float32))
-    if labels.dtype.kind == "f":
-        labels = np.where(np.isnan(labels), -1, labels)
-        if not np.isfinite(labels).all() or (labels != np.round(labels)).any():
-            raise InputError("class labels must be whole numbers; these look like regression targets.")
-    labels = labels.astype(np.int64)
-    if labels.max(initial=-1) < 0:
-        raise InputError("no node has a label (every label is -1 or missing).")
-    return torch.from_numpy(np.maximum(labels, -1))
-
-
-def _rows(mask: Any, n: int, split: str) -> Tensor:
-    array = _numpy(mask, f"the {split} split")
-    if array.ndim != 1:
-        raise InputError(f"the {split} split must be one mask or one list of node numbers, got shape {array.shape}.")
-    if array.dtype == bool:
-        if len(array) != n:
-            raise InputError(f"there are {n} nodes but the {split} mask has {len(array)} entries.")
-        return torch.from_numpy(np.flatnonzero(array))
-    if n > 2 and len(array) == n and np.isin(array, (0, 1)).all():
-        raise InputError(f"the {split} split holds {n} zeros and ones: give a mask as booleans.")
-    if array.size and (array.dtype.kind == "f" or array.min() < 0 or array.max() >= n):
-        raise InputError(f"the {split} split must name nodes 0 to {n - 1}.")
-    return torch.from_numpy(np.unique(array).astype(np.int64))
-
-
-def _check_splits(labels: Tensor, rows: dict[str, Tensor]) -> None:
-    if not len(rows["train"]):
-        raise InputError("no labelled nodes: the training split is empty.")
-    for one, other in combinations(SPLITS, 2):
-        shared = np.intersect1d(rows[one].numpy(), rows[other].numpy())
-        if len(shared):
-            raise InputError(
-                f"{len(shared)} nodes are in both the {one} and the {other} split, node {shared[0]} first."
-            )
-    if labels.dim() == 2:
-        for split, index in rows.items():
-            if len(index) and bool(labels[index].isnan().all()):
-                raise InputError(f"no labelled nodes: every label of the {split} split is NaN.")
-        return
-    for split, index in rows.items():
-        unknown = int((labels[index] < 0).sum())
-        if unknown:
-            raise InputError(f"{unknown} nodes of the {split} split have no label.")
-    trained = set(labels[rows["train"]].tolist())
-    wanted = trained.union(*(labels[rows[s]].tolist() for s in ("val", "test")))
-    missing = next((c for c in range(max(wanted) + 1) if c not in trained), None)
-    if missing is not None:
-        raise InputError(
-            f"class {missing} does not occur in the training split, so it cannot be learned (the first class is 0)."
-        )

@@ -1,26 +1,30 @@
 """c_θ: representation -> prediction. Trained by gradient descent (linear, MLP) or solved in closed form (ridge)."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
-from rapgnn.metrics import loss
+from rapgnn.metrics import Task
 from rapgnn.mlp import MLP
 
 HEADS = ("linear", "mlp", "ridge")
 
 
 class Head(nn.Module):
-    """A linear layer or an MLP on the representation, divided first by one constant that the training rows fix.
+    """A linear layer or an MLP on the representation, shifted and scaled first by constants that training rows fix.
 
     Args:
         in_channels, hidden_channels, out_channels: widths.
         num_layers: 1 (linear) to 4.
         dropout: on the input of every layer, in training.
+        batch_norm: after every layer but the last.
         generator: for the start values.
     """
 
     input_scale: Tensor
+    input_offset: Tensor
 
     def __init__(
         self,
@@ -30,21 +34,66 @@ class Head(nn.Module):
         num_layers: int = 1,
         *,
         dropout: float = 0.0,
+        batch_norm: bool = False,
         generator: torch.Generator,
     ):
         super().__init__()
         if not 1 <= num_layers <= 4:
             raise InputError(f"a head has 1 to 4 layers, got {num_layers}.")
-        self.mlp = MLP([in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels], generator, dropout)
-        self.register_buffer("input_scale", torch.ones(()))
+        widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
+        self.mlp = MLP(widths, generator, dropout, batch_norm=batch_norm)
+        self.register_buffer("input_scale", torch.ones(in_channels))
+        self.register_buffer("input_offset", torch.zeros(in_channels))
 
-    def calibrate(self, h: Tensor) -> None:
-        """Make the inputs' root mean square one, so that one learning rate fits every depth and feature scale."""
-        size = h.double().square().mean().sqrt()
-        self.input_scale.fill_(1.0 / float(size) if float(size) > 0 else 1.0)
+    def calibrate(self, mean: Tensor, square: Tensor, channelwise: bool = False) -> None:
+        """Make the inputs' root mean square one, so that one learning rate fits every depth and feature scale.
+
+        Args:
+            mean, square: of every channel ``[in_channels]``.
+            channelwise: give every channel mean zero and variance one instead; a channel that is constant stays out.
+        """
+        if not channelwise:
+            size = float(square.double().mean().sqrt())
+            self.input_scale.fill_(1.0 / size if size > 0 else 1.0)
+            return
+        mean, square = mean.double(), square.double()
+        spread = (square - mean.square()).clamp(min=0).sqrt()
+        alive = spread > 1e-6 * square.sqrt()
+        scale = torch.where(alive, 1.0 / spread.where(alive, torch.ones_like(spread)), torch.zeros_like(spread))
+        self.input_scale.copy_(scale)
+        self.input_offset.copy_(-mean * scale)
 
     def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self.mlp(h * self.input_scale, generator)
+        return self.mlp(torch.addcmul(self.input_offset, h, self.input_scale), generator)
+
+
+class Output(nn.Module):
+    """Targets that are numbers are learned with mean 0 and variance 1, and given back as they were."""
+
+    shift: Tensor
+    scale: Tensor
+    plain: Tensor
+
+    def __init__(self, out_channels: int):
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(out_channels))
+        self.register_buffer("scale", torch.ones(out_channels))
+        self.register_buffer("plain", torch.ones((), dtype=torch.bool))
+
+    def adapt(self, y: Tensor) -> None:
+        """Take mean and spread of the known training targets ``[r, t]``."""
+        for column, values in enumerate(y.T):
+            known = values[~values.isnan()].double()
+            if len(known):
+                spread = float(known.std(correction=0))
+                self.shift[column], self.scale[column] = float(known.mean()), spread if spread > 0 else 1.0
+        self.plain.fill_(False)
+
+    def standardise(self, y: Tensor) -> Tensor:
+        return y if self.plain else (y - self.shift) / self.scale
+
+    def forward(self, scores: Tensor) -> Tensor:
+        return scores if self.plain else torch.addcmul(self.shift, scores, self.scale)
 
 
 class RidgeHead(nn.Module):
@@ -52,7 +101,8 @@ class RidgeHead(nn.Module):
 
     .. math:: E‖h^L W - Y‖² + λ‖W‖² = ‖E[h^L] W - Y‖² + \sum_i \Bigl(λ + \sum_v \mathrm{Var}[h^L_{vi}]\Bigr) ‖W_i‖²
 
-    Channels are independent, so the variance enters as a diagonal penalty: training on infinitely many draws.
+    Channels are independent, so the variance enters as a diagonal penalty: training on infinitely many draws. Where a
+    channel has several outputs (jumping knowledge) these depend on one another, and the penalty is one block each.
     λ is relative to the mean squared size of the representation.
     """
 
@@ -67,12 +117,16 @@ class RidgeHead(nn.Module):
         self.register_buffer("bias", torch.zeros(out_channels))
 
     @torch.no_grad()
-    def fit(self, mean: Tensor, variance: Tensor, targets: Tensor, ridge: float) -> "RidgeHead":
-        """Solve for mean, variance ``[r, d]`` and targets ``[r, t]`` (NaN: unknown, left out label by label)."""
+    def fit(self, mean: Tensor, scatter: Callable[[Tensor], Tensor], targets: Tensor, ridge: float) -> "RidgeHead":
+        """Solve for the mean ``[r, J·d]`` and targets ``[r, t]`` (NaN: unknown, left out label by label).
+
+        Args:
+            scatter: rows -> the covariance of each channel's J outputs, summed over these rows, ``[d, J, J]``.
+        """
         for columns, known in _same_gaps(targets):
-            m, v, t = mean[known].double(), variance[known].double(), targets[known][:, columns].double()
+            m, t = mean[known].double(), targets[known][:, columns].double()
             center, level = m.mean(0), t.mean(0)
-            weight = _solve(m - center, v.sum(0), t - level, ridge)
+            weight = _solve(m - center, scatter(known.nonzero()[:, 0]).double(), t - level, ridge)
             self.weight[:, columns] = weight.to(self.weight)
             self.bias[columns] = (level - center @ weight).to(self.bias)
         return self
@@ -81,26 +135,35 @@ class RidgeHead(nn.Module):
         return (h @ self.weight + self.bias) * self.sharpness
 
     @torch.no_grad()
-    def sharpen(self, h: Tensor, y: Tensor) -> None:
+    def sharpen(self, task: Task, h: Tensor, y: Tensor) -> None:
         """Choose the one factor under which the scores, read as logits, give held-out rows the likeliest labels."""
         factors = torch.logspace(-0.5, 2, 26, device=h.device).to(h.dtype)
         scores = self(h) / self.sharpness
-        losses = torch.stack([loss(scores * factor, y) for factor in factors])
+        losses = torch.stack([task.loss(scores * factor, y) for factor in factors])
         self.sharpness.copy_(factors[losses.argmin()])
 
 
-def _solve(m: Tensor, spread: Tensor, t: Tensor, ridge: float) -> Tensor:
+def _solve(m: Tensor, scatter: Tensor, t: Tensor, ridge: float) -> Tensor:
     rows, channels = m.shape
+    spread = scatter.diagonal(dim1=1, dim2=2).T.flatten()  # outputs outermost, as in the representation
     size = float((m.square().sum() + spread.sum()) / max(1, channels))
-    penalty = spread + (ridge * size if size > 0 else 1.0)
-    penalty = penalty.clamp(min=1e-12 * max(1e-30, float(penalty.max())))
-    if rows <= channels:  # the dual problem has one unknown per row
-        scaled = m / penalty
-        gram = m @ scaled.T
-        gram.diagonal().add_(1.0)
-        return scaled.T @ torch.linalg.solve(gram, t)
-    normal = m.T @ m
-    normal.diagonal().add_(penalty)
+    floor = ridge * size if size > 0 else 1.0
+    if scatter.shape[1] == 1:
+        penalty = spread + floor
+        penalty = penalty.clamp(min=1e-12 * max(1e-30, float(penalty.max())))
+        if rows <= channels:  # the dual problem has one unknown per row
+            scaled = m / penalty
+            gram = m @ scaled.T
+            gram.diagonal().add_(1.0)
+            return scaled.T @ torch.linalg.solve(gram, t)
+        normal = m.T @ m
+        normal.diagonal().add_(penalty)
+        return torch.linalg.solve(normal, m.T @ t)
+    d, outputs = scatter.shape[:2]
+    normal = (m.T @ m).view(outputs, d, outputs, d)
+    normal.diagonal(dim1=1, dim2=3).add_(scatter.permute(1, 2, 0))
+    normal = normal.reshape(channels, channels)
+    normal.diagonal().add_(max(floor, 1e-12 * float(normal.diagonal().max())))
     return torch.linalg.solve(normal, m.T @ t)
 
 

@@ -1,11 +1,12 @@
-"""What a prediction is worth: accuracy, and ROC-AUC averaged over labels as OGB defines it."""
+"""Tasks: what a prediction is worth, what training minimises, and how scores are read. One row per kind of label."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy.stats import rankdata
 from torch import Tensor
-
-METRICS = {"node-classification": "accuracy", "node-multilabel": "rocauc"}
 
 
 def accuracy(scores: Tensor, y: Tensor) -> float:
@@ -15,29 +16,105 @@ def accuracy(scores: Tensor, y: Tensor) -> float:
 
 def rocauc(scores: Tensor, y: Tensor) -> float:
     """Area under the ROC curve, averaged over the labels that have both a positive and a negative known row."""
+
+    def area(score: np.ndarray, positive: np.ndarray) -> float:
+        p, q = int(positive.sum()), int((~positive).sum())
+        ranks = rankdata(score)
+        return float((ranks[positive].sum() - p * (p + 1) / 2) / (p * q))
+
+    return _over_labels(scores, y, area)
+
+
+def average_precision(scores: Tensor, y: Tensor) -> float:
+    """Mean precision over the positives in order of score, averaged over labels as ``rocauc`` is.
+
+    Where positives are rare it tells more than the ROC curve; chance level is their share.
+    """
+
+    def area(score: np.ndarray, positive: np.ndarray) -> float:
+        from sklearn.metrics import average_precision_score
+
+        return float(average_precision_score(positive, score))
+
+    return _over_labels(scores, y, area)
+
+
+def _over_labels(scores: Tensor, y: Tensor, area: Callable[[np.ndarray, np.ndarray], float]) -> float:
     values = []
     for score, truth in zip(scores.T.cpu().numpy(), y.T.cpu().numpy(), strict=True):
         known = ~np.isnan(truth)
         positive = truth[known] == 1
-        p, q = int(positive.sum()), int((~positive).sum())
-        if p and q:
-            ranks = rankdata(score[known])
-            values.append((ranks[positive].sum() - p * (p + 1) / 2) / (p * q))
+        if positive.any() and not positive.all():
+            values.append(area(score[known], positive))
     return float(np.mean(values)) if values else float("nan")
 
 
-def score(task: str, scores: Tensor, y: Tensor) -> float:
-    """The task's metric, higher is better."""
-    return {"accuracy": accuracy, "rocauc": rocauc}[METRICS[task]](scores.detach(), y)
+def rmse(scores: Tensor, y: Tensor) -> float:
+    """Root of the mean squared error over the known entries."""
+    known = ~y.isnan()
+    if not known.any():
+        return float("nan")
+    return float((scores[known].double() - y[known].double()).square().mean().sqrt())
 
 
-def loss(scores: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy for classes; binary cross-entropy over the known entries for many labels."""
-    if y.dim() == 1:
-        return torch.nn.functional.cross_entropy(scores, y)
+def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
+    return torch.nn.functional.cross_entropy(scores, y)
+
+
+def _binary_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
     known = ~y.isnan()
     return torch.nn.functional.binary_cross_entropy_with_logits(scores[known], y[known])
 
 
-def probabilities(scores: Tensor, multilabel: bool) -> Tensor:
-    return torch.sigmoid(scores) if multilabel else torch.softmax(scores, dim=-1)
+def _squared_error(scores: Tensor, y: Tensor) -> Tensor:
+    known = ~y.isnan()
+    return torch.nn.functional.mse_loss(scores[known], y[known])
+
+
+@dataclass(frozen=True)
+class Task:
+    """A kind of label.
+
+    Args:
+        metric: its name in records; ``measure`` computes it.
+        title: its name for people; with ``percent`` it is a share, shown times 100.
+        higher: whether more is better.
+        loss: what training minimises; unknown entries are left out.
+        read: scores -> probabilities (or, for numbers, the numbers themselves).
+    """
+
+    metric: str
+    measure: Callable[[Tensor, Tensor], float]
+    title: str
+    percent: bool
+    higher: bool
+    loss: Callable[[Tensor, Tensor], Tensor]
+    read: Callable[[Tensor], Tensor]
+
+    def score(self, scores: Tensor, y: Tensor) -> float:
+        return self.measure(scores.detach(), y)
+
+    def merit(self, value: float) -> float:
+        """The metric turned so that more is better."""
+        return value if self.higher else -value
+
+    def show(self, value: float) -> str:
+        """The number as tables print it."""
+        return f"{100 * value:.2f}" if self.percent else f"{value:.3f}"
+
+
+_CLASSES = Task(
+    "accuracy", accuracy, "accuracy", True, True, _cross_entropy, lambda scores: torch.softmax(scores, dim=-1)
+)
+_LABELS = Task("rocauc", rocauc, "ROC-AUC", True, True, _binary_cross_entropy, torch.sigmoid)
+_NUMBERS = Task("rmse", rmse, "RMSE", False, False, _squared_error, lambda scores: scores)
+
+TASKS = {
+    "node-classification": _CLASSES,
+    "node-multilabel": _LABELS,
+    "node-regression": _NUMBERS,
+    "graph-classification": _CLASSES,
+    "graph-multilabel": _LABELS,
+    "graph-regression": _NUMBERS,
+}
+METRICS = {task: rule.metric for task, rule in TASKS.items()}

@@ -3,11 +3,18 @@
 import math
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rapgnn.dropout import dropout
 from rapgnn.spmm import Features
+
+
+def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A generator of its own for each purpose (``stream``) of each seed; no two share numbers."""
+    mixed = np.random.SeedSequence([seed & 0xFFFFFFFFFFFFFFFF, stream]).generate_state(1, np.uint64)
+    return torch.Generator(device=device).manual_seed(int(mixed[0]))
 
 
 def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generator, bias: bool = True) -> nn.Linear:
@@ -30,6 +37,7 @@ class MLP(nn.Module):
         dropout: before every layer, in training.
         last_relu: apply ReLU after the last layer too, so that the output is non-negative.
         bias: whether the layers have one.
+        batch_norm: normalise before every ReLU, by the batch in training and by running averages at inference.
     """
 
     def __init__(
@@ -39,10 +47,13 @@ class MLP(nn.Module):
         dropout: float = 0.0,
         last_relu: bool = False,
         bias: bool = True,
+        batch_norm: bool = False,
     ):
         super().__init__()
         self.layers = nn.ModuleList(seeded_linear(a, b, generator, bias) for a, b in pairwise(channels))
         self.dropout, self.last_relu = dropout, last_relu
+        normed = channels[1:] if last_relu else channels[1:-1]
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for width in normed) if batch_norm else None
 
     def forward(self, x: Features, generator: torch.Generator | None = None) -> Tensor:
         """``generator`` switches dropout on; without one this is inference."""
@@ -50,9 +61,16 @@ class MLP(nn.Module):
         for i, layer in enumerate(self.linears()):
             h = _linear(dropout(h, self.dropout, generator), layer)
             if i + 1 < len(self.layers) or self.last_relu:
+                if self.norms is not None:
+                    h = self._norm(i, h, training=generator is not None)
                 h = torch.relu(h)
         assert isinstance(h, Tensor)
         return h
+
+    def _norm(self, index: int, h: Tensor, training: bool) -> Tensor:
+        assert self.norms is not None
+        norm = self.norms[index]
+        return norm.train(training and len(h) > 1)(h)  # one row has no variance
 
     def linears(self) -> list[nn.Linear]:
         return [layer for layer in self.layers if isinstance(layer, nn.Linear)]

@@ -1,26 +1,20 @@
-"""The networks as ``torch.nn.Module``: RAPGNN, with random layers, and EndToEnd, the same one with trained layers."""
+"""RAPGNN: the network with random layers, as a ``torch.nn.Module``."""
 
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rapgnn.config import Config
-from rapgnn.dropout import dropout_dense
 from rapgnn.embedding import Embedding
-from rapgnn.heads import Head, RidgeHead
-from rapgnn.mlp import MLP
-from rapgnn.operators import BACKBONES, adjacency
-from rapgnn.propagation import ACTIVATIONS
+from rapgnn.graph import build_structure
+from rapgnn.heads import Head, Output, RidgeHead
+from rapgnn.mlp import seeded
+from rapgnn.propagation import Propagation
 from rapgnn.representation import Source, represent
-from rapgnn.spmm import Features, SparseMatrix
-
-
-def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator of its own for each purpose (``stream``) of each seed; no two share numbers."""
-    mixed = np.random.SeedSequence([seed & 0xFFFFFFFFFFFFFFFF, stream]).generate_state(1, np.uint64)
-    return torch.Generator(device=device).manual_seed(int(mixed[0]))
+from rapgnn.spmm import Features
+from rapgnn.structure import Structure
 
 
 class RAPGNN(nn.Module):
@@ -33,15 +27,18 @@ class RAPGNN(nn.Module):
         in_channels: width of the features.
         hidden_channels: d, width of the layers.
         num_layers: L.
-        out_channels: number of classes or labels.
+        out_channels: number of classes, labels or targets.
+        edge_channels: width of the edge features, where the backbone uses them.
         seed: of everything random in here.
         settings: any other field of ``Config`` (``backbone``, ``embedding``, ``head``, ``schedule``, ``engine``, ...).
 
     Shapes:
-        x ``[n, c]``, edge_index ``[2, m]`` -> ``[n, out_channels]`` or ``[rows, out_channels]``.
+        x ``[n, c]``, edge_index ``[2, m]`` -> ``[n, out_channels]`` or ``[rows, out_channels]``; with ``batch`` ``[n]``
+        (every node's graph) -> ``[graphs, out_channels]``.
     """
 
     draw_counter: Tensor
+    operator_scale: Tensor
 
     def __init__(
         self,
@@ -50,18 +47,20 @@ class RAPGNN(nn.Module):
         num_layers: int = 8,
         out_channels: int = 2,
         *,
+        edge_channels: int = 0,
         seed: int = 0,
         **settings: Any,
     ):
         super().__init__()
         config = Config(hidden_channels=hidden_channels, num_layers=num_layers, **settings)
-        self.config, self.seed, self.spec = config, seed, config.propagation(seed)
+        self.config, self.seed, self._layers = config, seed, config.propagation(seed)
         generator = seeded(seed, 0)
         self.embedding = Embedding(
             config.embedding,
             in_channels,
             hidden_channels,
             config.embedding_layers,
+            edge_channels=edge_channels,
             backbone=config.backbone,
             output=config.embedding_output,
             dropout=config.pretrain_dropout,
@@ -71,27 +70,59 @@ class RAPGNN(nn.Module):
         )
         if self.embedding.kind.trained == "never":
             self.embedding.requires_grad_(False)
-        width = self.embedding.out_channels
+        width = self.embedding.out_channels * len(self._layers.outputs)
         self.head: Head | RidgeHead
         if config.head == "ridge":
             self.head = RidgeHead(width, out_channels)
         else:
             layers = config.head_layers if config.head == "mlp" else 1
-            self.head = Head(width, hidden_channels, out_channels, layers, dropout=config.dropout, generator=generator)
+            self.head = Head(
+                width,
+                hidden_channels,
+                out_channels,
+                layers,
+                dropout=config.dropout,
+                batch_norm=config.batch_norm,
+                generator=generator,
+            )
+        self.output = Output(out_channels)
         self.register_buffer("draw_counter", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("operator_scale", torch.ones((), dtype=torch.float64))
 
-    def source(self, x: Features, operator: SparseMatrix, trainable: bool = False) -> Source:
+    @property
+    def spec(self) -> Propagation:
+        """The random layers."""
+        return replace(self._layers, operator_scale=float(self.operator_scale))
+
+    def adapt(self, structure: Structure) -> None:
+        """Take from the training graph how much its operator enlarges, where that is not normalised."""
+        if self._layers.rule.itself:
+            self.operator_scale.fill_(structure.growth_rate)
+
+    def source(self, x: Features, structure: Structure, trainable: bool = False) -> Source:
         """The embedded graph with the engine chosen: what to keep when the same graph is used many times."""
-        return represent(self.spec, operator, x, self.embedding, self.config.engine, trainable)
+        return represent(self.spec, structure, x, self.embedding, self.config.engine, trainable)
 
     def forward(
-        self, x: Features, edge_index: Tensor, edge_weight: Tensor | None = None, *, rows: Tensor | None = None
+        self,
+        x: Features,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        *,
+        edge_attr: Features | None = None,
+        batch: Tensor | None = None,
+        rows: Tensor | None = None,
     ) -> Tensor:
         """Scores with the next draw of the weights."""
         config = self.config
-        A = adjacency(edge_index, edge_weight, x.shape[0], config.self_loops)
-        operator = SparseMatrix(BACKBONES[config.backbone].operator(A), dtype=x.dtype, device=x.device)
-        rows = torch.arange(x.shape[0], device=x.device) if rows is None else rows
+        ptr = None
+        if batch is not None:
+            sizes = torch.bincount(batch)
+            ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+        structure = build_structure(
+            x, edge_index, config.backbone, edge_weight, edge_attr, ptr, config.self_loops, config.eps
+        )
+        rows = torch.arange(structure.num_rows, device=x.device) if rows is None else rows
         step = int(self.draw_counter)
         counter = self.spec.weights.counter(step, step)
         self.draw_counter += 1
@@ -99,40 +130,9 @@ class RAPGNN(nn.Module):
         # In training mode dropout acts, with randomness that belongs to this pass and can be replayed with it.
         generator = seeded(self.seed, 100 + step, x.device) if self.training else None
         inside = generator if trainable or self.spec.dropout else None
-        h = next(self.source(x, operator, trainable).rows(rows).draws([counter], inside, [step]))
-        return self.head(h, generator)
+        h = next(self.source(x, structure, trainable).rows(rows).draws([counter], inside, [step]))
+        return self.output(self.head(h, generator))
 
     def __repr__(self) -> str:
         c = self.config
         return f"RAPGNN({c.backbone}, {c.num_layers} layers, {c.hidden_channels} channels, {c.embedding} embedding)"
-
-
-class EndToEnd(nn.Module):
-    """The same architecture with every weight trained: MLP embedding, L layers of full matrices, head.
-
-    Args:
-        in_channels, out_channels, config, seed: as for ``RAPGNN``; the random-weight settings do not apply.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, config: Config, seed: int = 0):
-        super().__init__()
-        self.config, self.spec = config, config.propagation(seed)
-        generator, d = seeded(seed, 0), config.hidden_channels
-        self.embedding = MLP([in_channels] + [d] * config.embedding_layers, generator, config.dropout, last_relu=True)
-        bound = (3.0 / d) ** 0.5  # Glorot's uniform bound for a square matrix
-        shape = (config.num_layers, len(self.spec.rule.terms), d, d)
-        self.weights = nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
-        layers = config.head_layers if config.head == "mlp" else 1
-        self.head = MLP([d] * layers + [out_channels], generator, config.dropout)
-
-    def forward(self, x: Features, operator: SparseMatrix, generator: torch.Generator | None = None) -> Tensor:
-        """Scores of all nodes; ``generator`` switches dropout on."""
-        activation, p = ACTIVATIONS[self.config.activation], self.config.dropout
-        h = self.embedding(x, generator)
-        for weights in self.weights:
-            dropped = dropout_dense(h, p, generator)
-            terms = zip(self.spec.rule.terms, weights, strict=True)
-            parts = [(operator @ dropped if term == "neighbour" else dropped) @ weight for term, weight in terms]
-            out = activation(parts[0] if len(parts) == 1 else parts[0] + parts[1])
-            h = out + h if self.spec.skip else out
-        return self.head(h, generator)

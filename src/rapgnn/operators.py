@@ -13,6 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
+from rapgnn.spmm import matrix_shape
+
 
 def adjacency(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, self_loops: bool = False
@@ -47,22 +49,40 @@ def mean(A: sp.csr_matrix) -> sp.csr_matrix:
     return sp.csr_matrix(_power(np.asarray(abs(A).sum(axis=1)).ravel(), -1.0) @ A)
 
 
+def plain(A: sp.csr_matrix) -> sp.csr_matrix:
+    """A itself: the sum over the nodes that send to a node."""
+    return A
+
+
 @dataclass(frozen=True)
 class Backbone:
     """One message-passing layer: h ← s·h + σ(Σ_terms term(h) · w_term), s the residual.
 
     Args:
-        operator: makes S from the adjacency matrix.
+        normalise: the adjacency matrix as the layer uses it.
         terms: what is multiplied with a weight of its own: ``"root"`` is h, ``"neighbour"`` is S h.
         residual: whether the layer's input is added to its output unless told otherwise.
+        itself: whether a node hears itself, with weight 1 + ε, so that S = (1 + ε) I + A.
+        edges: whether a message is ReLU(h_u + e_uv), with an embedding e of the edge's features.
     """
 
-    operator: Callable[[sp.csr_matrix], sp.csr_matrix]
+    normalise: Callable[[sp.csr_matrix], sp.csr_matrix]
     terms: tuple[str, ...]
     residual: bool
+    itself: bool = False
+    edges: bool = False
+
+    def operator(self, A: sp.csr_matrix, eps: float = 0.0) -> sp.csr_matrix:
+        """S from the adjacency matrix."""
+        matrix = self.normalise(A)
+        if self.itself:
+            matrix = matrix + (1.0 + eps) * sp.identity(matrix_shape(A)[0], format="csr")
+        return sp.csr_matrix(matrix)
 
 
 BACKBONES = {
     "gcn": Backbone(symmetric, terms=("neighbour",), residual=True),
     "sage": Backbone(mean, terms=("root", "neighbour"), residual=False),
+    "gin": Backbone(plain, terms=("neighbour",), residual=False, itself=True),
+    "gine": Backbone(plain, terms=("neighbour",), residual=False, itself=True, edges=True),
 }

@@ -1,7 +1,8 @@
-"""h^L for the rows that are asked for, by whichever engine is right, behind one interface."""
+"""The representation of the rows that are asked for, by whichever engine is right, behind one interface."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -10,11 +11,14 @@ from rapgnn.embedding import Embedding
 from rapgnn.errors import InputError
 from rapgnn.polynomial import PolynomialFilter, expected
 from rapgnn.propagation import Propagation
-from rapgnn.spmm import Features, SparseMatrix
-from rapgnn.stepwise import propagate
+from rapgnn.spmm import Features, row_block
+from rapgnn.stepwise import pooled
+from rapgnn.structure import Structure
+from rapgnn.weights import EVALUATION
 
 DRAW_BYTES = 16 << 20  # of one batch of draws: enough to read the hops rarely, small enough to stay near the cache
 MAX_DRAWS = 64
+PROBES = 8  # draws that stand for all where there are no exact moments
 
 
 @dataclass
@@ -25,12 +29,13 @@ class Source:
     """
 
     spec: Propagation
-    operator: SparseMatrix
+    structure: Structure
     x: Features
     embedding: Embedding
     engine: str
     reason: str
     h: Features | None  # h⁰, where it is the same in every forward pass
+    e: Tensor | None  # the edge embeddings that go with it
 
     @property
     def constant(self) -> bool:
@@ -39,15 +44,15 @@ class Source:
 
     @property
     def has_expectation(self) -> bool:
-        """Whether E[h^L] has an exact form: by the polynomial, or because nothing is random."""
+        """Whether the expectation has an exact form: by the polynomial, or because nothing is random."""
         return self.engine == "polynomial" or self.constant
 
     def rows(self, rows: Tensor, average: Tensor | None = None) -> "Representation":
-        """The representation of these rows, and E[h^L] of those to ``average``; hops are computed now, in one walk."""
+        """The representation of these rows, and the expectation of those to ``average``, both from one walk of hops."""
         if self.engine == "polynomial":
             assert self.h is not None
             walk = None if self.constant else average
-            kept = PolynomialFilter(self.spec, self.operator, self.h, rows, walk)
+            kept = PolynomialFilter(self.spec, self.structure, self.h, rows, walk, self.e)
             representation = PolynomialRepresentation(self, rows, kept)
         else:
             representation = Representation(self, rows)
@@ -56,12 +61,12 @@ class Source:
         return representation
 
     def expected(self, rows: Tensor) -> Tensor:
-        """E[h^L] of these rows, exact, ``[rows, d]``."""
+        """The expectation of these rows, exact, ``[rows, d]``."""
         if self.constant:
             return next(self.rows(rows).draws([0]))
         if self.engine == "polynomial":
             assert self.h is not None
-            return expected(self.spec, self.operator, self.h, rows)
+            return expected(self.spec, self.structure, self.h, rows, self.e)
         raise InputError(self.no_expectation)
 
     @property
@@ -69,18 +74,41 @@ class Source:
         """The sentence that refuses ``"expected"`` where ``has_expectation`` is False."""
         return f'inference "expected" has no exact form here: {self.reason}; use "mean" or "sample".'
 
-    def embed(self, step: int, generator: torch.Generator | None = None) -> Features:
+    def embed(self, step: int, generator: torch.Generator | None = None) -> tuple[Features, Tensor | None]:
+        """h⁰ and the edge embeddings of one forward pass."""
         if self.h is not None:
-            return self.h
-        return self.embedding(self.embedding.inputs(self.x, self.operator, step), step, generator)
+            return self.h, self.e
+        inputs = self.embedding.inputs(self.x, self.structure, step)
+        return self.embedding.embed(inputs, step, generator), self.embedding.edges(self.structure)
+
+    def part(self, graphs: Tensor) -> "Source":
+        """The given graphs alone."""
+        structure, nodes = self.structure.select(graphs)
+        h = None if self.h is None else row_block(self.h, nodes)
+        return replace(self, structure=structure, x=row_block(self.x, nodes), h=h)
 
 
 class Representation:
-    """Layer by layer: every draw is a forward pass over the graph."""
+    """Layer by layer: every draw is a forward pass over the graph, or over the graphs that are asked for."""
 
     def __init__(self, source: Source, rows: Tensor):
         self.source, self.index = source, rows
-        self.averaged: Tensor | None = None  # E[h^L] of the rows that were to be averaged
+        self.averaged: Tensor | None = None  # the expectation of the rows that were to be averaged
+        self._whole: Source | None = None
+
+    @cached_property
+    def once(self) -> Tensor:
+        """The one draw there is, where every draw is the same."""
+        return next(iter(self._each([0], None, [0])))
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and mean square over rows and draws of every channel, float64: exact, or of a few draws."""
+        if self.source.constant:
+            drawn = self.once[None]
+        else:
+            drawn = torch.stack(list(self.draws([EVALUATION - 1 - i for i in range(PROBES)])))
+        drawn = drawn.double().flatten(0, 1)
+        return drawn.mean(0), drawn.square().mean(0)
 
     def draws(
         self,
@@ -88,7 +116,7 @@ class Representation:
         generator: torch.Generator | None = None,
         steps: Sequence[int] | None = None,
     ) -> Iterator[Tensor]:
-        """h^L ``[rows, d]`` of each draw in turn.
+        """The representation ``[rows, channels]`` of each draw in turn.
 
         Args:
             counters: which draws of the weights.
@@ -98,18 +126,42 @@ class Representation:
         """
         steps = counters if steps is None else steps
         if self.source.constant:
-            once = next(self._each(counters[:1], generator, steps[:1]))
-            yield from (once for _ in counters)
+            yield from (self.once for _ in counters)
         else:
             yield from self._each(counters, generator, steps)
 
     def _each(
         self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
     ) -> Iterator[Tensor]:
-        source = self.source
         for counter, step in zip(counters, steps, strict=True):
-            h = source.embed(step, generator)
-            yield propagate(source.spec, source.operator, h, counter, generator)[self.index]
+            yield self._pass(None, counter, generator, step)
+
+    def batches(
+        self,
+        batches: Sequence[Tensor],
+        counters: Sequence[int],
+        generator: torch.Generator | None = None,
+        steps: Sequence[int] | None = None,
+    ) -> Iterator[Tensor]:
+        """The representation of some rows after others, each with a draw of its own; batches count within the rows."""
+        if self.source.constant:
+            yield from (self.once[rows] for rows in batches)
+            return
+        for rows, counter, step in zip(batches, counters, counters if steps is None else steps, strict=True):
+            yield self._pass(rows, counter, generator, step)
+
+    def _pass(self, rows: Tensor | None, counter: int, generator: torch.Generator | None, step: int) -> Tensor:
+        source = self.source
+        if source.structure.ptr is None:  # nodes hear each other: the whole graph, then the rows
+            h, e = source.embed(step, generator)
+            out = pooled(source.spec, source.structure, h, counter, generator, e)[self.index]
+            return out if rows is None else out[rows]
+        if rows is None:
+            self._whole = part = self._whole or source.part(self.index)
+        else:
+            part = source.part(self.index[rows])
+        h, e = part.embed(step, generator)
+        return pooled(part.spec, part.structure, h, counter, generator, e)
 
 
 class PolynomialRepresentation(Representation):
@@ -121,6 +173,12 @@ class PolynomialRepresentation(Representation):
         # Fixed weights have one draw, which is then the expectation; the distribution's mean is not.
         self.averaged = None if source.constant else kept.averaged
 
+    def moments(self) -> tuple[Tensor, Tensor]:
+        if self.source.constant or not len(self.index):
+            return super().moments()
+        mean = self.filter.mean().double()
+        return mean.mean(0), (mean.square() + self.filter.variance().double()).mean(0)
+
     def _each(
         self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
     ) -> Iterator[Tensor]:
@@ -129,11 +187,25 @@ class PolynomialRepresentation(Representation):
         for start in range(0, len(counters), batch):
             yield from self.filter.draw(counters[start : start + batch])
 
+    def batches(
+        self,
+        batches: Sequence[Tensor],
+        counters: Sequence[int],
+        generator: torch.Generator | None = None,
+        steps: Sequence[int] | None = None,
+    ) -> Iterator[Tensor]:
+        """As above, without going through the graph."""
+        if self.source.constant:
+            yield from super().batches(batches, counters, generator, steps)
+            return
+        for rows, c in zip(batches, self.filter.coefficients(counters), strict=True):
+            yield self.filter.draw_batch(rows, c)
+
 
 @torch.no_grad()
 def represent(
     spec: Propagation,
-    operator: SparseMatrix,
+    structure: Structure,
     x: Features,
     embedding: Embedding,
     engine: str = "auto",
@@ -146,18 +218,19 @@ def represent(
         trainable: whether gradients must reach the embedding, so that h⁰ changes between forward passes.
     """
     h: Features | None = None
+    e: Tensor | None = None
     if trainable:
         obstacle = "the embedding is trained through the layers"
     elif embedding.varies:
         obstacle = "the embedding changes in every forward pass"
     else:
-        frozen: Features = embedding(embedding.inputs(x, operator))
-        h, obstacle = frozen, spec.obstacle(operator, frozen)
+        h, e = embedding.embed(embedding.inputs(x, structure)), embedding.edges(structure)
+        obstacle = spec.obstacle(structure, h, e)
     if engine == "polynomial" and obstacle:
         raise InputError(f"the polynomial engine would not be exact: {obstacle}; use engine auto or stepwise.")
     if engine == "stepwise" or obstacle:
         reason = obstacle or "the layer-by-layer engine was asked for"
-        return Source(spec, operator, x, embedding, "stepwise", reason, h)
-    linear = spec.activation == "identity"
+        return Source(spec, structure, x, embedding, "stepwise", reason, h, e)
+    linear = spec.activation == "identity" and not spec.rule.edges
     reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
-    return Source(spec, operator, x, embedding, "polynomial", reason, h)
+    return Source(spec, structure, x, embedding, "polynomial", reason, h, e)

@@ -21,21 +21,20 @@ def matrix_shape(matrix: Any) -> tuple[int, int]:
 class _Pattern:
     """Where the non-zeros are; shared by matrices that differ only in their values."""
 
-    def __init__(self, csr: sp.csr_matrix, device: torch.device):
-        self.shape = matrix_shape(csr)
-        index = np.int32 if max(csr.nnz, *self.shape) <= _INT32_MAX else np.int64
-        self.crow = torch.from_numpy(csr.indptr.astype(index)).to(device)
-        self.col = torch.from_numpy(csr.indices.astype(index)).to(device)
+    def __init__(self, crow: Tensor, col: Tensor, shape: tuple[int, int]):
+        index = torch.int32 if max(col.numel(), *shape) <= _INT32_MAX else torch.int64
+        self.crow, self.col, self.shape = crow.to(index), col.to(index), shape
         self._transpose: tuple[_Pattern, Tensor] | None = None
 
     def transpose(self) -> "tuple[_Pattern, Tensor]":
         """The transposed pattern, and the order in which it takes the values; made once."""
         if self._transpose is None:
-            order = np.arange(self.col.numel())
-            csr = sp.csr_matrix((order, self.col.cpu().numpy(), self.crow.cpu().numpy()), shape=self.shape)
-            turned = sp.csr_matrix(csr.T)
-            device = self.crow.device
-            self._transpose = _Pattern(turned, device), torch.from_numpy(turned.data).to(device)
+            rows, columns = self.shape
+            row_of_entry = torch.repeat_interleave(torch.arange(rows, device=self.crow.device), self.crow.diff())
+            order = torch.argsort(self.col, stable=True)
+            crow = torch.zeros(columns + 1, dtype=torch.int64, device=self.crow.device)
+            crow[1:] = torch.bincount(self.col, minlength=columns).cumsum(0)
+            self._transpose = _Pattern(crow, row_of_entry[order], (columns, rows)), order
         return self._transpose
 
 
@@ -52,7 +51,25 @@ class SparseMatrix:
         csr = sp.csr_matrix(matrix)
         csr.sum_duplicates()
         values = torch.from_numpy(np.ascontiguousarray(csr.data)).to(device=device, dtype=dtype)
-        self._set(_Pattern(csr, torch.device(device)), values)
+        crow, col = (torch.from_numpy(part).to(device) for part in (csr.indptr, csr.indices))
+        self._set(_Pattern(crow, col, matrix_shape(csr)), values)
+
+    @classmethod
+    def from_parts(cls, crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]) -> "SparseMatrix":
+        """From CSR parts that are known to be in order, on their device."""
+        matrix = cls.__new__(cls)
+        matrix._set(_Pattern(crow, col, shape), values)
+        return matrix
+
+    @property
+    def crow(self) -> Tensor:
+        """Where each row's entries begin, and the end of the last one's."""
+        return self._pattern.crow
+
+    @property
+    def col(self) -> Tensor:
+        """The column of each entry."""
+        return self._pattern.col
 
     def _set(self, pattern: _Pattern, values: Tensor) -> None:
         self._pattern, self.values = pattern, values

@@ -1,4 +1,4 @@
-"""The two phases of the paper's algorithms, end-to-end training beside them, and inference."""
+"""Phase 2 of the paper's algorithms, end-to-end training beside it, and inference."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,19 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.config import Config
+from rapgnn.endtoend import EndToEnd
 from rapgnn.errors import InputError
 from rapgnn.graph import Graph
-from rapgnn.heads import Head, RidgeHead
-from rapgnn.metrics import probabilities
-from rapgnn.mlp import seeded_linear
-from rapgnn.model import RAPGNN, EndToEnd, seeded
-from rapgnn.optimise import Loop, OnEpoch, optimise, validator
+from rapgnn.heads import Head, Output, RidgeHead
+from rapgnn.metrics import Task
+from rapgnn.mlp import seeded
+from rapgnn.model import RAPGNN
+from rapgnn.optimise import Loop, OnEpoch, optimise, shuffled, validator
+from rapgnn.pretraining import pretrain
 from rapgnn.representation import PolynomialRepresentation, Source
-from rapgnn.spmm import Features, SparseMatrix, row_block
+from rapgnn.spmm import row_block
+from rapgnn.structure import Structure
 from rapgnn.threads import threads_for
 from rapgnn.weights import EVALUATION
 
 HOP_BYTES = 512 << 20  # of the hops kept for the rows that are predicted together
+GRAPHS_AT_ONCE = 4096  # that end-to-end inference and the layer-by-layer engine take side by side
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,12 @@ class Fitted:
 
 def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """Phase 1, where the embedding is pretrained, then phase 2: train the head on a new draw per forward pass."""
-    graph, operator = _prepare(graph, config)
-    model = _rapgnn(graph, config, seed)
+    graph, structure = _prepare(graph, config)
+    model = _rapgnn(graph, structure, config, seed)
     kind = model.embedding.kind
     if kind.trained == "before":
-        pretrain(model, graph, operator)
-    source = model.source(graph.x, operator, trainable=kind.trained == "with")
+        pretrain(model, graph, structure)
+    source = model.source(graph.x, structure, trainable=kind.trained == "with")
     if kind.trained != "with":
         choose_inference(config.inference, source)  # refuse what cannot be done before training for it
     engine, reason = source.engine, source.reason
@@ -61,98 +65,62 @@ def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = 
         loop = _train_head(model, model.head, graph, source, on_epoch)
     if kind.trained == "with":
         model.embedding.requires_grad_(False)
-        source = model.source(graph.x, operator)  # frozen now: inference may be exact where training was not
+        source = model.source(graph.x, structure)  # frozen now: inference may be exact where training was not
     inference = choose_inference(config.inference, source)
     model.eval()
-    predict = predictor(model, source, graph.task, inference, config.num_samples)
+    predict = predictor(model, source, graph.rule, inference, config.num_samples)
     return Fitted(model, predict, loop, engine, reason, inference)
 
 
 def fit_embedding(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """Phase 1 alone: the pretrained embedding with the classifier it was trained with."""
-    graph, operator = _prepare(graph, config)
-    model = _rapgnn(graph, config, seed)
+    graph, structure = _prepare(graph, config)
+    model = _rapgnn(graph, structure, config, seed)
     if model.embedding.kind.trained != "before":
         raise InputError(f"the {config.embedding} embedding is not pretrained, so it cannot be evaluated on its own.")
-    classifier, loop = pretrain(model, graph, operator, on_epoch)
-    inputs = model.embedding.inputs(graph.x, operator, 2 * EVALUATION)
+    classifier, embedded, loop = pretrain(model, graph, structure, on_epoch)
 
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
-        return _prediction(classifier(model.embedding(row_block(inputs, rows))), graph.task)
+        return _prediction(classifier(embedded(rows, 2 * EVALUATION)), graph.rule, model.output)
 
     return Fitted(model, predict, loop, "none", "no propagation after the embedding", "expected")
 
 
 def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """The baseline: the same architecture, every weight trained."""
-    graph, operator = _prepare(graph, config)
+    graph, structure = _prepare(graph, config)
     device = graph.y.device
-    model = EndToEnd(graph.num_features, graph.num_outputs, config, seed).to(device)
-    generator = seeded(seed, 2, device)
+    model = EndToEnd(graph.num_features, graph.num_outputs, config, graph.num_edge_features, seed).to(device)
+    if graph.rule.metric == "rmse":
+        model.output.adapt(graph.y[graph.train])
+    generator, order = seeded(seed, 2, device), seeded(seed, 4)
+    train, y = graph.train, model.output.standardise(graph.y[graph.train])
 
-    def scores() -> Iterator[Tensor]:
-        while True:
-            yield model(graph.x, operator, generator)[graph.train]
+    def scores(rows: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        if structure.ptr is None:
+            return model(graph.x, structure, generator)[rows]
+        part, nodes = structure.select(rows)
+        return model(row_block(graph.x, nodes), part, generator)
 
-    validate = validator(graph.task, graph.y[graph.val], lambda epoch: model(graph.x, operator)[graph.val])
-    loop = optimise(
-        list(model.parameters()),
-        scores(),
-        graph.y[graph.train],
-        **_schedule(config),
-        validate=validate,
-        on_epoch=on_epoch,
-    )
+    def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        batches = shuffled(len(train), config.batch_size, order, device)
+        for batch in batches:
+            yield scores(train[batch], generator), y[batch]
+
+    def in_parts(rows: Tensor) -> Tensor:
+        parts = [rows] if structure.ptr is None else rows.split(GRAPHS_AT_ONCE)
+        return torch.cat([scores(part) for part in parts])
+
+    validate = validator(graph.rule, graph.y[graph.val], lambda epoch: model.output(in_parts(graph.val)))
+    loop = optimise([model], passes, graph.rule, **_schedule(config), validate=validate, on_epoch=on_epoch)
     model.eval()
 
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
-        return _prediction(model(graph.x, operator)[rows], graph.task)
+        return _prediction(in_parts(rows), graph.rule, model.output)
 
     return Fitted(model, predict, loop, "stepwise", "trained weights", "expected")
-
-
-def pretrain(
-    model: RAPGNN, graph: Graph, operator: SparseMatrix, on_epoch: OnEpoch | None = None
-) -> tuple[nn.Linear, Loop]:
-    """Phase 1: train c' ∘ f_φ, touching the labelled rows only, then freeze f_φ. Returns c' and the loop."""
-    config, embedding, device = model.config, model.embedding, graph.y.device
-    classifier = seeded_linear(embedding.out_channels, graph.num_outputs, seeded(model.seed, 1)).to(device)
-    generator = seeded(model.seed, 3, device)
-    kept = None if embedding.random_features else embedding.inputs(graph.x, operator)
-
-    def rows_at(rows: Tensor) -> Callable[[int], Features]:
-        if kept is not None:
-            fixed = row_block(kept, rows)
-            return lambda epoch: fixed
-        return lambda epoch: row_block(embedding.inputs(graph.x, operator, epoch), rows)  # new random node features
-
-    train, val = rows_at(graph.train), rows_at(graph.val)
-
-    def scores() -> Iterator[Tensor]:
-        for epoch in range(config.pretrain_epochs):
-            yield classifier(embedding(train(epoch), epoch, generator))
-
-    validate = validator(
-        graph.task, graph.y[graph.val], lambda epoch: classifier(embedding(val(EVALUATION + epoch), epoch))
-    )
-    first = train(0)
-    entries = first.nnz if isinstance(first, SparseMatrix) else first.numel()
-    with threads_for(entries * embedding.out_channels):
-        loop = optimise(
-            [*embedding.parameters(), *classifier.parameters()],
-            scores(),
-            graph.y[graph.train],
-            lr=config.pretrain_lr,
-            weight_decay=config.pretrain_weight_decay,
-            epochs=config.pretrain_epochs,
-            validate=validate,
-            on_epoch=on_epoch,
-        )
-    embedding.requires_grad_(False)
-    classifier.requires_grad_(False)
-    return classifier, loop
 
 
 def choose_inference(wanted: str, source: Source) -> str:
@@ -165,7 +133,7 @@ def choose_inference(wanted: str, source: Source) -> str:
 
 
 def predictor(
-    model: RAPGNN, source: Source, task: str, inference: str, num_samples: int
+    model: RAPGNN, source: Source, task: Task, inference: str, num_samples: int
 ) -> Callable[[Tensor], Prediction]:
     """rows -> prediction by a fresh draw, by the mean over draws with its spread, or by the exact expectation."""
     first = int(model.draw_counter)  # the draws of inference are chosen now, so that predicting twice agrees
@@ -177,17 +145,21 @@ def predictor(
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
         if inference == "expected":
-            return _prediction(model.head(source.expected(rows)), task)
+            return _prediction(model.head(source.expected(rows)), task, model.output)
         # The shortcut keeps hops of what it predicts: some rows at a time, so that this stays small on any graph.
-        size = max(1, HOP_BYTES // max(1, hop_size)) if source.engine == "polynomial" else max(1, len(rows))
+        size = max(1, len(rows))
+        if source.engine == "polynomial":
+            size = max(1, HOP_BYTES // max(1, hop_size))
+        elif source.structure.ptr is not None:
+            size = GRAPHS_AT_ONCE
         parts = [
             torch.stack([model.head(h) for h in source.rows(part).draws(counters, steps=steps)])
             for part in rows.split(size)
         ]
         scores = torch.cat(parts, dim=1)
         if count == 1:
-            return _prediction(scores[0], task)
-        drawn = _prediction(scores, task).probabilities
+            return _prediction(scores[0], task, model.output)
+        drawn = _prediction(scores, task, model.output).probabilities
         return Prediction(drawn.mean(0), drawn.mean(0), drawn.std(0))
 
     return predict
@@ -195,22 +167,42 @@ def predictor(
 
 def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoch: OnEpoch | None) -> Loop:
     """Phase 2 by gradient descent; with a learnable embedding the gradient goes on through the layers into it."""
-    config, weights, y = model.config, model.spec.weights, graph.y
+    config, weights = model.config, model.spec.weights
+    y = model.output.standardise(graph.y[graph.train])
     trainable = model.embedding.kind.trained == "with"
     exact = source.has_expectation and config.inference != "sample"
     representation = source.rows(graph.train, average=graph.val if exact else None)
     held_out = None if exact or trainable else source.rows(graph.val)
-    generator = seeded(model.seed, 2, y.device)
-    counters = [weights.counter(epoch, epoch) for epoch in range(config.epochs)]
-    if config.rescale:
+    generator, order = seeded(model.seed, 2, y.device), seeded(model.seed, 4)
+    size = config.batch_size or len(graph.train)
+    steps_per_epoch = -(-len(graph.train) // size)
+    # Layer dropout is part of a training pass even where the embedding is frozen.
+    inside = generator if trainable or model.spec.dropout else None
+    if config.rescale or config.standardize:
         with torch.no_grad():
-            head.calibrate(next(representation.draws(counters[:1])))
+            if graph.ptr is None and not config.standardize:
+                first = next(representation.draws([weights.counter(0, 0)], steps=[0]))
+                mean, square = first.mean(0), first.double().square().mean(0)
+            else:
+                mean, square = representation.moments()
+            head.calibrate(mean, square, config.standardize)
 
-    def scores() -> Iterator[Tensor]:
-        # Layer dropout is part of a training pass even where the embedding is frozen.
-        inside = generator if trainable or model.spec.dropout else None
+    def whole() -> Iterator[tuple[Tensor, Tensor]]:
+        counters = [weights.counter(epoch, epoch) for epoch in range(config.epochs)]
         for h in representation.draws(counters, inside, range(config.epochs)):
-            yield head(h, generator)
+            yield head(h, generator), y
+
+    at_once = whole()  # full batches: draws of many epochs are made together
+
+    def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        if steps_per_epoch == 1:
+            yield next(at_once)
+            return
+        batches = shuffled(len(graph.train), size, order, y.device)
+        steps = range(epoch * steps_per_epoch, (epoch + 1) * steps_per_epoch)
+        counters = [weights.counter(step, epoch) for step in steps]
+        for batch, h in zip(batches, representation.batches(batches, counters, inside, steps), strict=True):
+            yield head(h, generator), y[batch]
 
     def val_scores(epoch: int) -> Tensor:
         if exact:
@@ -219,24 +211,23 @@ def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoc
         counter, step = weights.evaluation_counter(epoch), EVALUATION + epoch
         if held_out is not None:
             return head(next(held_out.draws([counter], steps=[step])))
-        now = model.source(graph.x, source.operator)  # the embedding as it is after this epoch
+        now = model.source(graph.x, source.structure)  # the embedding as it is after this epoch
         if now.has_expectation and config.inference != "sample":
             return head(now.expected(graph.val))
         return head(next(now.rows(graph.val).draws([counter], steps=[step])))
 
-    parameters = [p for p in model.parameters() if p.requires_grad] if trainable else list(head.parameters())
     polynomial = source.engine == "polynomial" or source.constant
-    work = len(graph.train) * model.embedding.out_channels * (config.num_layers + 1)
+    work = min(size, len(graph.train)) * model.embedding.out_channels * (config.num_layers + 1)
     with threads_for(work if polynomial else 1 << 62):
         loop = optimise(
-            parameters,
-            scores(),
-            y[graph.train],
+            [model] if trainable else [head],
+            passes,
+            graph.rule,
             **_schedule(config),
-            validate=validator(graph.task, y[graph.val], val_scores),
+            validate=validator(graph.rule, graph.y[graph.val], lambda epoch: model.output(val_scores(epoch))),
             on_epoch=on_epoch,
         )
-    model.draw_counter.fill_(config.epochs)
+    model.draw_counter.fill_(config.epochs * steps_per_epoch)
     return loop
 
 
@@ -248,29 +239,42 @@ def _solve_ridge(model: RAPGNN, head: RidgeHead, graph: Graph, source: Source, o
     representation = source.rows(graph.train, average=graph.val)
     if source.constant:
         mean = next(representation.draws([0]))
-        variance = torch.zeros_like(mean)
+        nothing = mean.new_zeros(mean.shape[1], 1, 1)
+
+        def scatter(rows: Tensor) -> Tensor:
+            return nothing
     else:
         assert isinstance(representation, PolynomialRepresentation)
-        mean, variance = representation.filter.mean(), representation.filter.variance()
-    y = graph.y[graph.train]
-    targets = nn.functional.one_hot(y, graph.num_outputs).to(mean.dtype) if y.dim() == 1 else y
-    head.fit(mean, variance, targets * 2 - 1, model.config.ridge)
+        mean, scatter = representation.filter.mean(), representation.filter.scatter
+    y = model.output.standardise(graph.y[graph.train])
+    if graph.rule.metric == "rmse":
+        targets = y
+    else:
+        targets = 2 * (nn.functional.one_hot(y, graph.num_outputs).to(mean.dtype) if y.dim() == 1 else y) - 1
+    head.fit(mean, scatter, targets, model.config.ridge)
+    history = []
     if len(graph.val):
         assert representation.averaged is not None
-        head.sharpen(representation.averaged, graph.y[graph.val])
+        if graph.rule.metric != "rmse":
+            head.sharpen(graph.rule, representation.averaged, graph.y[graph.val])
+        history = [graph.rule.score(model.output(head(representation.averaged)), graph.y[graph.val])]
     if on_epoch:
         on_epoch()
-    return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0)
+    return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history)
 
 
-def _prepare(graph: Graph, config: Config) -> tuple[Graph, SparseMatrix]:
+def _prepare(graph: Graph, config: Config) -> tuple[Graph, Structure]:
     graph = graph.normalized_features() if config.normalize_features else graph
-    return graph, graph.operator(config.backbone, config.self_loops)
+    return graph, graph.structure(config.backbone, config.self_loops, config.eps)
 
 
-def _rapgnn(graph: Graph, config: Config, seed: int) -> RAPGNN:
-    model = RAPGNN(graph.num_features, out_channels=graph.num_outputs, seed=seed, **config.to_dict())
-    return model.to(graph.y.device)
+def _rapgnn(graph: Graph, structure: Structure, config: Config, seed: int) -> RAPGNN:
+    channels = {"out_channels": graph.num_outputs, "edge_channels": graph.num_edge_features}
+    model = RAPGNN(graph.num_features, seed=seed, **channels, **config.to_dict()).to(graph.y.device)
+    model.adapt(structure)
+    if graph.rule.metric == "rmse":
+        model.output.adapt(graph.y[graph.train])
+    return model
 
 
 def _schedule(config: Config) -> dict:
@@ -282,5 +286,6 @@ def _schedule(config: Config) -> dict:
     }
 
 
-def _prediction(scores: Tensor, task: str) -> Prediction:
-    return Prediction(scores, probabilities(scores, multilabel=task == "node-multilabel"))
+def _prediction(scores: Tensor, task: Task, output: Output) -> Prediction:
+    scores = output(scores)
+    return Prediction(scores, task.read(scores))

@@ -13,15 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.config import Config
+from rapgnn.endtoend import EndToEnd
 from rapgnn.experiment import Record
 from rapgnn.files import write_atomic
 from rapgnn.graph import Graph
 from rapgnn.heads import Head
 from rapgnn.memory import PeakMemory
-from rapgnn.metrics import loss
-from rapgnn.model import RAPGNN, EndToEnd
+from rapgnn.model import RAPGNN
 from rapgnn.optimise import optimise
 from rapgnn.spmm import SparseMatrix
+from rapgnn.structure import Structure
 from rapgnn.threads import threads_for
 from rapgnn.versions import hardware, versions
 
@@ -83,9 +84,9 @@ def bench(graph: Graph, num_layers: int, hidden_channels: int, repeats: int) -> 
 
 
 def _shortcut(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
-    model, operator, y = _rap(graph, config)
+    model, structure, y = _rap(graph, config)
     start = time.perf_counter()
-    representation = model.source(graph.x, operator).rows(graph.train)
+    representation = model.source(graph.x, structure).rows(graph.train)
     _wait(y)
     precompute = time.perf_counter() - start
     work = len(graph.train) * config.hidden_channels * (config.num_layers + 1)
@@ -93,22 +94,23 @@ def _shortcut(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
     with threads_for(work):
         for _ in range(max(3, repeats)):
             scores = (model.head(h) for h in representation.draws(range(SHORTCUT_EPOCHS)))
-            loop = optimise(list(model.head.parameters()), scores, y, lr=0.01, weight_decay=0.0, epochs=SHORTCUT_EPOCHS)
+            schedule = {"lr": 0.01, "weight_decay": 0.0, "epochs": SHORTCUT_EPOCHS}
+            loop = optimise([model.head], lambda epoch, scores=scores: [(next(scores), y)], graph.rule, **schedule)
             times.append(loop.train_ms_per_epoch)
     return {"train_ms_per_epoch": statistics.median(times), "precompute_ms": 1e3 * precompute}
 
 
 def _stepwise(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
-    model, operator, y = _rap(graph, config.update(engine="stepwise"))
-    draws = model.source(graph.x, operator).rows(graph.train).draws(range(1 << 30))
+    model, structure, y = _rap(graph, config.update(engine="stepwise"))
+    draws = model.source(graph.x, structure).rows(graph.train).draws(range(1 << 30))
     return _median_epoch(model.head, lambda: model.head(next(draws)), y, repeats)
 
 
 def _end_to_end(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
     y = graph.y[graph.train]
-    operator = graph.operator("gcn")
+    structure = graph.structure("gcn")
     model = EndToEnd(graph.num_features, graph.num_outputs, config).to(y.device)
-    return _median_epoch(model, lambda: model(graph.x, operator)[graph.train], y, repeats)
+    return _median_epoch(model, lambda: model(graph.x, structure)[graph.train], y, repeats)
 
 
 def _end_to_end_pyg(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def _sgconv(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
 def _sign(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
     """Scalable Inception Graph Networks: a linear map per hop, kept for the training rows, as in PyG's example."""
     y, d = graph.y[graph.train], config.hidden_channels
-    operator, hop = graph.operator("gcn"), _dense(graph)
+    operator, hop = graph.structure("gcn").operator, _dense(graph)
     start = time.perf_counter()
     kept = [hop[graph.train]]
     for _ in range(config.num_layers):
@@ -181,10 +183,10 @@ MEASURES: dict[str, Callable[[Graph, Config, int], dict[str, Any]]] = {
 }
 
 
-def _rap(graph: Graph, config: Config) -> tuple[RAPGNN, SparseMatrix, Tensor]:
+def _rap(graph: Graph, config: Config) -> tuple[RAPGNN, Structure, Tensor]:
     model = RAPGNN(graph.num_features, out_channels=graph.num_outputs, **config.to_dict()).to(graph.y.device)
     assert isinstance(model.head, Head)
-    return model, graph.operator("gcn"), graph.y[graph.train]
+    return model, graph.structure("gcn"), graph.y[graph.train]
 
 
 def _median_epoch(module: nn.Module, forward: Callable[[], Tensor], y: Tensor, repeats: int) -> dict[str, Any]:
@@ -193,7 +195,7 @@ def _median_epoch(module: nn.Module, forward: Callable[[], Tensor], y: Tensor, r
     for _ in repeat(None, repeats + 1):  # the first one warms up
         start = time.perf_counter()
         optimizer.zero_grad()
-        loss(forward(), y).backward()
+        nn.functional.cross_entropy(forward(), y).backward()
         optimizer.step()
         _wait(y)
         times.append(1e3 * (time.perf_counter() - start))

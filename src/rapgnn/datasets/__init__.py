@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rapgnn.datasets.folder import read_folder
+from rapgnn.datasets.ogb import MOLECULES, NODE_GRAPHS, read_molecules, read_node_graph
 from rapgnn.datasets.planetoid import PLANETOID, read_planetoid
 from rapgnn.datasets.sources import FileSet, Say, locate
 from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.datasets.tu import TU, read_tu
 from rapgnn.errors import InputError
 from rapgnn.graph import Graph
 
@@ -19,13 +21,34 @@ class Dataset:
     """A named dataset: its files and how they are read."""
 
     files: FileSet
-    read: Callable[[str, Path], Graph]
+    read: Callable[..., Graph]
     about: str
+    attributes: bool = False  # whether there are further node features to be had by asking
 
 
+_ABOUT = {
+    "cora": "Cora citation graph, public split",
+    "citeseer": "CiteSeer citation graph, public split",
+    "pubmed": "PubMed citation graph, public split",
+    "mutag": "188 nitroaromatic compounds, mutagenic or not, 10-fold",
+    "ptc": "344 compounds, carcinogenic for male rats or not (PTC_MR), 10-fold",
+    "proteins": "1,113 proteins, enzyme or not, 10-fold",
+    "molesol": "ogbg-molesol: 1,128 molecules, solubility, scaffold split",
+    "moltox21": "ogbg-moltox21: 7,831 molecules, 12 toxicity tasks with gaps, scaffold split",
+    "molhiv": "ogbg-molhiv: 41,127 molecules, HIV inhibition, scaffold split",
+    "molbace": "ogbg-molbace: 1,513 molecules, BACE-1 inhibition, scaffold split",
+    "ogbn-proteins": "132,534 proteins of 8 species, 39.6 million associations, 112 functions",
+    "ogbn-products": "2.4 million products, 61.9 million joint purchases, 47 categories",
+}
 DATASETS = {
-    name: Dataset(files, read_planetoid, f"{title} citation graph, public split")
-    for (name, files), title in zip(PLANETOID.items(), ("Cora", "CiteSeer", "PubMed"), strict=True)
+    name: Dataset(files, read, _ABOUT[name], name in ("proteins", "ogbn-proteins"))
+    for family, read in (
+        (PLANETOID, read_planetoid),
+        (TU, read_tu),
+        (MOLECULES, read_molecules),
+        (NODE_GRAPHS, read_node_graph),
+    )
+    for name, files in family.items()
 }
 
 
@@ -42,20 +65,29 @@ def find_dataset(name: str) -> Dataset:
         ) from None
 
 
-def load_dataset(name: str, data_dir: Path | None = None, say: Say = lambda line: None) -> Graph:
-    """A graph by dataset name, by ``sbm`` or ``sbm:nodes=5000,...``, or by the path of a folder.
+def load_dataset(
+    name: str, data_dir: Path | None = None, say: Say = lambda line: None, attributes: bool = False
+) -> Graph:
+    """A graph, or many, by dataset name, by ``sbm`` or ``sbm:nodes=5000,...``, or by the path of a folder.
 
     Args:
         name: what to load.
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
         say: told what is fetched or refused.
+        attributes: take further node features too, where the dataset has them.
     """
     kind, _, settings = name.partition(":")
+    known = name.lower() in DATASETS
+    if attributes and not (known and DATASETS[name.lower()].attributes):
+        having = ", ".join(n for n, entry in DATASETS.items() if entry.attributes)
+        raise InputError(f"{name} has no further node attributes: the datasets that have are {having}.")
     if kind.lower() == SBM:
         return BlockModel.parse(settings).generate()
-    if name.lower() not in DATASETS and Path(name).is_dir():
+    if not known and Path(name).is_dir():
         own = Path(name).resolve().name
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
         return read_folder(Path(name), f"folder {own}" if own.lower() in (*DATASETS, SBM) else own)
     entry = find_dataset(name)
-    return entry.read(entry.files.name, locate(entry.files, data_dir, say))
+    folder = locate(entry.files, data_dir, say)
+    options = {"attributes": True} if attributes else {}
+    return entry.read(entry.files.name, folder, **options)

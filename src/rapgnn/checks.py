@@ -1,0 +1,150 @@
+"""The door: everything a user can get wrong about a graph's arrays, refused in one sentence."""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError
+from rapgnn.spmm import Features, SparseMatrix
+
+SPLITS = ("train", "val", "test")
+
+
+def as_array(value: Any, what: str) -> np.ndarray:
+    try:
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} cannot be read as an array: {error}.") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{what} must be numbers, got values of type {array.dtype}.")
+    return array
+
+
+def check_features(x: Any, sparse: bool | None = None) -> Features:
+    if sp.issparse(x):
+        matrix: Any = sp.csr_matrix(x, dtype=np.float32, copy=True)
+        values = matrix.data
+    else:
+        matrix = values = as_array(x, "the node features").astype(np.float32, copy=True)
+    if len(matrix.shape) != 2 or matrix.shape[0] == 0:
+        raise InputError(f"node features must be a table with a row per node, got shape {tuple(matrix.shape)}.")
+    bad = int((~np.isfinite(values)).sum())
+    if bad:
+        raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
+    filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
+    if sparse if sparse is not None else filled < 0.25:
+        return SparseMatrix(matrix)
+    return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
+
+
+def check_edges(edge_index: Any, n: int) -> Tensor:
+    edges = as_array(edge_index, "edge_index")
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise InputError(f"edge_index must have two rows, senders and receivers, got shape {edges.shape}.")
+    if edges.size and edges.dtype.kind not in "iu":
+        raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
+    outside = (edges < 0) | (edges >= n)
+    if outside.any():
+        raise InputError(f"edge_index names node {edges[outside][0]}, but the nodes are numbered 0 to {n - 1}.")
+    return torch.from_numpy(np.ascontiguousarray(edges.astype(np.int64)))
+
+
+def check_edge_weight(edge_weight: Any, m: int) -> Tensor:
+    weight = as_array(edge_weight, "edge weights").astype(np.float32).reshape(-1)
+    if len(weight) != m:
+        raise InputError(f"there are {m} edges but {len(weight)} edge weights.")
+    if not np.isfinite(weight).all():
+        raise InputError("edge weights hold NaN or infinite values: remove or impute them first.")
+    return torch.from_numpy(weight)
+
+
+def check_labels(y: Any, n: int, what: str = "nodes") -> Tensor:
+    labels = as_array(y, "labels")
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim not in (1, 2) or len(labels) != n:
+        raise InputError(f"there are {n} {what} but labels of shape {labels.shape}.")
+    if labels.ndim == 2:
+        known = labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels
+        if not np.isin(known, (0, 1)).all():
+            raise InputError("a table of labels must hold only 0, 1 and NaN (unknown).")
+        return torch.from_numpy(labels.astype(np.float32))
+    if labels.dtype.kind == "f":
+        labels = np.where(np.isnan(labels), -1, labels)
+        if not np.isfinite(labels).all() or (labels != np.round(labels)).any():
+            raise InputError("class labels must be whole numbers; these look like regression targets.")
+    labels = labels.astype(np.int64)
+    if labels.max(initial=-1) < 0:
+        raise InputError(f"no {what[:-1]} has a label (every label is -1 or missing).")
+    return torch.from_numpy(np.maximum(labels, -1))
+
+
+def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
+    array = as_array(mask, f"the {split} split")
+    if array.ndim != 1:
+        raise InputError(f"the {split} split must be one mask or one list of numbers, got shape {array.shape}.")
+    if array.dtype == bool:
+        if len(array) != n:
+            raise InputError(f"there are {n} {what} but the {split} mask has {len(array)} entries.")
+        return torch.from_numpy(np.flatnonzero(array))
+    if n > 2 and len(array) == n and np.isin(array, (0, 1)).all():
+        raise InputError(f"the {split} split holds {n} zeros and ones: give a mask as booleans.")
+    if array.size and (array.dtype.kind == "f" or array.min() < 0 or array.max() >= n):
+        raise InputError(f"the {split} split must name {what} 0 to {n - 1}.")
+    return torch.from_numpy(np.unique(array).astype(np.int64))
+
+
+def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes") -> None:
+    if not len(rows["train"]):
+        raise InputError(f"no labelled {what}: the training split is empty.")
+    for one, other in combinations(SPLITS, 2):
+        shared = np.intersect1d(rows[one].numpy(), rows[other].numpy())
+        if len(shared):
+            raise InputError(
+                f"{len(shared)} {what} are in both the {one} and the {other} split, number {shared[0]} first."
+            )
+    if labels.dim() == 2:
+        for split, index in rows.items():
+            if len(index) and bool(labels[index].isnan().all()):
+                raise InputError(f"no labelled {what}: every label of the {split} split is NaN.")
+        return
+    for split, index in rows.items():
+        unknown = int((labels[index] < 0).sum())
+        if unknown:
+            raise InputError(f"{unknown} {what} of the {split} split have no label.")
+    trained = set(labels[rows["train"]].tolist())
+    wanted = trained.union(*(labels[rows[s]].tolist() for s in ("val", "test")))
+    missing = next((c for c in range(max(wanted) + 1) if c not in trained), None)
+    if missing is not None:
+        raise InputError(
+            f"class {missing} does not occur in the training split, so it cannot be learned (the first class is 0)."
+        )
+
+
+def check_targets(y: Any, n: int, what: str) -> Tensor:
+    """Numbers to be predicted ``[n, t]``, NaN where unknown."""
+    targets = as_array(y, "targets")
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    if targets.ndim != 2 or len(targets) != n:
+        raise InputError(f"there are {n} {what} but targets of shape {targets.shape}.")
+    if np.isinf(targets.astype(np.float64)).any():
+        raise InputError("targets hold infinite values: remove them first.")
+    return torch.from_numpy(targets.astype(np.float32))
+
+
+def check_edge_features(edge_attr: Any, m: int) -> Features:
+    """``[m, e]``: 0/1 rows made from categories, or finite numbers."""
+    if isinstance(edge_attr, SparseMatrix):
+        features: Features = edge_attr
+    else:
+        table = as_array(edge_attr, "edge features").astype(np.float32)
+        features = torch.from_numpy(np.ascontiguousarray(table[:, None] if table.ndim == 1 else table))
+        if not bool(torch.isfinite(features).all()):
+            raise InputError("edge features hold NaN or infinite values: remove or impute them first.")
+    if len(features.shape) != 2 or features.shape[0] != m:
+        raise InputError(f"there are {m} edges but edge features of shape {tuple(features.shape)}.")
+    return features
