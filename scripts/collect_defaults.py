@@ -25,7 +25,8 @@ def main(paths: list[str]) -> None:
     best: dict[tuple[str, str, str], dict] = {}
     for record in records:
         key = _key(record)
-        if key not in best or record["val_mean"] > best[key]["val_mean"]:
+        sign = -1 if record.get("metric") == "rmse" else 1
+        if key not in best or sign * record["val_mean"] > sign * best[key]["val_mean"]:
             best[key] = {name: record[name] for name in KEYS} | {"tie_break": ties.get(key, 0.0)}
     rows = [best[key] for key in sorted(best)]
     TARGET.write_text("[\n" + ",\n".join(" " + json.dumps(row) for row in rows) + "\n]\n")

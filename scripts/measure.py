@@ -35,13 +35,13 @@ def embeddings(dataset: str, without: list[str]) -> list[dict]:
         print(dataset, name, flush=True)
         chosen = [s for s in stored() if (s["dataset"], s["method"], s["embedding"]) == (dataset, "rap", name)]
         searched = {"search_trials": chosen[0]["trials"] if chosen else 0}
-        records.append(run("rap", graph, default_config(dataset, "rap", name), range(5)) | searched)
+        records.append(run("rap", graph, default_config(graph, "rap", name), range(5)) | searched)
     return records
 
 
 def depth(dataset: str, without: list[str]) -> list[dict]:
     graph, records = load_dataset(dataset), []
-    config = default_config(dataset, "rap").update(hidden_channels=64)
+    config = default_config(graph, "rap").update(hidden_channels=64)
     for method in ("rap", "fixed-diagonal", "fixed-full", "random-full"):
         for layers in (1, 2, 4, 8, 16, 32):
             print(dataset, method, layers, flush=True)

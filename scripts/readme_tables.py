@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from rapgnn.defaults import BEST, default_config
+from rapgnn.defaults import BEST, best_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 DATASETS = ("cora", "citeseer", "pubmed")
@@ -64,7 +64,7 @@ def embeddings() -> str:
         "| --- " + "| ---: " * 6 + "|",
     ]
     found = {d: {r["config"]["embedding"]: r for r in load(f"embeddings-{d}.json")} for d in DATASETS}
-    best = {d: default_config(d, "rap", BEST).embedding for d in DATASETS}
+    best = {d: (best_settings(d, "rap", BEST) or {})["embedding"] for d in DATASETS}
     for name, published in PAPER_EMBEDDINGS.items():
         cells = []
         for i, d in enumerate(DATASETS):

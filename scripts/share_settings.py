@@ -23,7 +23,7 @@ def main(target: str, datasets: list[str]) -> None:
     records = []
     for dataset in datasets:
         graph = load_dataset(dataset)
-        config = default_config(dataset, "rap")
+        config = default_config(graph, "rap")
         assert config.embedding != BEST
         for method in METHODS:
             record = run(method, graph, config, SEEDS, splits=("val",))

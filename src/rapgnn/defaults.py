@@ -8,6 +8,8 @@ from typing import Any
 from rapgnn.config import Config
 from rapgnn.embedding import EMBEDDINGS
 from rapgnn.errors import check_choice
+from rapgnn.graph import Graph
+from rapgnn.methods import METHODS
 
 BEST = "best"  # stands for the embedding with the best validation metric
 
@@ -19,6 +21,23 @@ _UNTUNED: dict[str, dict[str, Any]] = {
     "random": _SLOW,
     "learnable": _SLOW,
 }
+# Graph tasks: few layers, every layer seen by the head, an MLP in a trained layer as in the paper.
+_GRAPHS: dict[str, Any] = {
+    "num_layers": 3,
+    "hidden_channels": 64,
+    "jumping": "cat",
+    "standardize": True,
+    "normalize_features": False,
+    "batch_size": 128,
+    "dropout": 0.2,
+    "pretrain_dropout": 0.0,
+    "weight_decay": 1e-4,
+    "pretrain_weight_decay": 0.0,
+    "head": "mlp",
+    "epochs": 350,
+    "pretrain_epochs": 100,
+}
+_TRAINED_GRAPHS = {"batch_norm": True, "jumping": "last"}
 
 
 @cache
@@ -27,7 +46,7 @@ def stored() -> list[dict[str, Any]]:
     return json.loads(files("rapgnn").joinpath("defaults.json").read_text())
 
 
-def default_config(dataset: str, method: str, embedding: str | None = None) -> Config:
+def default_config(graph: Graph, method: str, embedding: str | None = None) -> Config:
     """The settings for a strategy on a dataset; the general ones where no search was made.
 
     Args:
@@ -36,10 +55,35 @@ def default_config(dataset: str, method: str, embedding: str | None = None) -> C
     if embedding is not None:
         check_choice("embedding", embedding, [*EMBEDDINGS, BEST])
     wanted = embedding or "pretrained"
+    base, settings = base_config(graph, method), best_settings(graph.name, method, wanted, graph.rule.higher)
+    if settings is not None:
+        return base.update(**settings)
+    chosen = base.update(embedding="pretrained" if wanted == BEST else wanted)
+    if graph.ptr is not None:
+        return chosen
+    return chosen.update(**(_UNTUNED.get(method, {}) | _UNTUNED.get(wanted, {})))
+
+
+def best_settings(dataset: str, method: str, embedding: str, higher: bool = True) -> dict[str, Any] | None:
+    """What the searches chose for an embedding, or for the best one; None where no search was made."""
     found = [s for s in stored() if (s["dataset"], s["method"]) == (dataset, method)]
-    if wanted != BEST:
-        found = [s for s in found if s["embedding"] == wanted]
-    if found:
-        return Config().update(**max(found, key=lambda s: (s["val_mean"], s["tie_break"]))["settings"])
-    settings = _UNTUNED.get(method, {}) | _UNTUNED.get(wanted, {})
-    return Config().update(embedding="pretrained" if wanted == BEST else wanted, **settings)
+    if embedding != BEST:
+        found = [s for s in found if s["embedding"] == embedding]
+    sign = 1 if higher else -1
+    return max(found, key=lambda s: (sign * s["val_mean"], sign * s["tie_break"]))["settings"] if found else None
+
+
+def base_config(graph: Graph, method: str) -> Config:
+    """What a graph of this kind starts from, before any search: backbone, pooling, batches."""
+    if graph.ptr is None:
+        return Config()
+    config = Config().update(backbone=graph_backbone(graph), **_GRAPHS)
+    if METHODS[method].trained:
+        factors = 3 if config.backbone == "gine" else 2  # the paper: two hidden layers for OGB, one for TU
+        config = config.update(factors=factors, **_TRAINED_GRAPHS)
+    return config
+
+
+def graph_backbone(graph: Graph) -> str:
+    """GINE where edges have features, as the paper has it for OGB; it leaves those of the TU datasets out."""
+    return "gine" if graph.edge_attr is not None and not graph.folds else "gin"

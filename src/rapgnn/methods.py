@@ -17,6 +17,7 @@ class Method:
     title: str
     fit: Callable[..., Fitted]
     settings: dict[str, Any] = field(default_factory=dict)
+    trained: bool = False  # whether its layers are
 
     def configure(self, config: Config) -> Config:
         return config.update(**self.settings)
@@ -24,7 +25,7 @@ class Method:
 
 METHODS = {
     "rap": Method("RAP-GNN", fit_rap),  # diagonal, every forward, unless the settings say otherwise
-    "end-to-end": Method("End-to-End", fit_end_to_end),
+    "end-to-end": Method("End-to-End", fit_end_to_end, trained=True),
     "pretrained-embedding": Method("Pretrained Embedding", fit_embedding),
     "fixed-diagonal": Method("Fixed Random Diagonal", fit_rap, {"structure": "diagonal", "schedule": "fixed"}),
     "fixed-full": Method("Fixed Random Weights", fit_rap, {"structure": "full", "schedule": "fixed"}),
