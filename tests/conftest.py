@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.model_selection  # noqa: F401 (importing it moves Python's random state, once)
 import torch
 
 from rapgnn.datasets.synthetic import BlockModel

@@ -62,13 +62,17 @@ def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def _binary_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    known = ~y.isnan()
-    return torch.nn.functional.binary_cross_entropy_with_logits(scores[known], y[known])
+    return _mean_of_known(torch.nn.functional.binary_cross_entropy_with_logits, scores, y)
 
 
 def _squared_error(scores: Tensor, y: Tensor) -> Tensor:
-    known = ~y.isnan()
-    return torch.nn.functional.mse_loss(scores[known], y[known])
+    return _mean_of_known(torch.nn.functional.mse_loss, scores, y)
+
+
+def _mean_of_known(loss: Callable[..., Tensor], scores: Tensor, y: Tensor) -> Tensor:
+    """The mean loss over the entries that are not NaN. A weight of 0 is many times cheaper than taking entries out."""
+    known = (y == y).to(scores.dtype)
+    return (loss(scores, y.nan_to_num(), reduction="none") * known).sum() / known.sum().clamp(min=1.0)
 
 
 @dataclass(frozen=True)

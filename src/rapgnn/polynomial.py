@@ -195,7 +195,7 @@ class PolynomialFilter:
         """The representation ``[rows, J·d]`` of some of the kept rows, given a draw's coefficients ``[J, K, d]``."""
         if self._by_row is None:
             self._by_row = self.hops.permute(2, 1, 0).contiguous()
-        kept = self._by_row[rows]
+        kept = self._by_row.index_select(0, rows)
         if self.spec.one_hop and self.spec.jumping == "cat":
             return (kept * c.diagonal(dim1=0, dim2=1).T).flatten(1)
         if c.shape[:2] == (1, 1):

@@ -17,6 +17,7 @@ from rapgnn.methods import METHODS
 from rapgnn.paper.ranges import RANGES, WIDE, WIDE_GRAPHS, Range
 
 SPACES = ("paper", "wide")
+GRAPH_EPOCHS, MANY_GRAPHS = 200, 20_000
 CONFIRM_SEED = 100  # the seeds that decide among the best trials are not those of the search
 
 
@@ -31,7 +32,10 @@ def suggest(trial: Any, method: str, embedding: str, space: str, graph: Graph) -
     """One point of the space, as settings of ``Config``."""
     r = find_range(space, graph)
     graphs, trained = graph.ptr is not None, METHODS[method].trained
-    settings: dict[str, Any] = {"embedding": embedding, "epochs": min(r.epochs, 350) if graphs else r.epochs}
+    settings: dict[str, Any] = {"embedding": embedding, "epochs": r.epochs}
+    if graphs:  # many batches make an epoch of many steps, and one through trained layers is dear
+        share = (4 if len(graph.train) > MANY_GRAPHS else 1) * (2 if trained else 1)
+        settings["epochs"] = min(r.epochs, GRAPH_EPOCHS // share)
     if not graphs:
         settings["normalize_features"] = trial.suggest_categorical("normalize_features", [True, False])
     else:
@@ -75,7 +79,9 @@ def suggest(trial: Any, method: str, embedding: str, space: str, graph: Graph) -
         "weight_decay", *((1e-7, 1e-2) if graphs else (1e-6, 1e-1)), log=True
     )
     if method in ("end-to-end", "random-full") or embedding in ("learnable", "random"):
-        settings["patience"] = 100  # an epoch through the graph is dear; the cheap ones run to the end
+        settings["patience"] = (
+            40 if graphs else 100
+        )  # an epoch through the graph is dear; the cheap ones run to the end
     return settings
 
 

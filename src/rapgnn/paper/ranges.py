@@ -33,6 +33,4 @@ RANGES = {
 }
 # Past the paper: wider and deeper, for any graph; end-to-end training is searched here too.
 WIDE = Range([1, 2], [2, 3, 4, 6, 8, 12, 16, 32], (0.001, 0.1), [64, 128, 256, 512], 500, (0.0, 0.9))
-WIDE_GRAPHS = Range(
-    [1, 2], [1, 2, 3, 4, 5], (0.0005, 0.05), [32, 64, 128, 256], 350, (0.0, 0.6), 2, (64, 128, 256, 512)
-)
+WIDE_GRAPHS = Range([1, 2], [1, 2, 3, 4, 5], (0.0005, 0.05), [32, 64, 128, 256], 350, (0.0, 0.6), 2, (128, 512))
