@@ -1,6 +1,7 @@
 """Graph-level training: tasks, strategies, batches, the paper's symmetry statements, the cross-validation protocols."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -409,7 +410,7 @@ def test_permuting_the_nodes_of_graphs_changes_nothing(seed):
     graph = collection(graphs=6, seed=seed)
     rng = np.random.default_rng(seed)
     bounds = graph.ptr.numpy()
-    order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in zip(bounds, bounds[1:], strict=False)])
+    order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in pairwise(bounds)])
     place = torch.from_numpy(np.argsort(order))
     moved = replace(graph, x=graph.x.rows(torch.from_numpy(order)), edge_index=place[graph.edge_index])
     model = RAPGNN(4, out_channels=2, edge_channels=3, **CONFIG.update(embedding="pretrained-gnn").to_dict())

@@ -131,23 +131,19 @@ def from_pyg_list(graphs: Sequence[Any], task: str | None = None, name: str = "g
 
 
 def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.1)) -> tuple[Any, Any, Any]:
-    """Training, validation and test rows by chance, each class in proportion."""
-    from sklearn.model_selection import train_test_split
-
+    """Training, validation and test rows by chance, each class in proportion and never without a training row."""
+    rng = np.random.default_rng(seed)
     known = np.flatnonzero(~labels.isnan().all(1).numpy() if labels.dim() == 2 else (labels >= 0).numpy())
-    strata = labels.numpy()[known] if labels.dim() == 1 else None
-    count = [max(1, round(share * len(known))) for share in shares]
-    if len(known) - sum(count) < 1:
-        return known, known[:0], known[:0]
-
-    def take(rows: np.ndarray, classes: np.ndarray | None, size: int) -> Any:
-        # A class too rare to be in both parts goes where chance puts it.
-        rare = classes is None or min(np.unique(classes, return_counts=True)[1]) < 2 or size < len(np.unique(classes))
-        return train_test_split(rows, test_size=size, random_state=seed, stratify=None if rare else classes)
-
-    rest, test = take(known, strata, count[1])
-    train, val = take(rest, None if strata is None else labels.numpy()[rest], count[0])
-    return np.sort(train), np.sort(val), np.sort(test)
+    classes = labels.numpy()[known] if labels.dim() == 1 else np.zeros(len(known))
+    parts: tuple[list[np.ndarray], ...] = ([], [], [])
+    for one in np.unique(classes):
+        members = rng.permutation(known[classes == one])
+        val, test = (round(share * len(members)) for share in shares)
+        cuts = np.split(members, [len(members) - val - test, len(members) - test])
+        for part, chosen in zip(parts, cuts, strict=True):
+            part.append(chosen)
+    train, val, test = (np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *part])) for part in parts)
+    return train, val, test
 
 
 def _index(part: Any) -> Any:

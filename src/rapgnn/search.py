@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import statistics
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,8 @@ def suggest(trial: Any, method: str, embedding: str, space: str, graph: Graph) -
         heads = [*heads, "ridge"]
     head = trial.suggest_categorical("head", heads) if len(heads) > 1 else heads[0]
     settings["head"] = head
+    if head == "mlp" and graphs and space == "wide":
+        settings["head_layers"] = trial.suggest_categorical("head_layers", [2, 3])
     if head == "ridge":
         settings["ridge"] = trial.suggest_float("ridge", 1e-6 if graphs else 1e-4, 1e2, log=True)
         return settings
@@ -114,6 +117,7 @@ def search(
     embedding: str = "pretrained",
     base: Config | None = None,
     confirm: int = 5,
+    minutes: float | None = None,
     on_trial: Callable[[int, float], None] | None = None,
 ) -> Record:
     """Search until the study holds ``trials`` finished trials, then decide among the best on further seeds.
@@ -122,6 +126,7 @@ def search(
         storage: the SQLite file; a study that is already there is gone on with.
         seeds: a trial's value is the mean validation metric over so many seeds.
         confirm: how many of the best trials are run again on five further seeds; the test nodes stay untouched.
+        minutes: begin no new trial after so long, even if there are fewer than ``trials``.
 
     Returns:
         The chosen trial: ``settings``, ``val_mean``, ``val_values``, ``trials`` and the study's name.
@@ -161,7 +166,8 @@ def search(
             raise optuna.TrialPruned
         return record["val_mean"]
 
-    while len(_ended(optuna, study)) < trials:
+    start = time.monotonic()
+    while len(_ended(optuna, study)) < trials and (minutes is None or time.monotonic() - start < 60 * minutes):
         study.optimize(objective, n_trials=1)
         if on_trial:
             values = [t.value for t in study.trials if t.value is not None]

@@ -65,6 +65,17 @@ def find_dataset(name: str) -> Dataset:
         ) from None
 
 
+def read_own(folder: Path, name: str) -> Graph:
+    """A user's folder, in whichever of the layouts it is: npz arrays, OGB's CSV files, TU's text files."""
+    if (folder / "raw/graph-label.csv.gz").is_file():
+        return read_molecules(name, folder)
+    if (folder / "raw/node-label.csv.gz").is_file():
+        return read_node_graph(name, folder)
+    if any(folder.glob("*_A.txt")):
+        return read_tu(name, folder)
+    return read_folder(folder, name)
+
+
 def load_dataset(
     name: str, data_dir: Path | None = None, say: Say = lambda line: None, attributes: bool = False
 ) -> Graph:
@@ -86,7 +97,7 @@ def load_dataset(
     if not known and Path(name).is_dir():
         own = Path(name).resolve().name
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
-        return read_folder(Path(name), f"folder {own}" if own.lower() in (*DATASETS, SBM) else own)
+        return read_own(Path(name), f"folder {own}" if own.lower() in (*DATASETS, SBM) else own)
     entry = find_dataset(name)
     folder = locate(entry.files, data_dir, say)
     options = {"attributes": True} if attributes else {}

@@ -92,25 +92,32 @@ MOLECULES = {
         },
     ),
 }
-# What OGB stores beside the graphs: molesol's label is a number, the others' are tasks of 0, 1 and unknown.
-REGRESSION = ("molesol",)
 
 
 def read_molecules(name: str, folder: Path) -> Graph:
-    """The molecules in ``folder``, parsed once and then loaded from a cache of plain arrays."""
-    part = parsed(name, folder, [folder / file for file in MOLECULES[name].files], _parse_molecules)
+    """The molecules in ``folder``, parsed once and then loaded from a cache of plain arrays.
+
+    Labels of 0, 1 and unknown are tasks to classify, any other numbers are targets of a regression.
+    """
+    part = parsed(name, folder, _files(folder), _parse_molecules)
+    labels = part["labels"]
+    binary = np.isin(labels[~np.isnan(labels)], (0, 1)).all()
     return make_graphs(
         one_hot(part["atoms"].astype(np.int64), ATOM_CATEGORIES, "atom"),
         part["edges"].astype(np.int64),
         part["sizes"],
-        part["labels"],
+        labels,
         part["train"],
         part["valid"],
         part["test"],
         edge_attr=one_hot(part["bonds"].astype(np.int64), BOND_CATEGORIES, "bond"),
-        task="regression" if name in REGRESSION else "multilabel",
+        task="multilabel" if binary else "regression",
         name=name,
     )
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted([*(folder / "raw").glob("*.csv.gz"), *(folder / "split").glob("*/*.csv.gz")])
 
 
 def _parse_molecules(folder: Path) -> Arrays:
@@ -174,7 +181,7 @@ def read_node_graph(name: str, folder: Path, attributes: bool = False) -> Graph:
         attributes: append the species of every protein as 0/1 features. The split is by species, so a model learns
             nothing from them about the test nodes; they are here for those who want them.
     """
-    part = parsed(name, folder, [folder / file for file in NODE_GRAPHS[name].files], _parse_node_graph)
+    part = parsed(name, folder, _files(folder), _parse_node_graph)
     x = part["x"]
     if attributes:
         if "species" not in part:
@@ -212,10 +219,7 @@ def _parse_node_graph(folder: Path) -> Arrays:
         if len(species) != n:
             raise InputError(f"{folder} has {n} nodes but {len(species)} species.")
         arrays["species"] = np.unique(species, return_inverse=True)[1].reshape(-1)
-    split = next((path for path in sorted((folder / "split").glob("*")) if path.is_dir()), None)
-    if split is None:
-        raise InputError(f"{folder / 'split'} holds no split.")
-    return arrays | dict(_splits(folder, "node", n, split.name))
+    return arrays | dict(_splits(folder, "node", n))
 
 
 def _mean_of_edges(path: Path, edges: np.ndarray, n: int) -> np.ndarray:
@@ -238,9 +242,12 @@ def _mean_of_edges(path: Path, edges: np.ndarray, n: int) -> np.ndarray:
     return (total / np.maximum(degree, 1)[:, None]).astype(np.float32)
 
 
-def _splits(folder: Path, what: str, total: int, name: str = "scaffold") -> Iterator[tuple[str, np.ndarray]]:
+def _splits(folder: Path, what: str, total: int) -> Iterator[tuple[str, np.ndarray]]:
+    found = next((path for path in sorted((folder / "split").glob("*")) if path.is_dir()), None)
+    if found is None:
+        raise InputError(f"{folder / 'split'} holds no split.")
     for part in ("train", "valid", "test"):
-        path = folder / f"split/{name}/{part}.csv.gz"
+        path = found / f"{part}.csv.gz"
         rows = _table(path, np.int64)[:, 0]
         outside = rows[(rows < 0) | (rows >= total)]
         if len(outside):
