@@ -80,7 +80,7 @@ def test_every_method_learns_every_task(method, task, fresh_random_state):
     assert torch.isfinite(scores).all()
     if method in ("rap", "fixed-diagonal", "identity", "end-to-end"):
         plain = float(graph.y[graph.test].std()) if task == "regression" else 0.5
-        assert graph.rule.merit(on_test(graph, a)) > graph.rule.merit(plain * (0.6 if task == "regression" else 1.3))
+        assert graph.rule.merit(on_test(graph, a)) > graph.rule.merit(plain * (0.75 if task == "regression" else 1.3))
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "sage", "gin", "gine"])

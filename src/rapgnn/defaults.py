@@ -50,18 +50,29 @@ def default_config(graph: Graph, method: str, embedding: str | None = None) -> C
     """The settings for a strategy on a dataset; the general ones where no search was made.
 
     Args:
-        embedding: a name from ``EMBEDDINGS``, ``"best"``, or None for the paper's choice (pretrained).
+        embedding: a name from ``EMBEDDINGS``, ``"best"``, or None for the paper's choice.
     """
     if embedding is not None:
         check_choice("embedding", embedding, [*EMBEDDINGS, BEST])
-    wanted = embedding or "pretrained"
+    usual = paper_embedding(graph)
+    wanted = embedding or usual
     base, settings = base_config(graph, method), best_settings(graph.name, method, wanted, graph.rule.higher)
+    if settings is None and graph.ptr is not None and not METHODS[method].trained:
+        # Weights of another kind in RAP-GNN's place, all else equal.
+        settings = best_settings(graph.name, "rap", wanted, graph.rule.higher)
+        if settings is not None and method == "random-full":  # every step draws d × d numbers and walks the graphs
+            settings = settings | {"hidden_channels": min(64, settings["hidden_channels"])}
     if settings is not None:
         return base.update(**settings)
-    chosen = base.update(embedding="pretrained" if wanted == BEST else wanted)
+    chosen = base.update(embedding=usual if wanted == BEST else wanted)
     if graph.ptr is not None:
         return chosen
     return chosen.update(**(_UNTUNED.get(method, {}) | _UNTUNED.get(wanted, {})))
+
+
+def paper_embedding(graph: Graph) -> str:
+    """The embedding of the paper's experiments: one layer of the backbone for OGB, an MLP elsewhere."""
+    return "pretrained-gnn" if graph.ptr is not None and graph_backbone(graph) == "gine" else "pretrained"
 
 
 def best_settings(dataset: str, method: str, embedding: str, higher: bool = True) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ Passes = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
 class Loop:
     """What a run of the loop did and cost; evaluation is not part of the training time.
 
-    ``history`` is the validation metric after every epoch.
+    ``history`` is the validation metric after every epoch, ``epoch_ms`` the training time of each.
     """
 
     best_epoch: int
@@ -26,6 +26,7 @@ class Loop:
     train_ms_per_epoch: float
     eval_ms_per_epoch: float
     history: list[float] = field(default_factory=list)
+    epoch_ms: list[float] = field(default_factory=list)
 
 
 def optimise(
@@ -53,8 +54,9 @@ def optimise(
     # Fused: one kernel for all parameters. The tensors are small, so launching kernels is what an update costs.
     optimizer = torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=True)
     best, best_epoch, kept = (-float("inf"), -float("inf")), 0, [t.detach().clone() for t in state]
-    train_seconds = eval_seconds = 0.0
+    eval_seconds = 0.0
     history: list[float] = []
+    epoch_ms: list[float] = []
     epoch = -1
     for epoch in range(epochs):
         start = time.perf_counter()
@@ -65,7 +67,7 @@ def optimise(
         if parameters[0].is_cuda:
             torch.cuda.synchronize(parameters[0].device)
         middle = time.perf_counter()
-        train_seconds += middle - start
+        epoch_ms.append(1e3 * (middle - start))
         if on_epoch:
             on_epoch()
             middle = time.perf_counter()  # drawing a progress bar is nobody's cost
@@ -89,7 +91,8 @@ def optimise(
             for tensor, value in zip(state, kept, strict=True):
                 tensor.copy_(value)
     done = epoch + 1
-    return Loop(best_epoch, done, 1e3 * train_seconds / max(1, done), 1e3 * eval_seconds / max(1, done), history)
+    means = sum(epoch_ms) / max(1, done), 1e3 * eval_seconds / max(1, done)
+    return Loop(best_epoch, done, *means, history, epoch_ms)
 
 
 def validator(task: Task, y: Tensor, scores: Callable[[int], Tensor]) -> Validate | None:

@@ -71,16 +71,32 @@ def show_depth(records: list[Record]) -> None:
     for heading in ("train ms/epoch", "× faster than end-to-end", "than PyG GCNConv", "precompute ms", "peak MB"):
         table.add_column(heading, justify="right")
     for r in records:
-        table.add_row(
-            str(r["num_layers"]),
-            r["title"],
-            f"{r['train_ms_per_epoch']:.3g}",
-            f"{r['speedup_vs_end_to_end']:.1f}",
-            f"{r['speedup_vs_pyg']:.1f}",
-            f"{r['precompute_ms']:.0f}" if r["precompute_ms"] else "-",
-            "-" if r["peak_memory_mb"] is None else f"{r['peak_memory_mb']:.0f}",
-        )
+        table.add_row(str(r["num_layers"]), r["title"], *_cost(r))
     _console().print(table)
+
+
+def show_graphs(records: list[Record]) -> None:
+    """One row per method, with the ratio to end-to-end training."""
+    first = records[0]
+    title = f"{first['dataset']} · {first['num_layers']} layers · {first['hidden_channels']} channels"
+    table = Table(title=f"{title} · batches of {first['batch_size']} · {first['hardware']}")
+    table.add_column("method")
+    headings = ("train ms/epoch", "× faster than end-to-end", "than PyG", "precompute ms", "peak MB")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for r in records:
+        table.add_row(r["title"], *_cost(r))
+    _console().print(table)
+
+
+def _cost(r: Record) -> tuple[str, ...]:
+    return (
+        f"{r['train_ms_per_epoch']:.3g}",
+        f"{r['speedup_vs_end_to_end']:.1f}",
+        f"{r['speedup_vs_pyg']:.1f}",
+        f"{r['precompute_ms']:.0f}" if r["precompute_ms"] else "-",
+        "-" if r["peak_memory_mb"] is None else f"{r['peak_memory_mb']:.0f}",
+    )
 
 
 def describe(graph: Graph) -> dict[str, Any]:

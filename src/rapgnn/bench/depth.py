@@ -56,14 +56,21 @@ def bench(graph: Graph, num_layers: int, hidden_channels: int, repeats: int) -> 
         with PeakMemory(graph.y.device) as peak:
             measured[name] = measure(graph, config, repeats)
         measured[name]["peak_memory_mb"] = peak.megabytes
-    slow = measured["end-to-end"]["train_ms_per_epoch"]
-    pyg = measured["end-to-end-pyg"]["train_ms_per_epoch"]
+    return with_ratios(graph, config, repeats, TITLES, measured)
+
+
+def with_ratios(
+    graph: Graph, config: Config, repeats: int, titles: dict[str, str], measured: dict[str, dict[str, Any]]
+) -> list[Record]:
+    """The records of one run: what was measured, its ratio to end-to-end training in the same run, and the setting."""
+    slow, pyg = (measured[name]["train_ms_per_epoch"] for name in ("end-to-end", "end-to-end-pyg"))
     common = {
         "dataset": graph.name,
         "task": graph.task,
-        "backbone": "gcn",
-        "num_layers": num_layers,
-        "hidden_channels": hidden_channels,
+        "backbone": config.backbone,
+        "num_layers": config.num_layers,
+        "hidden_channels": config.hidden_channels,
+        "batch_size": config.batch_size,
         "repeats": repeats,
         "device": str(graph.y.device),
         "hardware": hardware(str(graph.y.device)),
@@ -72,7 +79,7 @@ def bench(graph: Graph, num_layers: int, hidden_channels: int, repeats: int) -> 
         "versions": versions(),
     }
     return [
-        {"method": name, "title": TITLES[name]}
+        {"method": name, "title": titles[name]}
         | common
         | row
         | {
