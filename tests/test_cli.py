@@ -354,3 +354,113 @@ def test_the_installed_command_answers():
     done = subprocess.run([sys.executable, "-m", "rapgnn.cli", "compare", "nowhere"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("rapgnn: dataset 'nowhere' is unknown")
+
+
+@pytest.fixture
+def small_molecules(tmp_path: Path) -> Path:
+    """Sixty small graphs in OGB's layout, regression unless the labels are replaced."""
+    from test_graph_sources import molecules
+
+    rng = np.random.default_rng(0)
+    sizes, bonds = rng.integers(2, 6, 60), []
+    for n in sizes:
+        bonds.append([[i, i + 1] for i in range(n - 1)])
+    atoms = np.zeros((sizes.sum(), 9), dtype=int)
+    atoms[:, 0] = rng.integers(5, 9, sizes.sum())
+    edges = [pair for one in bonds for pair in one]
+    return molecules(
+        tmp_path / "small",
+        **{
+            "raw/num-node-list": sizes,
+            "raw/num-edge-list": sizes - 1,
+            "raw/node-feat": atoms,
+            "raw/edge": edges,
+            "raw/edge-feat": np.stack([rng.integers(0, 4, len(edges)), *np.zeros((2, len(edges)), int)], axis=1),
+            "raw/graph-label": sizes + 0.5,
+            "split/scaffold/train": np.arange(40),
+            "split/scaffold/valid": np.arange(40, 50),
+            "split/scaffold/test": np.arange(50, 60),
+        },
+    )
+
+
+def test_compare_covers_graph_regression_with_all_strategies(rapgnn, small_molecules, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAPGNN_CACHE", str(tmp_path / "cache"))
+    json_file, plot = tmp_path / "g.json", tmp_path / "g.png"
+    code, out, err = rapgnn("compare", small_molecules, *QUICK, "--json", json_file, "--plot", plot)
+    assert code == 0, err
+    records = json.loads(json_file.read_text())
+    assert {r["method"] for r in records} == {
+        "rap",
+        "end-to-end",
+        "pretrained-embedding",
+        "fixed-diagonal",
+        "fixed-full",
+        "random-full",
+        "identity",
+    }
+    assert all((r["metric"], r["task"], r["backbone"]) == ("rmse", "graph-regression", "gine") for r in records)
+    assert "RMSE" in out
+    assert plot.stat().st_size > 1000
+
+
+def test_compare_reports_both_protocols(rapgnn, tmp_path):
+    from test_graph_sources import tu
+
+    graphs = 30
+    folder = tu(
+        tmp_path / "t",
+        A="".join(f"{2 * g + 1}, {2 * g + 2}\n{2 * g + 2}, {2 * g + 1}\n" for g in range(graphs)),
+        graph_indicator="".join(f"{g + 1}\n" * 2 for g in range(graphs)),
+        graph_labels="".join(f"{g % 2}\n" for g in range(graphs)),
+        node_labels="".join(f"{g % 2}\n" * 2 for g in range(graphs)),
+        edge_labels=None,
+        node_attributes=None,
+    )
+    (folder / "TINY_edge_labels.txt").unlink(missing_ok=True)
+    json_file = tmp_path / "t.json"
+    code, out, err = rapgnn("compare", folder, *QUICK, "--methods", "rap,end-to-end", "--json", json_file)
+    assert code == 0, err
+    for record in json.loads(json_file.read_text()):
+        assert len(record["values"]) == len(record["strict_values"]) == 10
+        assert record["backbone"] == "gin"
+    assert "strict" in out
+    only = tmp_path / "s.json"
+    assert rapgnn("compare", folder, *QUICK, "--methods", "rap", "--protocol", "strict", "--json", only)[0] == 0
+    assert "inner validation" in json.loads(only.read_text())[0]["protocol"]
+    refused(rapgnn("compare", folder, *QUICK, "--protocol", "loose"), "protocol 'loose' is unknown")
+
+
+def test_bench_graphs(rapgnn, small_molecules, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAPGNN_CACHE", str(tmp_path / "cache"))
+    target = tmp_path / "b.json"
+    arguments = ("--layers", 2, "--hidden", 8, "--batch-size", 16, "--repeats", 1, "--json", target)
+    code, out, err = rapgnn("bench", "graphs", small_molecules, *arguments)
+    assert code == 0, err
+    records = json.loads(target.read_text())
+    assert [r["method"] for r in records] == ["rap", "rap-stepwise", "end-to-end", "end-to-end-pyg"]
+    assert all(r["train_ms_per_epoch"] > 0 for r in records)
+    assert "than PyG" in out
+    refused(rapgnn("bench", "graphs", SBM), "is one graph")
+
+
+def test_tune_minimises_an_error(rapgnn, small_molecules, tmp_path, monkeypatch):
+    pytest.importorskip("optuna")
+    monkeypatch.setenv("RAPGNN_CACHE", str(tmp_path / "cache"))
+    target = tmp_path / "t.json"
+    arguments = ("--trials", 2, "--seeds", 1, "--storage", tmp_path / "t.db", "--json", target, "--space", "wide")
+    code, _, err = rapgnn("tune", small_molecules, "--embedding", "fixed-random", *arguments)
+    assert code == 0, err
+    best = json.loads(target.read_text())[0]
+    assert best["metric"] == "rmse"
+
+
+def test_gine_on_a_single_graph_needs_edge_features(rapgnn):
+    refused(rapgnn("compare", SBM, *QUICK, "--methods", "rap", "--backbone", "gine"), "needs edge features")
+
+
+def test_gin_on_a_single_graph(rapgnn, tmp_path):
+    target = tmp_path / "g.json"
+    code, _, err = rapgnn("compare", SBM, *QUICK, "--methods", "rap", "--backbone", "gin", "--json", target)
+    assert code == 0, err
+    assert json.loads(target.read_text())[0]["engine"] == "polynomial"

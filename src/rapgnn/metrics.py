@@ -34,7 +34,8 @@ def average_precision(scores: Tensor, y: Tensor) -> float:
     def area(score: np.ndarray, positive: np.ndarray) -> float:
         from sklearn.metrics import average_precision_score
 
-        return float(average_precision_score(positive, score))
+        # A diverged run has no order of scores.
+        return float("nan") if np.isnan(score).any() else float(average_precision_score(positive, score))
 
     return _over_labels(scores, y, area)
 
