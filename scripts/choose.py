@@ -1,0 +1,53 @@
+"""Choose among the best trials of several searches for one strategy, on validation alone.
+
+    python scripts/choose.py TARGET.json DATASET METHOD EMBEDDING TOP SEEDS FILE...
+
+FILE: SQLite files of `rapgnn tune`, or .jsonl files of {"settings": ..., "value": ...}. The TOP best trials are run on
+SEEDS further seeds; the best mean of the search's value and theirs is chosen and written as a record for
+`scripts/collect_defaults.py`. SEEDS 0 takes the best trial as it is.
+"""
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+from rapgnn.datasets import load_dataset
+from rapgnn.defaults import base_config
+from rapgnn.experiment import run
+from rapgnn.search import CONFIRM_SEED, trial_records
+
+
+def main(target: str, dataset: str, method: str, embedding: str, top: int, seeds: int, files: list[str]) -> None:
+    graph = load_dataset(dataset)
+    merit, found = graph.rule.merit, {}
+    for file in files:
+        for trial in _trials(Path(file)):
+            if trial["settings"]["embedding"] == embedding:
+                found[json.dumps(trial["settings"], sort_keys=True)] = trial
+    best = sorted(found.values(), key=lambda t: -merit(t["value"]))[: max(1, top)]
+    base, chosen = base_config(graph, method), None
+    for trial in best:
+        values = [trial["value"]]
+        if seeds:
+            again = range(CONFIRM_SEED, CONFIRM_SEED + seeds)
+            config = base.update(**trial["settings"])
+            values += run(method, graph, config, again, splits=("val",))["val_values"]
+        mean = statistics.fmean(values)
+        print(dataset, method, f"{trial['value']:.4f} -> {mean:.4f}", flush=True)
+        if chosen is None or merit(mean) > merit(chosen["val_mean"]):
+            chosen = {"val_mean": mean, "val_values": values, "settings": trial["settings"]}
+    record = {"dataset": dataset, "method": method, "embedding": embedding, "space": "wide", "trials": len(found)}
+    assert chosen is not None
+    Path(target).write_text(json.dumps([record | {"metric": graph.rule.metric} | chosen], indent=1) + "\n")
+
+
+def _trials(path: Path) -> list[dict]:
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    return [t for t in trial_records(path) if t["state"] == "COMPLETE"]
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    main(words[0], words[1], words[2], words[3], int(words[4]), int(words[5]), words[6:])
