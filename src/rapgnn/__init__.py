@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rapgnn.collapse import collapse_by_layer, collapse_metrics
     from rapgnn.config import Config
     from rapgnn.datasets import load_dataset
     from rapgnn.endtoend import EndToEnd
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rapgnn.methods import METHODS, fit
     from rapgnn.model import RAPGNN
     from rapgnn.propagation import Propagation
+    from rapgnn.randomized import Randomized, randomize
     from rapgnn.weights import RandomWeights
 
 _HOMES = {
@@ -27,12 +29,16 @@ _HOMES = {
     "Propagation": "propagation",
     "RAPGNN": "model",
     "RandomWeights": "weights",
+    "Randomized": "randomized",
+    "collapse_by_layer": "collapse",
+    "collapse_metrics": "collapse",
     "fit": "methods",
     "from_pyg": "graph",
     "from_pyg_list": "graphs",
     "load_dataset": "datasets",
     "make_graph": "graph",
     "make_graphs": "graphs",
+    "randomize": "randomized",
 }
 
 __all__ = [
@@ -44,12 +50,16 @@ __all__ = [
     "InputError",
     "Propagation",
     "RandomWeights",
+    "Randomized",
+    "collapse_by_layer",
+    "collapse_metrics",
     "fit",
     "from_pyg",
     "from_pyg_list",
     "load_dataset",
     "make_graph",
     "make_graphs",
+    "randomize",
 ]
 
 

@@ -144,10 +144,20 @@ class Representation:
         steps: Sequence[int] | None = None,
     ) -> Iterator[Tensor]:
         """The representation of some rows after others, each with a draw of its own; batches count within the rows."""
+        steps = counters if steps is None else steps
         if self.source.constant:
             yield from (self.once[rows] for rows in batches)
-            return
-        for rows, counter, step in zip(batches, counters, counters if steps is None else steps, strict=True):
+        else:
+            yield from self._each_batch(batches, counters, generator, steps)
+
+    def _each_batch(
+        self,
+        batches: Sequence[Tensor],
+        counters: Sequence[int],
+        generator: torch.Generator | None,
+        steps: Sequence[int],
+    ) -> Iterator[Tensor]:
+        for rows, counter, step in zip(batches, counters, steps, strict=True):
             yield self._pass(rows, counter, generator, step)
 
     def _pass(self, rows: Tensor | None, counter: int, generator: torch.Generator | None, step: int) -> Tensor:
@@ -187,17 +197,7 @@ class PolynomialRepresentation(Representation):
         for start in range(0, len(counters), batch):
             yield from self.filter.draw(counters[start : start + batch])
 
-    def batches(
-        self,
-        batches: Sequence[Tensor],
-        counters: Sequence[int],
-        generator: torch.Generator | None = None,
-        steps: Sequence[int] | None = None,
-    ) -> Iterator[Tensor]:
-        """As above, without going through the graph."""
-        if self.source.constant:
-            yield from super().batches(batches, counters, generator, steps)
-            return
+    def _each_batch(self, batches, counters, generator, steps) -> Iterator[Tensor]:
         for rows, c in zip(batches, self.filter.coefficients(counters), strict=True):
             yield self.filter.draw_batch(rows, c)
 
