@@ -1,6 +1,7 @@
 """The committed measurements of accuracy (speed is `rapgnn bench depth`).
 
-    python scripts/measure.py compare|embeddings|depth|batches [dataset ...] [--without name ...]
+    python scripts/measure.py compare|embeddings|depth|batches [dataset ...]
+        [--only name ...] [--seeds N] [--protocol both|paper|strict]
 
 compare: all strategies, five seeds (cross-validated datasets: one).
 embeddings: RAP-GNN with every embedding, five seeds.
@@ -10,6 +11,7 @@ depth: RAP-GNN's settings on PubMed, 64 channels, with 1 to 32 layers, for RAP-G
 
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from rapgnn.compare import compare, plan
@@ -24,36 +26,37 @@ DATASETS = ["cora", "citeseer", "pubmed"]
 GRAPHS = ["mutag", "ptc", "proteins", "molesol", "moltox21", "molhiv", "molbace"]
 
 
-def strategies(dataset: str, without: list[str]) -> list[dict]:
+def strategies(dataset: str, options: Namespace) -> list[dict]:
     graph = load_dataset(dataset)
-    methods = [m for m in METHODS if m not in without]
+    methods = [m for m in METHODS if not options.only or m in options.only]
     return compare(
         graph,
         plan(graph, methods, None, {}),
-        range(1 if graph.folds else 5),
+        range(options.seeds or (1 if graph.folds else 5)),
+        options.protocol,
         on_start=lambda m: print(dataset, m, flush=True),
     )
 
 
-def batches(dataset: str, without: list[str]) -> list[dict]:
+def batches(dataset: str, options: Namespace) -> list[dict]:
     graph = load_dataset(dataset)
     config = default_config(graph, "rap")
     warm_up(["rap"], graphs=True)
     return [run("rap", graph, config.update(batch_size=size), range(3)) for size in (256, 512, 1024)]
 
 
-def embeddings(dataset: str, without: list[str]) -> list[dict]:
+def embeddings(dataset: str, options: Namespace) -> list[dict]:
     graph, records = load_dataset(dataset), []
-    warm_up(["rap"])
-    for name in (e for e in EMBEDDINGS if e not in without):
+    warm_up(["rap"], graphs=graph.ptr is not None)
+    for name in (e for e in EMBEDDINGS if not options.only or e in options.only):
         print(dataset, name, flush=True)
         chosen = [s for s in stored() if (s["dataset"], s["method"], s["embedding"]) == (dataset, "rap", name)]
         searched = {"search_trials": chosen[0]["trials"] if chosen else 0}
-        records.append(run("rap", graph, default_config(graph, "rap", name), range(5)) | searched)
+        records.append(run("rap", graph, default_config(graph, "rap", name), range(options.seeds or 5)) | searched)
     return records
 
 
-def depth(dataset: str, without: list[str]) -> list[dict]:
+def depth(dataset: str, options: Namespace) -> list[dict]:
     graph, records = load_dataset(dataset), []
     config = default_config(graph, "rap").update(hidden_channels=64)
     for method in ("rap", "fixed-diagonal", "fixed-full", "random-full"):
@@ -74,18 +77,24 @@ JOBS = {
 }
 
 
-def main(job: str, datasets: list[str], without: list[str]) -> None:
-    measure, name, usual = JOBS[job]
-    for dataset in datasets or usual:
-        words = [job, dataset, *(["--without", *without] if without else [])]
+def main(options: Namespace, words: list[str]) -> None:
+    measure, name, usual = JOBS[options.job]
+    for dataset in options.datasets or usual:
         command = {"command": f"python scripts/measure.py {' '.join(words)}"}
-        records = [record | command for record in measure(dataset, without)]
+        records = [record | command for record in measure(dataset, options)]
         target = RESULTS / name.format(dataset)
-        if job == "compare" and without and target.exists():  # what was left out stays as it was measured
-            records += [r for r in json.loads(target.read_text()) if r["method"] in without]
+        if options.job == "compare" and options.only and target.exists():  # the others stay as they were measured
+            records += [r for r in json.loads(target.read_text()) if r["method"] not in options.only]
+        order = list(METHODS)
+        records.sort(key=lambda r: order.index(r["method"]))
         target.write_text(json.dumps(records, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    cut = sys.argv.index("--without") if "--without" in sys.argv else len(sys.argv)
-    main(sys.argv[1], sys.argv[2:cut], sys.argv[cut + 1 :])
+    parser = ArgumentParser()
+    parser.add_argument("job", choices=list(JOBS))
+    parser.add_argument("datasets", nargs="*")
+    parser.add_argument("--only", nargs="+")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--protocol", default="both")
+    main(parser.parse_args(), sys.argv[1:])

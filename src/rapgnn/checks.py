@@ -49,7 +49,8 @@ def check_edges(edge_index: Any, n: int) -> Tensor:
         raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
     outside = (edges < 0) | (edges >= n)
     if outside.any():
-        raise InputError(f"edge_index names node {edges[outside][0]}, but the nodes are numbered 0 to {n - 1}.")
+        allowed = f"the nodes are numbered 0 to {n - 1}" if n else "there is none"
+        raise InputError(f"edge_index names node {edges[outside][0]}, but {allowed}.")
     return torch.from_numpy(np.ascontiguousarray(edges.astype(np.int64)))
 
 
@@ -98,7 +99,7 @@ def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
     return torch.from_numpy(np.unique(array).astype(np.int64))
 
 
-def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes") -> None:
+def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", unseen_classes: bool = False) -> None:
     if not len(rows["train"]):
         raise InputError(f"no labelled {what}: the training split is empty.")
     for one, other in combinations(SPLITS, 2):
@@ -111,6 +112,10 @@ def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes") -
         for split, index in rows.items():
             if len(index) and bool(labels[index].isnan().all()):
                 raise InputError(f"no labelled {what}: every label of the {split} split is NaN.")
+        never = labels[rows["train"]].isnan().all(0) & ~labels.isnan().all(0)
+        if bool(never.any()) and not unseen_classes:
+            column = int(never.nonzero()[0, 0])
+            raise InputError(f"label {column} is unknown for every one of the training {what}: it cannot be learned.")
         return
     for split, index in rows.items():
         unknown = int((labels[index] < 0).sum())
@@ -119,7 +124,7 @@ def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes") -
     trained = set(labels[rows["train"]].tolist())
     wanted = trained.union(*(labels[rows[s]].tolist() for s in ("val", "test")))
     missing = next((c for c in range(max(wanted) + 1) if c not in trained), None)
-    if missing is not None:
+    if missing is not None and not unseen_classes:
         raise InputError(
             f"class {missing} does not occur in the training split, so it cannot be learned (the first class is 0)."
         )
@@ -131,9 +136,11 @@ def check_targets(y: Any, n: int, what: str) -> Tensor:
     targets = targets[:, None] if targets.ndim == 1 else targets
     if targets.ndim != 2 or len(targets) != n:
         raise InputError(f"there are {n} {what} but targets of shape {targets.shape}.")
-    if np.isinf(targets.astype(np.float64)).any():
-        raise InputError("targets hold infinite values: remove them first.")
-    return torch.from_numpy(targets.astype(np.float32))
+    with np.errstate(over="ignore"):
+        targets = targets.astype(np.float32)
+    if np.isinf(targets).any():
+        raise InputError("targets hold infinite values, or numbers too large for 32 bits: remove them first.")
+    return torch.from_numpy(targets)
 
 
 def check_edge_features(edge_attr: Any, m: int) -> Features:

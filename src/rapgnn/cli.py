@@ -76,8 +76,8 @@ def compare(
     check_choice("protocol", protocol, PROTOCOLS)
     if seeds is not None and seeds < 1:
         raise InputError(f"the number of seeds must be at least 1, got {seeds}.")
-    if not 0 <= first_seed < 1 << 32:
-        raise InputError(f"--first-seed must lie between 0 and 2^32, got {first_seed}.")
+    if not 0 <= first_seed < (1 << 32) - 10_000:
+        raise InputError(f"--first-seed must lie between 0 and 2^32 - 10000, got {first_seed}.")
     given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
     given |= {"engine": engine, "inference": inference}
     overrides = {key: value for key, value in given.items() if value is not None} | _settings(settings or [])
@@ -96,9 +96,9 @@ def compare(
             on_epoch=track.advance,
         )
     _write_json(records, json_file)
+    tables.show_comparison(records, quick)
     if plot:
         comparison.plot(records, plot)
-    tables.show_comparison(records, quick)
     for path in filter(None, (json_file, plot)):
         typer.echo(f"wrote {path}")
 

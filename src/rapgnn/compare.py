@@ -13,6 +13,7 @@ from rapgnn.files import write_atomic
 from rapgnn.graph import Graph
 from rapgnn.methods import METHODS
 from rapgnn.metrics import TASKS
+from rapgnn.operators import BACKBONES
 from rapgnn.protocol import FOLDS
 
 QUICK_EPOCHS = {"end-to-end": 100, "random-full": 100}  # `--quick` cuts only what goes through the graph every epoch
@@ -29,6 +30,9 @@ def plan(
         clash = [key for key, value in METHODS[method].settings.items() if overrides.get(key, value) != value]
         if clash:
             raise InputError(f"{method} fixes {clash[0]}, so it cannot be set: leave {method} out with --methods.")
+        other = BACKBONES.get(overrides.get("backbone", ""))
+        if other is not None and len(other.terms) > 1:
+            config = config.update(factors=1)  # weights side by side cannot follow one another too
         config = config.update(**overrides)
         if config.head == "ridge" and method == "random-full":
             raise InputError("random-full has no exact mean for the ridge head: leave it out with --methods.")
@@ -90,9 +94,9 @@ def plot(records: list[Record], path: Path) -> None:
     colors = ["#c44e52" if r["method"] == "rap" else "#4c72b0" for r in records]
     task = TASKS[records[0]["task"]]
     factor = 100 if task.percent else 1
-    means, stds = ([factor * r[key] for r in records] for key in ("mean", "std"))
+    means, stds = ([factor * r[key] if r[key] == r[key] else 0.0 for r in records] for key in ("mean", "std"))
     left.barh(titles, means, xerr=stds, color=colors, error_kw={"capsize": 3, "lw": 1})
-    top = 112 if task.percent else 1.25 * max(m + s for m, s in zip(means, stds, strict=True))
+    top = 112 if task.percent else 1.25 * max(m + s for m, s in zip(means, stds, strict=True)) or 1.0
     for i, (mean, std) in enumerate(zip(means, stds, strict=True)):
         left.text(mean + std + top / 110, i, f"{mean:.1f}" if task.percent else f"{mean:.3f}", va="center", fontsize=9)
     which = "10-fold" if "fold," in records[0]["protocol"] else "test"

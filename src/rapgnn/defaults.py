@@ -11,6 +11,7 @@ from rapgnn.errors import check_choice
 from rapgnn.graph import Graph
 from rapgnn.methods import METHODS
 
+MANY_GRAPHS = 20_000  # so many make an epoch of many steps
 BEST = "best"  # stands for the embedding with the best validation metric
 
 # Without a search: what goes through the whole graph in every epoch is narrower, and stops when validation stalls.
@@ -61,7 +62,10 @@ def default_config(graph: Graph, method: str, embedding: str | None = None) -> C
         # Weights of another kind in RAP-GNN's place, all else equal.
         settings = best_settings(graph.name, "rap", wanted, graph.rule.higher)
         if settings is not None and method == "random-full":  # every step draws d × d numbers and walks the graphs
-            settings = settings | {"hidden_channels": min(64, settings["hidden_channels"])}
+            epochs = 20 if len(graph.train) < MANY_GRAPHS else 5
+            width = min(64, settings.get("hidden_channels", 64))
+            head = "linear" if settings.get("head") == "ridge" else settings.get("head", "linear")  # no exact mean
+            settings = settings | {"hidden_channels": width, "epochs": epochs, "head": head}
     if settings is not None:
         return base.update(**settings)
     chosen = base.update(embedding=usual if wanted == BEST else wanted)

@@ -196,7 +196,7 @@ class Embedding(nn.Module):
         assert self.edge_encoder is not None
         nodes = self.node_encoder(messages.nodes)
         edges = torch.relu(self.edge_encoder(messages.edge_features))
-        sent = torch.relu(nodes[messages.sender] + edges[messages.edge_type])
+        sent = torch.relu(nodes.index_select(0, messages.sender) + edges.index_select(0, messages.edge_type))
         return counts @ torch.cat([nodes, sent])
 
     def _redrawn(self, counter: int, index: int, like: Tensor) -> Tensor:

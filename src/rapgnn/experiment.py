@@ -12,6 +12,7 @@ import torch
 
 from rapgnn.config import Config
 from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.errors import InputError
 from rapgnn.graph import Graph
 from rapgnn.graphs import make_graphs
 from rapgnn.memory import PeakMemory
@@ -70,6 +71,8 @@ def run(
         A flat record; metrics are fractions or errors, ``mean``, ``std`` and ``values`` are those of the last split.
     """
     costs = _Costs()
+    if graph.folds and protocol == "strict" and "test" not in splits:
+        raise InputError("the strict protocol scores test folds, so it cannot leave them out.")
     if graph.folds:
         figures = _cross_validate(costs, method, graph, config, seeds, "test" in splits, protocol, on_epoch)
     else:

@@ -80,9 +80,13 @@ class Graph:
 
     def fingerprint(self) -> str:
         """Eight hexadecimal digits that tell this graph, its labels and splits from others."""
-        digest = hashlib.sha256(str(tuple(self.x.shape)).encode())
-        for part in (self.edge_index, self.y, self.train, self.val):
-            digest.update(part.cpu().numpy().tobytes())
+        digest = hashlib.sha256(f"{tuple(self.x.shape)} {self.task}".encode())
+        parts = [self.edge_index, self.y, self.train, self.val, self.edge_weight, self.ptr]
+        for features in (self.x, self.edge_attr):
+            sparse = isinstance(features, SparseMatrix)
+            parts += [features.crow, features.col, features.values] if sparse else [features]
+        for part in parts:
+            digest.update(b"-" if part is None else part.cpu().numpy().tobytes())
         return digest.hexdigest()[:8]
 
     def to(self, device: torch.device | str) -> "Graph":
@@ -147,6 +151,7 @@ def make_graph(
     *,
     name: str = "graph",
     sparse: bool | None = None,
+    unseen_classes: bool = False,
 ) -> Graph:
     """Check everything a user can get wrong, and build a ``Graph``.
 
@@ -157,6 +162,7 @@ def make_graph(
         train, val, test: boolean masks over the nodes, or node numbers.
         edge_weight: one finite number per edge.
         sparse: keep the features sparse; None decides by their share of zeros.
+        unseen_classes: accept classes that only validation or test rows have; they count as errors in the score.
     """
     features = check_features(x, sparse)
     n = features.shape[0]
@@ -164,7 +170,7 @@ def make_graph(
     weight = None if edge_weight is None else check_edge_weight(edge_weight, edges.shape[1])
     labels = check_labels(y, n)
     rows = {split: check_rows(mask, n, split) for split, mask in zip(SPLITS, (train, val, test), strict=True)}
-    check_splits(labels, rows)
+    check_splits(labels, rows, unseen_classes=unseen_classes)
     outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
     task = "node-classification" if labels.dim() == 1 else "node-multilabel"
     return Graph(name, features, edges, labels, **rows, num_outputs=outputs, edge_weight=weight, task=task)  # type: ignore[arg-type]

@@ -106,12 +106,15 @@ def from_pyg_list(graphs: Sequence[Any], task: str | None = None, name: str = "g
         missing = [f for f in ("x", "edge_index", "y") if getattr(data, f, None) is None]
         if missing:
             raise InputError(f"graph {i} has no {', '.join(missing)}.")
+        for field in ("x", "edge_index", "edge_attr"):
+            if not isinstance(getattr(data, field, None), Tensor | None):
+                raise InputError(f"{field} of graph {i} must be a tensor, got {type(getattr(data, field)).__name__}.")
     for what, field in (("node", "x"), ("edge", "edge_attr")):
         _same_width([getattr(data, field, None) for data in graphs], what)
     sizes = [len(data.x) for data in graphs]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     for i, data in enumerate(graphs):
-        check_edges(data.edge_index, max(1, sizes[i]))
+        check_edges(data.edge_index, sizes[i])
     edges = [data.edge_index + int(offset) for data, offset in zip(graphs, offsets[:-1], strict=True)]
     with_edges = graphs[0].edge_attr is not None if hasattr(graphs[0], "edge_attr") else False
     labels = [torch.as_tensor(data.y).reshape(1, -1) for data in graphs]
@@ -147,7 +150,8 @@ def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.
 
 
 def _index(part: Any) -> Any:
-    return np.zeros(0, dtype=np.int64) if not len(part) else part
+    empty = hasattr(part, "__len__") and not len(part)
+    return np.zeros(0, dtype=np.int64) if empty else part
 
 
 def _kind(task: str | None, y: Any) -> str:
@@ -162,6 +166,8 @@ def _class_labels(y: Any, total: int, kind: str) -> Tensor:
     if kind == "classification":
         return check_labels(y, total, "graphs")
     table = as_array(y, "labels")
+    if table.ndim not in (1, 2) or len(table) != total:
+        raise InputError(f"there are {total} graphs but labels of shape {table.shape}.")
     if table.ndim == 1 or table.shape[1] == 1:  # one column of labels is a table too
         twice = np.repeat(table.reshape(len(table), 1), 2, axis=1)
         return check_labels(twice, total, "graphs")[:, :1].contiguous()

@@ -10,8 +10,10 @@ from torch import Tensor
 
 
 def accuracy(scores: Tensor, y: Tensor) -> float:
-    """Share of rows whose highest score is at the true class."""
-    return float((scores.argmax(dim=-1) == y).double().mean()) if len(y) else float("nan")
+    """Share of rows whose highest score is at the true class; NaN where there is no row, or a score is NaN."""
+    if not len(y) or bool(scores.isnan().any()):
+        return float("nan")
+    return float((scores.argmax(dim=-1) == y).double().mean())
 
 
 def rocauc(scores: Tensor, y: Tensor) -> float:

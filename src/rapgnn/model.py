@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from rapgnn.config import Config
 from rapgnn.embedding import Embedding
+from rapgnn.errors import InputError
 from rapgnn.graph import build_structure
 from rapgnn.heads import Head, Output, RidgeHead
 from rapgnn.mlp import seeded
@@ -95,7 +96,7 @@ class RAPGNN(nn.Module):
         return replace(self._layers, operator_scale=float(self.operator_scale))
 
     def adapt(self, structure: Structure) -> None:
-        """Take from the training graph how much its operator enlarges, where that is not normalised."""
+        """Take from the training graphs how much their operator enlarges, where that is not normalised."""
         if self._layers.rule.itself:
             self.operator_scale.fill_(structure.growth_rate)
 
@@ -117,6 +118,8 @@ class RAPGNN(nn.Module):
         config = self.config
         ptr = None
         if batch is not None:
+            if bool((batch.diff() < 0).any()) or bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
+                raise InputError("batch must list the nodes graph by graph, and no edge may join two graphs.")
             sizes = torch.bincount(batch)
             ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
         structure = build_structure(

@@ -38,6 +38,7 @@ def optimise(
     weight_decay: float,
     epochs: int,
     patience: int | None = None,
+    keep_best: bool = True,
     validate: Validate | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Loop:
@@ -48,6 +49,7 @@ def optimise(
         passes: epoch -> (scores, labels) of one batch after another; each is a step.
         validate: epoch -> (metric, loss); ties in the metric go to the lower loss. None keeps the last epoch.
         patience: stop after so many epochs without a better one; None never stops early.
+        keep_best: False keeps the last epoch's state, and validation is only recorded.
     """
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
     state = [*parameters, *(b for module in modules for b in module.buffers())]
@@ -86,7 +88,7 @@ def optimise(
                 old.copy_(new.detach())
         elif patience is not None and epoch - best_epoch >= patience:
             break
-    if validate is not None:
+    if validate is not None and keep_best:
         with torch.no_grad():
             for tensor, value in zip(state, kept, strict=True):
                 tensor.copy_(value)

@@ -12,6 +12,7 @@ normalised overflows neither.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -93,6 +94,13 @@ def coefficients(spec: Propagation, counters: Sequence[int] | Tensor, channels: 
     return outputs if len(kept) == size else outputs[:, :, kept]
 
 
+def coefficient_means(spec: Propagation) -> Tensor:
+    """E[c] ``[J, K]``, float64: one draw with every weight at its mean."""
+    mean = spec.weights.mean
+    average = replace(spec.weights, structure="diagonal", distribution="uniform", params=(mean, mean))
+    return coefficients(replace(spec, weights=average), [0], 1, dtype=torch.float64)[0, :, :, 0]
+
+
 def coefficient_moments(spec: Propagation) -> tuple[Tensor, Tensor]:
     """E[c] ``[J, K]`` and Cov[c] ``[J, K, J, K]``, float64, the same for every channel.
 
@@ -164,7 +172,7 @@ class PolynomialFilter:
         # Channels outermost: a batch of draws is then one batched matrix product, and the hops are read once for it.
         self.hops = torch.empty(d, len(kept_hops(spec)), count, dtype=operator.dtype, device=operator.device)
         self._by_row: Tensor | None = None
-        mean = coefficient_moments(spec)[0].tolist()
+        mean = coefficient_means(spec).tolist()
         outputs = len(spec.outputs)
         averaged = self.hops.new_zeros(0 if average is None else len(average), outputs, d)
         for columns, k, hop in hops(spec, structure, h, e):
@@ -204,7 +212,7 @@ class PolynomialFilter:
 
     def mean(self) -> Tensor:
         """The exact expectation: ``[rows, J·d]``."""
-        mean, _ = coefficient_moments(self.spec)
+        mean = coefficient_means(self.spec)
         return torch.einsum("jk,dkr->rjd", mean.to(self.hops), self.hops).flatten(1)
 
     def variance(self) -> Tensor:

@@ -53,6 +53,8 @@ def pretrain(
             lr=config.pretrain_lr,
             weight_decay=config.pretrain_weight_decay,
             epochs=config.pretrain_epochs,
+            # Where the validation rows are what is judged, they must not choose an epoch of phase 1 as well.
+            keep_best=not graph.folds or len(graph.test) > 0,
             validate=validate,
             on_epoch=on_epoch,
         )

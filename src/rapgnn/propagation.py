@@ -140,6 +140,8 @@ class Propagation:
             return f"the activation {self.activation} is not the identity on non-negative numbers"
         if not self.weights.nonnegative:
             return f"the {self.weights.distribution}{self.weights.params} weights can be negative"
+        if structure.edges is not None and not structure.edges.receiver.nonnegative:
+            return "the graph has negative edge weights"
         if not structure.operator.nonnegative:
             return "the graph has negative edge weights" if structure.eps >= -1 else "eps is below -1"
         if not (h.nonnegative if isinstance(h, SparseMatrix) else bool((h >= 0).all())):

@@ -5,6 +5,7 @@ held-out folds, is best, and mean and standard deviation over the folds at that 
 epoch they are judged at, so the figure is optimistic.
 
 The strict one: each fold is the test set once, the next one validates and chooses the epoch, the other eight train.
+Settings found by a search that used the same folds have still seen every label.
 """
 
 from collections.abc import Iterator
@@ -55,9 +56,11 @@ def at_best_mean_epoch(histories: list[list[float]], higher: bool = True) -> tup
 
     A run that stopped early counts with its last value.
     """
+    if not all(histories):
+        raise InputError("there is no epoch to choose: a run had none.")
     longest = max(len(history) for history in histories)
     curves = np.array([history + history[-1:] * (longest - len(history)) for history in histories])
-    means = curves.mean(axis=0)
+    means = np.nan_to_num(curves.mean(axis=0), nan=-np.inf if higher else np.inf)  # a diverged run cannot be best
     best = int(means.argmax() if higher else means.argmin())
     return best, curves[:, best].tolist()
 

@@ -18,6 +18,7 @@ from rapgnn.weights import EVALUATION
 
 DRAW_BYTES = 16 << 20  # of one batch of draws: enough to read the hops rarely, small enough to stay near the cache
 MAX_DRAWS = 64
+GRAPHS_AT_ONCE = 4096  # that go through layers side by side where no gradient needs all of them
 PROBES = 8  # draws that stand for all where there are no exact moments
 
 
@@ -94,7 +95,7 @@ class Representation:
     def __init__(self, source: Source, rows: Tensor):
         self.source, self.index = source, rows
         self.averaged: Tensor | None = None  # the expectation of the rows that were to be averaged
-        self._whole: Source | None = None
+        self._parts: list[Source] | None = None
 
     @cached_property
     def once(self) -> Tensor:
@@ -166,12 +167,17 @@ class Representation:
             h, e = source.embed(step, generator)
             out = pooled(source.spec, source.structure, h, counter, generator, e)[self.index]
             return out if rows is None else out[rows]
-        if rows is None:
-            self._whole = part = self._whole or source.part(self.index)
+        if rows is not None:
+            parts = [source.part(self.index[rows])]
         else:
-            part = source.part(self.index[rows])
-        h, e = part.embed(step, generator)
-        return pooled(part.spec, part.structure, h, counter, generator, e)
+            # Random node features differ from node to node, so only one pass gives each node its own.
+            at_once = GRAPHS_AT_ONCE if source.h is not None else max(1, len(self.index))
+            parts = self._parts = self._parts or [source.part(rows) for rows in self.index.split(at_once)]
+        outputs = []
+        for part in parts:
+            h, e = part.embed(step, generator)
+            outputs.append(pooled(part.spec, part.structure, h, counter, generator, e))
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 class PolynomialRepresentation(Representation):
@@ -192,14 +198,17 @@ class PolynomialRepresentation(Representation):
     def _each(
         self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
     ) -> Iterator[Tensor]:
-        size = max(1, 4 * self.filter.channels * max(1, len(self.index)))
+        outputs = len(self.source.spec.outputs)
+        size = max(1, 4 * self.filter.channels * outputs * max(1, len(self.index)))
         batch = max(1, min(MAX_DRAWS, DRAW_BYTES // size))
         for start in range(0, len(counters), batch):
             yield from self.filter.draw(counters[start : start + batch])
 
     def _each_batch(self, batches, counters, generator, steps) -> Iterator[Tensor]:
-        for rows, c in zip(batches, self.filter.coefficients(counters), strict=True):
-            yield self.filter.draw_batch(rows, c)
+        for start in range(0, len(counters), MAX_DRAWS):
+            drawn = self.filter.coefficients(counters[start : start + MAX_DRAWS])
+            for rows, c in zip(batches[start : start + MAX_DRAWS], drawn, strict=True):
+                yield self.filter.draw_batch(rows, c)
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rapgnn.config import Config
-from rapgnn.defaults import base_config
+from rapgnn.defaults import MANY_GRAPHS, base_config
 from rapgnn.embedding import EMBEDDINGS
 from rapgnn.errors import InputError, check_choice
 from rapgnn.experiment import Record, run
@@ -18,7 +18,7 @@ from rapgnn.methods import METHODS
 from rapgnn.paper.ranges import RANGES, WIDE, WIDE_GRAPHS, Range
 
 SPACES = ("paper", "wide")
-GRAPH_EPOCHS, MANY_GRAPHS = 200, 20_000
+GRAPH_EPOCHS = 200
 CONFIRM_SEED = 100  # the seeds that decide among the best trials are not those of the search
 
 

@@ -38,6 +38,14 @@ class _Pattern:
         return self._transpose
 
 
+def ranges(starts: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers start, start + 1, ... of one range after another, and where each range begins among them."""
+    bounds = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
+    bounds[1:] = sizes.cumsum(0)
+    shift = torch.repeat_interleave(starts - bounds[:-1], sizes)
+    return bounds, torch.arange(len(shift), device=sizes.device) + shift
+
+
 class SparseMatrix:
     """A constant sparse matrix A that multiplies dense matrices: ``A @ x``.
 
@@ -116,7 +124,9 @@ class SparseMatrix:
 
     def rows(self, rows: Tensor) -> "SparseMatrix":
         """The given rows, still sparse."""
-        return SparseMatrix(self.scipy()[rows.cpu().numpy()], dtype=self.dtype, device=self.device)
+        starts = self.crow[rows].long()
+        bounds, entries = ranges(starts, self.crow[rows + 1].long() - starts)
+        return SparseMatrix.from_parts(bounds, self.col[entries], self.values[entries], (len(rows), self.shape[1]))
 
     def columns(self, start: int, stop: int) -> Tensor:
         """Dense ``[rows, stop - start]``."""
@@ -155,7 +165,8 @@ Features = Tensor | SparseMatrix  # what a graph's node features may be: dense, 
 
 def row_block(x: Features, rows: Tensor) -> Features:
     """The given rows, sparse where x is."""
-    return x.rows(rows) if isinstance(x, SparseMatrix) else x[rows]
+    # index_select: the gradient of plain indexing adds up in an order that changes with the threads.
+    return x.rows(rows) if isinstance(x, SparseMatrix) else x.index_select(0, rows)
 
 
 def column_block(x: Features, start: int, stop: int) -> Tensor:

@@ -77,7 +77,7 @@ def gather(structure: Structure, h: Tensor, e: Tensor) -> Tensor:
     """(1 + ε) h_v + Σ_u ReLU(h_u + e_uv): what a GINE layer puts through its weights."""
     edges = structure.edges
     assert edges is not None
-    messages = torch.relu(edges.sender @ h + e[edges.kind])
+    messages = torch.relu(edges.sender @ h + e.index_select(0, edges.kind))
     return torch.add(edges.receiver @ messages, h, alpha=1.0 + structure.eps)
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.spmm import Features, SparseMatrix
+from rapgnn.spmm import Features, SparseMatrix, ranges
 
 POOLINGS = ("sum", "mean", "max")
 
@@ -117,12 +117,12 @@ class Structure:
     def select(self, graphs: Tensor) -> "tuple[Structure, Tensor]":
         """The given graphs alone, side by side, and the numbers of their nodes."""
         assert self.ptr is not None
-        ptr, nodes = _ranges(self.ptr, graphs)
+        ptr, nodes = _members(self.ptr, graphs)
         operator = _diagonal_blocks(self.operator, self.ptr, self.ptr, graphs)
         if self.edges is None:
             return Structure(operator, ptr, eps=self.eps), nodes
         assert self.edge_ptr is not None
-        edge_ptr, chosen = _ranges(self.edge_ptr, graphs)
+        edge_ptr, chosen = _members(self.edge_ptr, graphs)
         edges = EdgeTypes(
             self.edges.features,
             self.edges.kind[chosen],
@@ -136,27 +136,25 @@ def len_features(x: Features) -> int:
     return x.shape[0]
 
 
-def _ranges(ptr: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
+def _members(ptr: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
     """The chosen parts' new boundaries, and their members one after another."""
-    sizes = (ptr[1:] - ptr[:-1])[parts]
-    bounds = torch.zeros(len(parts) + 1, dtype=ptr.dtype, device=ptr.device)
-    bounds[1:] = sizes.cumsum(0)
-    shift = torch.repeat_interleave(ptr[:-1][parts] - bounds[:-1], sizes)
-    return bounds, torch.arange(len(shift), device=ptr.device) + shift
+    starts = ptr[parts]
+    return ranges(starts, ptr[parts + 1] - starts)
 
 
 def _diagonal_blocks(matrix: SparseMatrix, row_ptr: Tensor, column_ptr: Tensor, parts: Tensor) -> SparseMatrix:
-    """The chosen diagonal blocks of a block-diagonal matrix, moved together."""
-    crow = matrix.crow.long()
-    rows, members = _ranges(row_ptr, parts)
-    columns, _ = _ranges(column_ptr, parts)
-    entry_bounds, entries = _ranges(crow[row_ptr], parts)
-    counts = crow.diff()[members]
-    new_crow = torch.zeros(len(members) + 1, dtype=torch.int64, device=crow.device)
-    new_crow[1:] = counts.cumsum(0)
-    shift = torch.repeat_interleave(columns[:-1] - column_ptr[:-1][parts], entry_bounds.diff())
-    col = matrix.col.long()[entries] + shift
-    return SparseMatrix.from_parts(new_crow, col, matrix.values[entries], (int(rows[-1]), int(columns[-1])))
+    """The chosen diagonal blocks of a block-diagonal matrix, moved together; costs what they hold."""
+    rows, members = _members(row_ptr, parts)
+    column_starts = column_ptr[parts]
+    columns, _ = ranges(column_starts, column_ptr[parts + 1] - column_starts)
+    starts = matrix.crow[row_ptr[parts]].long()
+    sizes = matrix.crow[row_ptr[parts + 1]].long() - starts
+    _, entries = ranges(starts, sizes)  # the rows of a block follow one another, and so do their entries
+    crow = torch.zeros(len(members) + 1, dtype=torch.int64, device=members.device)
+    crow[1:] = (matrix.crow[members + 1] - matrix.crow[members]).cumsum(0)
+    shift = torch.repeat_interleave(columns[:-1] - column_starts, sizes)
+    col = matrix.col[entries].long() + shift
+    return SparseMatrix.from_parts(crow, col, matrix.values[entries], (int(rows[-1]), int(columns[-1])))
 
 
 def distinct_rows(x: Features) -> tuple[Tensor, Tensor]:

@@ -45,7 +45,7 @@ def show_comparison(records: list[Record], quick: bool = False) -> None:
     if strict:
         console.print(
             "First figure: the paper's protocol, 10 folds at the epoch that is best on average for the held-out folds, "
-            "which makes it optimistic; strict: epoch chosen on an inner validation fold, test fold untouched."
+            "which makes it optimistic; strict: epoch chosen on an inner validation fold (settings may have seen all)."
         )
     if "positive_share" in first:
         precision = "; ".join(f"{METHODS[r['method']].title} {100 * r['average_precision']:.1f}" for r in records)

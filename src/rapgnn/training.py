@@ -17,14 +17,13 @@ from rapgnn.mlp import seeded
 from rapgnn.model import RAPGNN
 from rapgnn.optimise import Loop, OnEpoch, optimise, shuffled, validator
 from rapgnn.pretraining import pretrain
-from rapgnn.representation import PolynomialRepresentation, Source
+from rapgnn.representation import GRAPHS_AT_ONCE, PolynomialRepresentation, Source
 from rapgnn.spmm import row_block
 from rapgnn.structure import Structure
 from rapgnn.threads import threads_for
 from rapgnn.weights import EVALUATION
 
 HOP_BYTES = 512 << 20  # of the hops kept for the rows that are predicted together
-GRAPHS_AT_ONCE = 4096  # that end-to-end inference and the layer-by-layer engine take side by side
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,8 @@ def fit_embedding(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | N
     """Phase 1 alone: the pretrained embedding with the classifier it was trained with."""
     graph, structure = _prepare(graph, config)
     model = _rapgnn(graph, structure, config, seed)
+    if config.pretrain_epochs < 1:
+        raise InputError("the pretrained embedding needs at least one epoch of phase 1: set pretrain_epochs.")
     if model.embedding.kind.trained != "before":
         raise InputError(f"the {config.embedding} embedding is not pretrained, so it cannot be evaluated on its own.")
     classifier, embedded, loop = pretrain(model, graph, structure, on_epoch)
@@ -147,11 +148,7 @@ def predictor(
         if inference == "expected":
             return _prediction(model.head(source.expected(rows)), task, model.output)
         # The shortcut keeps hops of what it predicts: some rows at a time, so that this stays small on any graph.
-        size = max(1, len(rows))
-        if source.engine == "polynomial":
-            size = max(1, HOP_BYTES // max(1, hop_size))
-        elif source.structure.ptr is not None:
-            size = GRAPHS_AT_ONCE
+        size = max(1, HOP_BYTES // max(1, hop_size)) if source.engine == "polynomial" else max(1, len(rows))
         parts = [
             torch.stack([model.head(h) for h in source.rows(part).draws(counters, steps=steps)])
             for part in rows.split(size)
@@ -271,7 +268,7 @@ def _prepare(graph: Graph, config: Config) -> tuple[Graph, Structure]:
 def _rapgnn(graph: Graph, structure: Structure, config: Config, seed: int) -> RAPGNN:
     channels = {"out_channels": graph.num_outputs, "edge_channels": graph.num_edge_features}
     model = RAPGNN(graph.num_features, seed=seed, **channels, **config.to_dict()).to(graph.y.device)
-    model.adapt(structure)
+    model.adapt(structure if structure.ptr is None else structure.select(graph.train)[0])
     if graph.rule.metric == "rmse":
         model.output.adapt(graph.y[graph.train])
     return model

@@ -122,8 +122,11 @@ def _files(folder: Path) -> list[Path]:
 
 def _parse_molecules(folder: Path) -> Arrays:
     sizes, counts = (_table(folder / f"raw/num-{part}-list.csv.gz", np.int64)[:, 0] for part in ("node", "edge"))
-    atoms, bonds = (_table(folder / f"raw/{part}-feat.csv.gz", np.int64) for part in ("node", "edge"))
-    pairs = _table(folder / "raw/edge.csv.gz", np.int64)
+    if min(sizes.min(initial=0), counts.min(initial=0)) < 0:
+        raise InputError(f"{folder} announces a negative number of atoms or bonds.")
+    atoms = _table(folder / "raw/node-feat.csv.gz", np.int64, len(ATOM_CATEGORIES))
+    bonds = _table(folder / "raw/edge-feat.csv.gz", np.int64, len(BOND_CATEGORIES))
+    pairs = _table(folder / "raw/edge.csv.gz", np.int64, 2)
     labels = _table(folder / "raw/graph-label.csv.gz", np.float64)
     for what, rows, total in (("atoms", atoms, sizes.sum()), ("bonds", bonds, counts.sum())):
         if len(rows) != total:
@@ -192,7 +195,9 @@ def read_node_graph(name: str, folder: Path, attributes: bool = False) -> Graph:
         labels = labels[:, 0]
     edges = part["edges"].astype(np.int64)
     both = np.concatenate([edges, edges[::-1]], axis=1)
-    return make_graph(x, both, labels, part["train"], part["valid"], part["test"], name=name, sparse=False)
+    rows = (part[split] for split in ("train", "valid", "test"))
+    # The published split of products has classes that no training node has.
+    return make_graph(x, both, labels, *rows, name=name, sparse=False, unseen_classes=True)
 
 
 def _parse_node_graph(folder: Path) -> Arrays:
@@ -255,21 +260,26 @@ def _splits(folder: Path, what: str, total: int) -> Iterator[tuple[str, np.ndarr
         yield part, rows
 
 
-def _table(path: Path, kind: type) -> np.ndarray:
-    """A CSV file of numbers without a heading; empty cells are NaN."""
-    return np.concatenate(list(_chunks(path, kind)))
+def _table(path: Path, kind: type, columns: int = 1) -> np.ndarray:
+    """A CSV file of numbers without a heading; empty cells are NaN. An empty file has ``columns`` columns."""
+    return np.concatenate(list(_chunks(path, kind, columns)))
 
 
-def _chunks(path: Path, kind: type) -> Iterator[np.ndarray]:
+def _chunks(path: Path, kind: type, columns: int = 1) -> Iterator[np.ndarray]:
     if not path.is_file():
         raise InputError(f"{path} is missing.")
     try:
         frames = pd.read_csv(path, header=None, skip_blank_lines=False, chunksize=CHUNK, compression="gzip")
         for frame in frames:
-            yield frame.to_numpy(dtype=kind)
+            values = frame.to_numpy(dtype=kind if kind != np.int64 else None)
+            if kind == np.int64 and values.dtype.kind != "i":
+                if values.dtype.kind != "f" or not (values == np.round(values)).all():
+                    raise ValueError("it must hold whole numbers")
+                values = values.astype(np.int64)
+            yield values
     except (EOFError, OSError, zlib.error, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: it is truncated or no gzip file ({error}).") from error
     except pd.errors.EmptyDataError:
-        yield np.zeros((0, 1), dtype=kind)
+        yield np.zeros((0, columns), dtype=kind)
     except (TypeError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}.") from error

@@ -99,7 +99,7 @@ def read_tu(name: str, folder: Path, attributes: bool = False) -> Graph:
         values = _numbers(path, float)
         values = (values - values.mean(0)) / np.maximum(values.std(0), 1e-12)
         x = np.hstack([x.scipy().toarray(), values])
-    edges = table("A").T - 1
+    edges = table("A").reshape(-1, 2).T - 1
     edge_labels = folder / f"{title}_edge_labels.txt"
     edge_attr = _one_hot(_numbers(edge_labels, int), edges.shape[1], "edge") if edge_labels.is_file() else None
     classes = np.unique(labels, return_inverse=True)[1].reshape(-1)
@@ -109,12 +109,16 @@ def read_tu(name: str, folder: Path, attributes: bool = False) -> Graph:
 def _one_hot(codes: np.ndarray, rows: int, what: str) -> SparseMatrix:
     if len(codes) != rows:
         raise InputError(f"there are {rows} {what}s but {len(codes)} {what} labels.")
+    if not rows:
+        return one_hot(np.zeros((0, 1), dtype=np.int64), [1], what)
     codes = codes - codes.min(axis=0)
     return one_hot(codes, [int(column.max()) + 1 for column in codes.T], what)
 
 
 def _numbers(path: Path, kind: type) -> np.ndarray:
     try:
+        if not path.read_text().strip():
+            return np.zeros((0, 1), dtype=kind)
         return np.loadtxt(path, dtype=kind, delimiter=",", ndmin=2)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
