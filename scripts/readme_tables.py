@@ -75,7 +75,8 @@ TITLES = {
 
 
 def load(name: str) -> list[dict]:
-    return json.loads((ROOT / "results" / name).read_text())
+    path = ROOT / "results" / name
+    return json.loads(path.read_text()) if path.exists() else []  # what was not measured is said to be so
 
 
 def accuracy(record: dict) -> str:
