@@ -42,7 +42,9 @@ def batches(dataset: str, options: Namespace) -> list[dict]:
     graph = load_dataset(dataset)
     config = default_config(graph, "rap")
     warm_up(["rap"], graphs=True)
-    return [run("rap", graph, config.update(batch_size=size), range(3)) for size in (256, 512, 1024)]
+    seeds = range(options.seeds or 3)
+    sizes = (256, 512, 1024)
+    return [run("rap", graph, config.update(batch_size=n), seeds, protocol=options.protocol) for n in sizes]
 
 
 def embeddings(dataset: str, options: Namespace) -> list[dict]:

@@ -99,6 +99,9 @@ BAD = [
     ({"raw/graph-label": [[1, 0], [0, 1]]}, "differ in their numbers"),
     ({"raw/node-feat": [[5, 0, 4]] * 6}, "must have 9 columns"),
     ({"split/scaffold/train": [0, 2]}, "in both the train and the val split"),
+    ({"raw/node-feat": [[5.5, 0, 4, 5, 3, 0, 2, 0, 0]] * 6}, "must hold whole numbers"),
+    ({"split/scaffold/train": [0.5, 1.0]}, "must hold whole numbers"),
+    ({"raw/num-edge-list": [3, -1, 1]}, "negative number"),
 ]
 
 
@@ -170,6 +173,18 @@ def test_proteins_average_their_edges_features(tmp_path):
     assert with_species.x[:, 2:].tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
 
 
+def test_molecules_without_any_bond_are_read(tmp_path):
+    nothing = {"raw/num-edge-list": [0, 0, 0], "raw/edge": [], "raw/edge-feat": []}
+    graph = read_molecules("tiny", molecules(tmp_path / "tiny", **nothing))
+    assert graph.edge_index.shape == (2, 0)
+    assert graph.num_edge_features == sum(BOND_CATEGORIES)
+
+
+def test_the_published_split_of_products_has_classes_that_training_lacks(tmp_path):
+    folder = node_graph(tmp_path / "p", False, **{"raw/node-label": [0, 1, 1, 2]})
+    assert read_node_graph("ogbn-products", folder).num_outputs == 3
+
+
 def test_reading_edges_in_chunks_changes_nothing(tmp_path, monkeypatch):
     folder = node_graph(tmp_path / "p", True)
     whole = read_node_graph("ogbn-proteins", folder)
@@ -221,6 +236,11 @@ def tu(folder: Path, **changes) -> Path:
         if text is not None:
             (folder / f"TINY_{name}.txt").write_text(text)
     return folder
+
+
+def test_tu_graphs_without_any_edge(tmp_path):
+    graph = read_tu("tiny", tu(tmp_path / "t", A="", edge_labels=""))
+    assert graph.edge_index.shape == (2, 0)
 
 
 def test_tu_files(tmp_path):

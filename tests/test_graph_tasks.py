@@ -435,3 +435,121 @@ def test_lists_of_pyg_graphs_train():
     assert (len(graph.train), len(graph.val), len(graph.test)) == (32, 4, 4)
     fitted = fit("rap", graph, CONFIG.update(backbone="gin"), 0)
     assert on_test(graph, fitted) == 1.0
+
+
+# What a review found once, kept from coming back.
+
+
+def test_an_unsorted_batch_is_refused():
+    model = RAPGNN(2, out_channels=2, **CONFIG.update(backbone="gin", embedding="fixed-random").to_dict())
+    with pytest.raises(InputError, match="graph by graph"):
+        model(torch.rand(4, 2), torch.zeros(2, 0, dtype=torch.int64), batch=torch.tensor([0, 1, 0, 1]))
+    with pytest.raises(InputError, match="no edge may join"):
+        model(torch.rand(4, 2), torch.tensor([[0], [3]]), batch=torch.tensor([0, 0, 1, 1]))
+
+
+def test_a_diverged_run_never_wins():
+    nan = float("nan")
+    assert np.isnan(TASKS["graph-classification"].score(torch.full((3, 2), nan), torch.zeros(3, dtype=torch.int64)))
+    assert at_best_mean_epoch([[0.5, nan, 0.2], [0.5, 0.9, 0.2]])[0] == 0
+    assert at_best_mean_epoch([[1.0, nan, 0.2], [1.0, 0.1, 0.2]], higher=False)[0] == 2
+    graph = collection()
+    fitted = fit("end-to-end", graph, CONFIG.update(lr=1e18, epochs=4), 0)
+    assert np.isnan(fitted.loop.history).any()
+
+
+def test_negative_weights_on_parallel_edges_are_an_obstacle():
+    """The operator's sum is positive, the messages of the single edges are not."""
+    from rapgnn.graph import build_structure
+    from rapgnn.propagation import Propagation
+
+    x, e = torch.ones(2, 3), torch.ones(2, 3)
+    edges, weight = torch.tensor([[0, 0], [1, 1]]), torch.tensor([2.0, -1.0])
+    structure = build_structure(x, edges, "gine", weight, torch.eye(2))
+    assert structure.operator.nonnegative
+    assert "negative edge weights" in (Propagation("gine", 2).obstacle(structure, x, e) or "")
+
+
+def test_another_feature_makes_another_fingerprint(molecules):
+    other = replace(molecules, x=molecules.x.with_values(molecules.x.values * 2))
+    kinds = replace(molecules, edge_attr=molecules.edge_attr.with_values(molecules.edge_attr.values * 2))
+    assert len({g.fingerprint() for g in (molecules, other, kinds)}) == 3
+
+
+def test_phase_one_does_not_choose_its_epoch_on_the_judged_fold(molecules):
+    """With the fold's labels turned around the embedding stays the same."""
+    graph = next(paper_folds(replace(molecules, folds=True), 0))
+    y = graph.y.clone()
+    y[graph.val] = 1 - y[graph.val]
+    config = CONFIG.update(pretrain_epochs=15, epochs=1)
+    a, b = (fit("rap", g, config, 0).model.embedding for g in (graph, replace(graph, y=y)))
+    assert all(torch.equal(p, q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+
+
+def test_test_graphs_do_not_move_the_scale_of_training(molecules):
+    edges = torch.tensor([[0, 1], [1, 0]])
+    ring = torch.cat([edges + 2 * i for i in range(6)], dim=1)
+    small = make_graphs(np.ones((12, 2)), ring, np.full(6, 2), [0, 1] * 3, [0, 1, 2, 3], [], [4, 5])
+    star = torch.stack([torch.arange(13, 60), torch.full((47,), 12)])
+    big = make_graphs(
+        np.ones((60, 2)), torch.cat([ring, star], dim=1), [2] * 6 + [48], [0, 1] * 3 + [0], [0, 1, 2, 3], [], [4, 5, 6]
+    )
+    config = CONFIG.update(backbone="gin", epochs=2)
+    scales = {float(fit("rap", g, config, 0).model.operator_scale) for g in (small, big)}
+    assert len(scales) == 1
+
+
+def test_layer_by_layer_in_parts_changes_nothing(molecules, monkeypatch):
+    import rapgnn.representation as representation
+
+    config = CONFIG.update(epochs=3, embedding="fixed-random", engine="stepwise", inference="sample")
+    whole = fit("fixed-full", molecules, config, 0).predict(molecules.test).scores
+    monkeypatch.setattr(representation, "GRAPHS_AT_ONCE", 7)
+    parts = fit("fixed-full", molecules, config, 0).predict(molecules.test).scores
+    torch.testing.assert_close(whole, parts, rtol=1e-4, atol=1e-5)
+
+
+def test_two_threads_give_bitwise_the_same(molecules):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        graph = collection(graphs=300)
+        config = CONFIG.update(epochs=3, hidden_channels=32)
+        for method, embedding in (("end-to-end", "pretrained"), ("rap", "learnable"), ("rap", "pretrained-gnn")):
+            a, b = (fit(method, graph, config.update(embedding=embedding), 0) for _ in range(2))
+            assert torch.equal(a.predict(graph.test).scores, b.predict(graph.test).scores)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"y": [[1.0, np.nan], [0.0, np.nan], [1.0, 1.0]], "task": "multilabel"}, "label 1 is unknown"),
+        ({"y": [1e39, 1.0, 2.0], "task": "regression"}, "too large"),
+        ({"train": 5}, "train split"),
+        ({"y": np.zeros((3, 2, 2)), "task": "multilabel"}, "labels of shape"),
+    ],
+)
+def test_more_bad_collections_are_refused(changes, words):
+    given_ = {"x": np.ones((3, 2)), "edge_index": np.zeros((2, 0), dtype=int), "sizes": [1, 1, 1], "y": [0, 1, 1]}
+    with pytest.raises(InputError, match=words):
+        make_graphs(**(given_ | {"train": [0, 1], "val": [2], "test": []} | changes))
+
+
+def test_an_edge_of_a_graph_without_nodes_is_refused():
+    from torch_geometric.data import Data
+
+    empty = Data(x=torch.zeros(0, 2), edge_index=torch.tensor([[0], [0]]), y=torch.tensor([0]))
+    with pytest.raises(InputError, match="there is none"):
+        from_pyg_list([empty, pyg()], train=[0, 1], val=[], test=[])
+
+
+def test_stored_settings_are_found_for_every_strategy(molecules):
+    from rapgnn.defaults import best_settings, default_config
+
+    named = replace(molecules, name="molesol", task="graph-regression")
+    chosen = best_settings("molesol", "end-to-end", "pretrained", higher=False)
+    assert default_config(named, "end-to-end").lr == chosen["lr"]
+    assert default_config(named, "rap").embedding == "pretrained-gnn"
+    assert default_config(named, "fixed-full").lr == default_config(named, "rap").lr

@@ -55,7 +55,8 @@ def default_config(graph: Graph, method: str, embedding: str | None = None) -> C
     """
     if embedding is not None:
         check_choice("embedding", embedding, [*EMBEDDINGS, BEST])
-    usual = paper_embedding(graph)
+    # Trained layers come with an embedding of their own; its searches are filed under the first name.
+    usual = "pretrained" if METHODS[method].trained else paper_embedding(graph)
     wanted = embedding or usual
     base, settings = base_config(graph, method), best_settings(graph.name, method, wanted, graph.rule.higher)
     if settings is None and graph.ptr is not None and not METHODS[method].trained:
