@@ -13,6 +13,7 @@ normalised overflows neither.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -24,11 +25,15 @@ from rapgnn.structure import Structure
 BLOCK_BYTES = 64 << 20  # of one n × block buffer while hopping
 
 
+def bare(spec: Propagation) -> bool:
+    """Whether layer l's output holds, of h⁰'s family, S^l h⁰ alone."""
+    return not spec.skip and "root" not in spec.rule.terms
+
+
 def kept_hops(spec: Propagation) -> list[int]:
     """Which entries of the coefficient vector can be other than zero: S^k h⁰ is number k, S^k E number L + 1 + k."""
     L = spec.num_layers
-    bare = not spec.skip and "root" not in spec.rule.terms  # then layer l's output holds S^l h⁰ alone
-    first = list(spec.outputs) if bare else list(range(L + 1))
+    first = list(spec.outputs) if bare(spec) else list(range(L + 1))
     return first + (list(range(L + 1, 2 * L + 1)) if spec.rule.edges else [])
 
 
@@ -208,7 +213,29 @@ class PolynomialFilter:
             return (kept * c.diagonal(dim1=0, dim2=1).T).flatten(1)
         if c.shape[:2] == (1, 1):
             return kept[:, 0] * c[0, 0]
-        return torch.stack([(kept * weights).sum(1) for weights in c], dim=1).flatten(1)
+        parts = []
+        for weights, (first, stop, edges) in zip(c, self._spans, strict=True):
+            part = (kept[:, first:stop] * weights[first:stop]).sum(1)
+            if edges:
+                span = slice(self._edge_hops, self._edge_hops + edges)
+                part = part + (kept[:, span] * weights[span]).sum(1)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    @cached_property
+    def _edge_hops(self) -> int:
+        """Where the hops of the edges' family begin among the kept ones."""
+        return sum(number <= self.spec.num_layers for number in kept_hops(self.spec))
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int, int]]:
+        """For every output which kept hops it has: the first and last of h⁰'s family, and how many of the edges'."""
+        place = {number: i for i, number in enumerate(kept_hops(self.spec))}
+        spans = []
+        for layer in self.spec.outputs:
+            first = place[layer] if bare(self.spec) else 0
+            spans.append((first, place[layer] + 1, layer if self.spec.rule.edges else 0))
+        return spans
 
     def mean(self) -> Tensor:
         """The exact expectation: ``[rows, J·d]``."""
