@@ -108,6 +108,8 @@ def plot(records: list[Record], path: Path) -> None:
     for i, value in enumerate(times):
         right.text(value * 1.15, i, f"{value:.3g}", va="center", fontsize=9)
     right.set(xscale="log", xlabel="training time per epoch (ms, log scale)", xlim=(min(times) / 3, max(times) * 6))
+    right.xaxis.set_major_formatter("{x:g}")
+    right.xaxis.set_minor_formatter("")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     left.invert_yaxis()
