@@ -124,6 +124,20 @@ def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | 
     return Fitted(model, predict, loop, "stepwise", "trained weights", "expected")
 
 
+def predictor_on(
+    model: RAPGNN, graph: Graph, inference: str | None = None, num_samples: int | None = None
+) -> Callable[[Tensor], Prediction]:
+    """A trained model's predictions for the rows of any graph with its features, the training graph or another.
+
+    Args:
+        inference, num_samples: as in ``Config``; None takes the model's own.
+    """
+    graph, structure = _prepare(graph, model.config)
+    source = model.source(graph.x, structure)
+    chosen = choose_inference(inference or model.config.inference, source)
+    return predictor(model, source, graph.rule, chosen, num_samples or model.config.num_samples)
+
+
 def choose_inference(wanted: str, source: Source) -> str:
     """``"auto"`` is the exact expectation where there is one, else a fresh draw as in the paper."""
     if wanted == "auto":

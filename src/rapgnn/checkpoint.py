@@ -1,0 +1,160 @@
+"""A trained model as a folder: safetensors for the numbers, JSON for everything else, no pickle.
+
+``checkpoint.json`` names the file of numbers and its SHA-256 and is replaced last, in one step: whatever moment a save
+is killed at, the folder holds the old model or the new one.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rapgnn.config import Config
+from rapgnn.datasets.sources import sha256
+from rapgnn.errors import InputError
+from rapgnn.files import check_writable, write_atomic
+from rapgnn.graph import Graph
+from rapgnn.metrics import TASKS
+from rapgnn.model import RAPGNN
+from rapgnn.versions import versions
+
+FORMAT, VERSION = "rapgnn checkpoint", 1
+INDEX = "checkpoint.json"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a model takes and gives; two graphs with the same schema suit the same model."""
+
+    task: str
+    in_channels: int
+    edge_channels: int
+    out_channels: int
+
+    @classmethod
+    def of(cls, graph: Graph) -> "Schema":
+        return cls(graph.task, graph.num_features, graph.num_edge_features, graph.num_outputs)
+
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(vars(self), sort_keys=True).encode()).hexdigest()[:16]
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph this model was not made for."""
+        other = Schema.of(graph)
+        if other.task != self.task:
+            raise InputError(f"the model is for {self.task}, but the data are for {other.task}.")
+        pairs = (("node features", "in_channels"), ("edge features", "edge_channels"))
+        for what, name in pairs:
+            if getattr(other, name) != getattr(self, name):
+                raise InputError(
+                    f"the model was trained with {getattr(self, name)} {what}, the data have {getattr(other, name)}."
+                )
+        if other.out_channels > self.out_channels:
+            raise InputError(f"the model knows {self.out_channels} classes, the data have {other.out_channels}.")
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a folder that cannot be written, or holds something else, before any work is done for it."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"cannot save to {folder}: it is a file.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / INDEX).exists():
+        raise InputError(f"cannot save to {folder}: it holds other files; name an empty or a new folder.")
+    check_writable(folder / INDEX)
+
+
+def save_checkpoint(folder: Path, model: RAPGNN, schema: Schema) -> None:
+    """Write the model into ``folder``, over an older one if there is one."""
+    from safetensors.torch import save_file
+
+    folder = Path(folder)
+    check_target(folder)
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    numbers = folder / "new.safetensors"
+    write_atomic(numbers, lambda temporary: save_file(state, temporary))
+    digest = sha256(numbers)
+    kept = folder / f"weights-{digest[:16]}.safetensors"
+    numbers.replace(kept)
+    index = {
+        "format": FORMAT,
+        "version": VERSION,
+        "weights": kept.name,
+        "sha256": digest,
+        "schema": vars(schema),
+        "schema_hash": schema.digest(),
+        "config": model.config.to_dict(),
+        "seed": model.seed,
+        "draw_counter": int(model.draw_counter),
+        "versions": versions(),
+    }
+    write_atomic(folder / INDEX, lambda temporary: temporary.write_text(json.dumps(index, indent=1) + "\n"))
+    for old in folder.glob("*.safetensors"):  # what the index no longer names
+        if old.name != kept.name:
+            old.unlink(missing_ok=True)
+
+
+def load_checkpoint(folder: Path, task: str | None = None) -> tuple[RAPGNN, Schema]:
+    """The model in ``folder``, ready to predict.
+
+    Args:
+        task: a name from ``TASKS`` that the model must be for.
+    """
+    folder = Path(folder)
+    index = _index(folder)
+    schema = Schema(**index["schema"])
+    if schema.task not in TASKS or schema.digest() != index["schema_hash"]:
+        raise InputError(f"{folder / INDEX} is damaged: its schema does not match its hash.")
+    if task is not None and schema.task != task:
+        raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
+    state = _numbers(folder, index)
+    try:
+        config = Config(**index["config"])
+        channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
+        model = RAPGNN(schema.in_channels, seed=index["seed"], **channels, **config.to_dict())
+        model.load_state_dict(state)
+    except (TypeError, RuntimeError, ValueError, KeyError) as error:
+        raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
+    model.requires_grad_(False)
+    return model.eval(), schema
+
+
+def _index(folder: Path) -> dict[str, Any]:
+    path = folder / INDEX
+    if not path.is_file():
+        raise InputError(f"{folder} holds no model: {INDEX} is missing.")
+    try:
+        index = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is damaged: it is not JSON.") from error
+    if not isinstance(index, dict) or index.get("format") != FORMAT:
+        raise InputError(f"{path} is not a model of rapgnn.")
+    if not isinstance(index.get("version"), int) or index["version"] > VERSION:
+        raise InputError(
+            f"{path} was written by a newer rapgnn (format {index.get('version')}, this one reads {VERSION})."
+        )
+    kinds = {"weights": str, "sha256": str, "schema": dict, "schema_hash": str, "config": dict, "seed": int}
+    wrong = next((key for key, kind in kinds.items() if not isinstance(index.get(key), kind)), None)
+    names = {"task": str, "in_channels": int, "edge_channels": int, "out_channels": int}
+    schema = index.get("schema")
+    if wrong is None and (set(schema) != set(names) or any(not isinstance(schema[k], t) for k, t in names.items())):  # type: ignore[arg-type,index]
+        wrong = "schema"
+    if wrong is not None:
+        raise InputError(f"{path} is damaged: {wrong} is missing or not what it should be.")
+    return index
+
+
+def _numbers(folder: Path, index: dict[str, Any]) -> dict[str, torch.Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = folder / Path(index["weights"]).name  # never a file outside the folder
+    if not path.is_file():
+        raise InputError(f"{folder} is damaged: {path.name} is missing.")
+    if sha256(path) != index["sha256"]:
+        raise InputError(f"{path} is truncated or altered: its SHA-256 is not the one noted in {INDEX}.")
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}.") from error
