@@ -1,6 +1,6 @@
 """The representation of the rows that are asked for, by whichever engine is right, behind one interface."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -139,27 +139,32 @@ class Representation:
 
     def batches(
         self,
-        batches: Sequence[Tensor],
+        batches: Iterable[Tensor],
         counters: Sequence[int],
         generator: torch.Generator | None = None,
         steps: Sequence[int] | None = None,
-    ) -> Iterator[Tensor]:
-        """The representation of some rows after others, each with a draw of its own; batches count within the rows."""
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """(rows, their representation) of one batch after another, each with a draw of its own.
+
+        Args:
+            batches: rows, counted within this representation's; taken one at a time, as they are needed.
+            counters, generator, steps: as in ``draws``, for all batches.
+        """
         steps = counters if steps is None else steps
         if self.source.constant:
-            yield from (self.once[rows] for rows in batches)
+            yield from ((rows, self.once[rows]) for rows in batches)
         else:
             yield from self._each_batch(batches, counters, generator, steps)
 
     def _each_batch(
         self,
-        batches: Sequence[Tensor],
+        batches: Iterable[Tensor],
         counters: Sequence[int],
         generator: torch.Generator | None,
         steps: Sequence[int],
-    ) -> Iterator[Tensor]:
+    ) -> Iterator[tuple[Tensor, Tensor]]:
         for rows, counter, step in zip(batches, counters, steps, strict=True):
-            yield self._pass(rows, counter, generator, step)
+            yield rows, self._pass(rows, counter, generator, step)
 
     def _pass(self, rows: Tensor | None, counter: int, generator: torch.Generator | None, step: int) -> Tensor:
         source = self.source
@@ -204,11 +209,15 @@ class PolynomialRepresentation(Representation):
         for start in range(0, len(counters), batch):
             yield from self.filter.draw(counters[start : start + batch])
 
-    def _each_batch(self, batches, counters, generator, steps) -> Iterator[Tensor]:
-        for start in range(0, len(counters), MAX_DRAWS):
-            drawn = self.filter.coefficients(counters[start : start + MAX_DRAWS])
-            for rows, c in zip(batches[start : start + MAX_DRAWS], drawn, strict=True):
-                yield self.filter.draw_batch(rows, c)
+    def _each_batch(self, batches, counters, generator, steps) -> Iterator[tuple[Tensor, Tensor]]:
+        one = self.filter.coefficients(counters[:1])
+        together = max(1, min(MAX_DRAWS, DRAW_BYTES // max(1, one.element_size() * one.numel())))
+        rest = iter(batches)
+        for start in range(0, len(counters), together):
+            # The numbers of many steps are drawn at once; the rows of a step only when it comes.
+            for c in self.filter.coefficients(counters[start : start + together]):
+                rows = next(rest)
+                yield rows, self.filter.draw_batch(rows, c)
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
@@ -203,17 +204,17 @@ def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoc
         for h in representation.draws(counters, inside, range(config.epochs)):
             yield head(h, generator), y
 
-    at_once = whole()  # full batches: draws of many epochs are made together
+    def in_batches() -> Iterator[tuple[Tensor, Tensor]]:
+        epochs = range(config.epochs)
+        counters = [weights.counter(e * steps_per_epoch + i, e) for e in epochs for i in range(steps_per_epoch)]
+        rows = (batch for _ in epochs for batch in shuffled(len(graph.train), size, order, y.device))
+        for batch, h in representation.batches(rows, counters, inside, range(len(counters))):
+            yield head(h, generator), y[batch]
+
+    steps = whole() if steps_per_epoch == 1 else in_batches()  # draws of many steps, even epochs, are made together
 
     def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        if steps_per_epoch == 1:
-            yield next(at_once)
-            return
-        batches = shuffled(len(graph.train), size, order, y.device)
-        steps = range(epoch * steps_per_epoch, (epoch + 1) * steps_per_epoch)
-        counters = [weights.counter(step, epoch) for step in steps]
-        for batch, h in zip(batches, representation.batches(batches, counters, inside, steps), strict=True):
-            yield head(h, generator), y[batch]
+        return islice(steps, steps_per_epoch)
 
     def val_scores(epoch: int) -> Tensor:
         if exact:
@@ -228,7 +229,8 @@ def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoc
         return head(next(now.rows(graph.val).draws([counter], steps=[step])))
 
     polynomial = source.engine == "polynomial" or source.constant
-    work = min(size, len(graph.train)) * model.embedding.out_channels * (config.num_layers + 1)
+    per_row = model.embedding.out_channels * (config.num_layers + 1) + sum(p.numel() for p in head.parameters())
+    work = min(size, len(graph.train)) * per_row
     with threads_for(work if polynomial else 1 << 62):
         loop = optimise(
             [model] if trainable else [head],
