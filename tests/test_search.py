@@ -40,6 +40,15 @@ def test_another_graph_is_another_study(small_graph, tmp_path):
     assert len({r["study"] for r in trial_records(tmp_path / "t.db")}) == 2
 
 
+def test_a_time_budget_ends_a_search(small_graph, tmp_path):
+    began = time.monotonic()
+    found = search(
+        small_graph, "rap", tmp_path / "m.db", trials=10_000, seeds=1, confirm=1, minutes=0.02, embedding="fixed-random"
+    )
+    assert 1 <= found["trials"] < 1000
+    assert time.monotonic() - began < 60
+
+
 def test_the_search_never_looks_at_test_labels(small_graph, tmp_path):
     hidden = small_graph.y.clone()
     hidden[small_graph.test] = 0

@@ -107,6 +107,7 @@ def compare(
 def tune(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
     trials: Annotated[int, typer.Option(help="Finished trials the study shall hold.")] = 50,
+    minutes: Annotated[float | None, typer.Option(help="Begin no new trial after so long.")] = None,
     method: Annotated[str, typer.Option(help="The strategy to tune.")] = "rap",
     embedding: Annotated[str, typer.Option(help="The embedding variant.")] = "pretrained",
     space: Annotated[str, typer.Option(help="paper: the paper's ranges; wide: past them.")] = "paper",
@@ -131,6 +132,8 @@ def tune(
     check_choice("method", method, METHODS)
     if trials < 1 or (seeds is not None and seeds < 1):
         raise InputError("trials and seeds must be at least 1.")
+    if minutes is not None and not minutes > 0:
+        raise InputError(f"--minutes must be above 0, got {minutes}.")
     graph = _load(dataset, data_dir, attributes).to(_device(device))
     with _progress() as track:
         track.start(f"{graph.name} {method}", trials)
@@ -142,6 +145,7 @@ def tune(
             seeds=(1 if graph.folds else 3) if seeds is None else seeds,
             space=space,
             embedding=embedding,
+            minutes=minutes,
             on_trial=lambda done, value: track.set(
                 done, f"{graph.name} {method}: best validation {graph.rule.show(value)}"
             ),
