@@ -154,11 +154,12 @@ def batches() -> str:
 def _figure(record: dict | None, prefix: str = "") -> str:
     if record is None or f"{prefix}mean" not in record:
         return "–" if prefix else "not measured"
-    mean, std = record[f"{prefix}mean"], record[f"{prefix}std"]
-    if record["metric"] == "rmse":
-        return f"{mean:.3f} ± {std:.3f}"
-    digits = 1 if "fold" in record["protocol"] else 2
-    return f"{100 * mean:.{digits}f} ± {100 * std:.{digits}f}"
+    mean, std, seeds = record[f"{prefix}mean"], record[f"{prefix}std"], len(record["seeds"])
+    folds = "fold," in record["protocol"]
+    factor, digits = (1, 3) if record["metric"] == "rmse" else (100, 1 if folds else 2)
+    spread = "" if seeds == 1 and not folds else f" ± {factor * std:.{digits}f}"
+    told = "" if folds or seeds >= 5 else f" ({seeds} seed{'s' if seeds > 1 else ''})"
+    return f"{factor * mean:.{digits}f}{spread}{told}"
 
 
 def speed() -> str:
