@@ -31,6 +31,15 @@ PLOTS = (".png", ".svg", ".pdf")
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of dataset files (also: RAPGNN_DATA).")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the records to this file.")]
 Attributes = Annotated[bool, typer.Option("--attributes", help="Further node features, where a dataset has them.")]
+BackboneOption = Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.")]
+LayersOption = Annotated[int | None, typer.Option(help="Number of message-passing layers.")]
+HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.")]
+EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase.")]
+EmbeddingOption = Annotated[str | None, typer.Option(help="Embedding variant, or best: the best on validation.")]
+HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
+SettingsOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Any other setting, as name=value; may be repeated.")
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: cuda where there is one.")]
 
 
@@ -40,17 +49,15 @@ def compare(
     methods: Annotated[str, typer.Option(help="Strategies, separated by commas; all: every one.")] = "all",
     seeds: Annotated[int | None, typer.Option(help="Number of seeds (default 5; 3 with --quick; 1 for folds).")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    backbone: Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Number of message-passing layers.")] = None,
-    hidden: Annotated[int | None, typer.Option(help="Channels per layer.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of the main phase.")] = None,
-    embedding: Annotated[str | None, typer.Option(help="Embedding variant, or best: the best on validation.")] = None,
-    head: Annotated[str | None, typer.Option(help="linear, mlp or ridge.")] = None,
+    backbone: BackboneOption = None,
+    layers: LayersOption = None,
+    hidden: HiddenOption = None,
+    epochs: EpochsOption = None,
+    embedding: EmbeddingOption = None,
+    head: HeadOption = None,
     engine: Annotated[str | None, typer.Option(help="auto, polynomial or stepwise.")] = None,
     inference: Annotated[str | None, typer.Option(help="auto, expected, mean or sample.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Any other setting, as name=value; may be repeated.")
-    ] = None,
+    settings: SettingsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and fewer end-to-end epochs.")] = False,
     protocol: Annotated[str, typer.Option(help="Cross-validated graphs: paper, strict or both.")] = "both",
     attributes: Attributes = False,
@@ -79,8 +86,7 @@ def compare(
     if not 0 <= first_seed < (1 << 32) - 10_000:
         raise InputError(f"--first-seed must lie between 0 and 2^32 - 10000, got {first_seed}.")
     given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
-    given |= {"engine": engine, "inference": inference}
-    overrides = {key: value for key, value in given.items() if value is not None} | _settings(settings or [])
+    overrides = _settings(settings, given | {"engine": engine, "inference": inference})
     graph = _load(dataset, data_dir, attributes).to(_device(device))
     count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds
     configs = comparison.plan(graph, names, embedding, overrides, quick)
@@ -164,15 +170,13 @@ def tune(
 def fit(
     data: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
     out: Annotated[Path, typer.Option(help="Folder for the trained model.")],
-    backbone: Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.")] = None,
-    layers: Annotated[int | None, typer.Option(help="Number of message-passing layers.")] = None,
-    hidden: Annotated[int | None, typer.Option(help="Channels per layer.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of the main phase.")] = None,
-    embedding: Annotated[str | None, typer.Option(help="Embedding variant, or best: the best on validation.")] = None,
-    head: Annotated[str | None, typer.Option(help="linear, mlp or ridge.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Any other setting, as name=value; may be repeated.")
-    ] = None,
+    backbone: BackboneOption = None,
+    layers: LayersOption = None,
+    hidden: HiddenOption = None,
+    epochs: EpochsOption = None,
+    embedding: EmbeddingOption = None,
+    head: HeadOption = None,
+    settings: SettingsOption = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
     device: Device = "cpu",
     data_dir: DataDir = None,
@@ -190,7 +194,7 @@ def fit(
     check_writable(json_file)
     check_target(out)
     given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
-    overrides = {key: value for key, value in given.items() if value is not None} | _settings(settings or [])
+    overrides = _settings(settings, given)
     graph = _load(data, data_dir).to(_device(device))
     config = default_config(graph, "rap", embedding).update(**overrides)
     with _progress() as track:
@@ -455,9 +459,10 @@ def _device(name: str) -> str:
     return name
 
 
-def _settings(pairs: list[str]) -> dict[str, Any]:
-    values = {}
-    for pair in pairs:
+def _settings(pairs: list[str] | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given: by options of their own, then by ``--set``."""
+    values = {key: value for key, value in given.items() if value is not None}
+    for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals:
             raise InputError(f"--set takes name=value, got {pair!r}.")
