@@ -4,9 +4,11 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+import torch
+
 from rapgnn.embedding import EMBEDDINGS, OUTPUTS
 from rapgnn.errors import InputError, check_choice
-from rapgnn.heads import HEADS
+from rapgnn.heads import HEADS, Head
 from rapgnn.operators import BACKBONES
 from rapgnn.propagation import Propagation
 from rapgnn.weights import RandomWeights
@@ -138,6 +140,19 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "params": list(self.params)}
+
+
+def trained_head(config: Config, in_channels: int, out_channels: int, generator: torch.Generator) -> Head:
+    """The head that gradient descent trains, for random and for trained layers alike."""
+    return Head(
+        in_channels,
+        config.hidden_channels,
+        out_channels,
+        config.head_layers if config.head == "mlp" else 1,
+        dropout=config.dropout,
+        batch_norm=config.batch_norm,
+        generator=generator,
+    )
 
 
 _KINDS = {

@@ -13,7 +13,7 @@ from rapgnn.errors import InputError, check_choice
 from rapgnn.mlp import MLP
 from rapgnn.operators import BACKBONES
 from rapgnn.philox import random_words
-from rapgnn.spmm import Features, SparseMatrix, row_block
+from rapgnn.spmm import Features, SparseMatrix, indicator, row_block
 from rapgnn.structure import Structure, distinct_rows
 from rapgnn.weights import DISTRIBUTIONS
 
@@ -238,14 +238,12 @@ def _neighbourhoods(x: Features, structure: Structure) -> Inputs:
     """Every node as counts: of itself among the distinct nodes, and of the messages it receives."""
     edges = structure.edges
     assert edges is not None
-    n, types = x.shape[0], edges.features.shape[0]
+    types = edges.features.shape[0]
     first, node = distinct_rows(x)
-    own = sp.csr_matrix((np.full(n, 1.0 + structure.eps), node.cpu().numpy(), np.arange(n + 1)), shape=(n, len(first)))
+    own = indicator(node, len(first), 1.0 + structure.eps)
     pair = node[edges.sender.col.long()] * max(1, types) + edges.kind
     distinct, place = torch.unique(pair, return_inverse=True)
-    m = len(pair)
-    sent = sp.csr_matrix((np.ones(m), place.cpu().numpy(), np.arange(m + 1)), shape=(m, len(distinct)))
-    received = edges.receiver.scipy().astype(np.float64) @ sent
+    received = edges.receiver.scipy().astype(np.float64) @ indicator(place, len(distinct))
     counts = SparseMatrix(sp.hstack([own, received]), dtype=edges.receiver.dtype, device=x.device)
     messages = Messages(row_block(x, first), distinct // max(1, types), distinct % max(1, types), edges.features)
     rows, index = distinct_rows(counts)

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from rapgnn.config import Config
+from rapgnn.config import Config, trained_head
 from rapgnn.dropout import dropout_dense
 from rapgnn.encoders import Encoder
-from rapgnn.heads import Head, Output
+from rapgnn.heads import Output
 from rapgnn.mlp import MLP, seeded
 from rapgnn.propagation import ACTIVATIONS
 from rapgnn.spmm import Features
@@ -46,16 +46,7 @@ class EndToEnd(nn.Module):
             self.weights = nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
         self.edge_encoders = nn.ModuleList(Encoder(edge_channels, d, generator) for _ in range(L if rule.edges else 0))
         self.eps = nn.Parameter(torch.zeros(L)) if config.train_eps and rule.itself else None
-        head_layers = config.head_layers if config.head == "mlp" else 1
-        self.head = Head(
-            d * len(self.spec.outputs),
-            d,
-            out_channels,
-            head_layers,
-            dropout=config.dropout,
-            batch_norm=config.batch_norm,
-            generator=generator,
-        )
+        self.head = trained_head(config, d * len(self.spec.outputs), out_channels, generator)
         self.output = Output(out_channels)
 
     def forward(self, x: Features, structure: Structure, generator: torch.Generator | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from rapgnn.checks import SPLITS, check_edge_weight, check_edges, check_features
 from rapgnn.errors import InputError
 from rapgnn.metrics import TASKS, Task
 from rapgnn.operators import BACKBONES, adjacency
-from rapgnn.spmm import Features, SparseMatrix, row_block
+from rapgnn.spmm import Features, SparseMatrix, indicator, row_block
 from rapgnn.structure import EdgeTypes, Structure, distinct_rows
 
 
@@ -123,7 +123,7 @@ def build_structure(
     first, kind = distinct_rows(edge_attr)
     (source, target), m = edge_index.cpu().numpy(), edge_index.shape[1]
     weight = np.ones(m) if edge_weight is None else edge_weight.cpu().numpy()
-    sender = sp.csr_matrix((np.ones(m), source, np.arange(m + 1)), shape=(m, n))
+    sender = indicator(edge_index[0], n)
     receiver = sp.csr_matrix((weight, (target, np.arange(m))), shape=(n, m))
     edges = EdgeTypes(
         row_block(edge_attr, first),
@@ -132,12 +132,16 @@ def build_structure(
     )
     edge_ptr = None
     if ptr is not None:
-        graph_of_edge = np.searchsorted(ptr.cpu().numpy(), source, side="right") - 1
-        if m and (np.diff(graph_of_edge) < 0).any():
-            raise InputError("the edges must be listed graph by graph, in the order of the nodes.")
-        bounds = np.searchsorted(graph_of_edge, np.arange(len(ptr)))
-        edge_ptr = torch.from_numpy(bounds.astype(np.int64)).to(x.device)
+        edge_ptr = edge_bounds(ptr, source).to(x.device)
     return Structure(operator, ptr, edges, edge_ptr, eps)
+
+
+def edge_bounds(ptr: Tensor, source: np.ndarray) -> Tensor:
+    """[G + 1]: where each graph's edges begin, given the graphs' nodes and the edges' senders."""
+    graph_of_edge = np.searchsorted(ptr.cpu().numpy(), source, side="right") - 1
+    if (np.diff(graph_of_edge) < 0).any():
+        raise InputError("the edges must be listed graph by graph, in the order of the nodes.")
+    return torch.from_numpy(np.searchsorted(graph_of_edge, np.arange(len(ptr))).astype(np.int64))
 
 
 def make_graph(

@@ -20,7 +20,7 @@ from rapgnn.checks import (
 )
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph import Graph
-from rapgnn.spmm import SparseMatrix
+from rapgnn.spmm import SparseMatrix, row_block
 
 GRAPH_TASKS = ("classification", "multilabel", "regression")
 
@@ -69,8 +69,7 @@ def make_graphs(
     if (np.diff(order) < 0).any():  # graph after graph, as the nodes are
         edges = edges[:, order]
         if attributes is not None:
-            chosen = torch.from_numpy(order)
-            attributes = attributes.rows(chosen) if isinstance(attributes, SparseMatrix) else attributes[chosen]
+            attributes = row_block(attributes, torch.from_numpy(order))
     total = len(counts)
     kind = _kind(task, y)
     labels = check_targets(y, total, "graphs") if kind == "regression" else _class_labels(y, total, kind)

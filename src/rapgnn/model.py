@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rapgnn.config import Config
+from rapgnn.config import Config, trained_head
 from rapgnn.embedding import Embedding
 from rapgnn.errors import InputError
 from rapgnn.graph import build_structure
@@ -76,16 +76,7 @@ class RAPGNN(nn.Module):
         if config.head == "ridge":
             self.head = RidgeHead(width, out_channels)
         else:
-            layers = config.head_layers if config.head == "mlp" else 1
-            self.head = Head(
-                width,
-                hidden_channels,
-                out_channels,
-                layers,
-                dropout=config.dropout,
-                batch_norm=config.batch_norm,
-                generator=generator,
-            )
+            self.head = trained_head(config, width, out_channels, generator)
         self.output = Output(out_channels)
         self.register_buffer("draw_counter", torch.zeros((), dtype=torch.int64))
         self.register_buffer("operator_scale", torch.ones((), dtype=torch.float64))

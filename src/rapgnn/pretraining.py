@@ -13,8 +13,8 @@ from rapgnn.heads import Head
 from rapgnn.mlp import seeded
 from rapgnn.model import RAPGNN
 from rapgnn.optimise import Loop, OnEpoch, optimise, shuffled, validator
-from rapgnn.spmm import SparseMatrix
-from rapgnn.structure import Structure
+from rapgnn.spmm import SparseMatrix, dense, indicator
+from rapgnn.structure import Structure, group_max
 from rapgnn.threads import threads_for
 from rapgnn.weights import EVALUATION
 
@@ -87,8 +87,7 @@ class Embedded:
             if keep and self._fixed:
                 self._kept[id(rows)] = chosen
         inputs, members, edge_counts = chosen
-        h = self.embedding(inputs, counter, generator)
-        h = h if isinstance(h, Tensor) else h.columns(0, h.shape[1])
+        h = dense(self.embedding(inputs, counter, generator))
         if members is None:
             return h
         pooled = _pool_max(members, h) if self.pooling == "max" else members @ h
@@ -116,9 +115,7 @@ class Embedded:
         pool = self.structure.pooling(how).scipy()
         members, edge_counts = pool, None
         if inputs.index is not None:
-            n = self.structure.operator.shape[0]
-            index = inputs.index.cpu().numpy()
-            members = pool @ sp.csr_matrix((np.ones(n), index, np.arange(n + 1)), shape=(n, inputs.rows.shape[0]))
+            members = pool @ indicator(inputs.index, inputs.rows.shape[0])
         if self.structure.edges is not None and self.embedding.edge_encoder is not None:
             edge_counts = sp.csr_matrix(pool @ self.structure.edges.counts.scipy())
         return inputs, sp.csr_matrix(members), edge_counts
@@ -140,6 +137,4 @@ class Embedded:
 
 def _pool_max(members: SparseMatrix, h: Tensor) -> Tensor:
     rows = torch.repeat_interleave(torch.arange(members.shape[0], device=h.device), members.crow.diff())
-    index = rows[:, None].expand(-1, h.shape[1])
-    zeros = h.new_zeros(members.shape[0], h.shape[1])
-    return zeros.scatter_reduce(0, index, h[members.col.long()], "amax", include_self=False)
+    return group_max(h[members.col.long()], rows, members.shape[0])

@@ -163,6 +163,17 @@ class _Product(torch.autograd.Function):
 Features = Tensor | SparseMatrix  # what a graph's node features may be: dense, or sparse and kept so
 
 
+def indicator(index: Tensor, columns: int, value: float = 1.0) -> sp.csr_matrix:
+    """The matrix ``[len(index), columns]`` whose row i has ``value`` at column index[i] and nothing else."""
+    n = len(index)
+    return sp.csr_matrix((np.full(n, value), index.cpu().numpy(), np.arange(n + 1)), shape=(n, columns))
+
+
+def dense(x: Features) -> Tensor:
+    """The features as a dense tensor."""
+    return x.columns(0, x.shape[1]) if isinstance(x, SparseMatrix) else x
+
+
 def row_block(x: Features, rows: Tensor) -> Features:
     """The given rows, sparse where x is."""
     # index_select: the gradient of plain indexing adds up in an order that changes with the threads.

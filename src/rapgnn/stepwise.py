@@ -5,7 +5,7 @@ from torch import Tensor
 
 from rapgnn.dropout import dropout_dense
 from rapgnn.propagation import ACTIVATIONS, Propagation
-from rapgnn.spmm import Features, SparseMatrix
+from rapgnn.spmm import Features, dense
 from rapgnn.structure import Structure
 
 
@@ -33,7 +33,7 @@ def propagate(
     Shapes:
         h ``[n, d]`` -> ``[n, d]``, or ``[L + 1, n, d]`` with ``every_layer``.
     """
-    h = h.columns(0, h.shape[1]) if isinstance(h, SparseMatrix) else h
+    h = dense(h)
     channels, shrink, activation = h.shape[1], 1.0 / spec.growth(h.shape[1]), ACTIVATIONS[spec.activation]
     # Without gradients a layer works in the buffer its product made: fewer passes over memory, the same numbers.
     in_place = not (torch.is_grad_enabled() and (h.requires_grad or (e is not None and e.requires_grad)))

@@ -10,11 +10,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.spmm import Features, SparseMatrix, ranges
+from rapgnn.spmm import Features, SparseMatrix, indicator, ranges
 
 POOLINGS = ("sum", "mean", "max")
 
@@ -35,12 +34,9 @@ class EdgeTypes:
     @cached_property
     def counts(self) -> SparseMatrix:
         """[n, t]: how much of each type a node receives, so that E = counts @ e."""
-        kinds = len_features(self.features)
-        m = len(self.kind)
-        one_hot = sp.csr_matrix((np.ones(m), self.kind.cpu().numpy(), np.arange(m + 1)), shape=(m, kinds))
-        return SparseMatrix(
-            self.receiver.scipy().astype(np.float64) @ one_hot, dtype=self.receiver.dtype, device=self.kind.device
-        )
+        kinds = indicator(self.kind, self.features.shape[0])
+        total = self.receiver.scipy().astype(np.float64) @ kinds
+        return SparseMatrix(total, dtype=self.receiver.dtype, device=self.kind.device)
 
 
 @dataclass(frozen=True)
@@ -106,8 +102,7 @@ class Structure:
         if self.ptr is None:
             return h
         if how == "max":
-            index = self.graph_of_node[:, None].expand_as(h)
-            return h.new_zeros(len(self.ptr) - 1, h.shape[1]).scatter_reduce(0, index, h, "amax", include_self=False)
+            return group_max(h, self.graph_of_node, len(self.ptr) - 1)
         return self._pooling[how] @ h
 
     @cached_property
@@ -132,8 +127,10 @@ class Structure:
         return Structure(operator, ptr, edges, edge_ptr, self.eps), nodes
 
 
-def len_features(x: Features) -> int:
-    return x.shape[0]
+def group_max(h: Tensor, group: Tensor, count: int) -> Tensor:
+    """The largest entry of every channel in each of ``count`` groups of rows; zero for a group without rows."""
+    index = group[:, None].expand_as(h)
+    return h.new_zeros(count, h.shape[1]).scatter_reduce(0, index, h, "amax", include_self=False)
 
 
 def _members(ptr: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from rapgnn.heads import Head
 from rapgnn.memory import PeakMemory
 from rapgnn.model import RAPGNN
 from rapgnn.optimise import optimise
-from rapgnn.spmm import SparseMatrix
+from rapgnn.spmm import dense
 from rapgnn.structure import Structure
 from rapgnn.threads import threads_for
 from rapgnn.versions import hardware, versions
@@ -124,7 +124,7 @@ def _end_to_end_pyg(graph: Graph, config: Config, repeats: int) -> dict[str, Any
     from torch_geometric.nn import GCNConv
 
     y, d = graph.y[graph.train], config.hidden_channels
-    x, edges = _dense(graph), graph.edge_index.to(y.device)
+    x, edges = dense(graph.x), graph.edge_index.to(y.device)
     with torch.random.fork_rng():
         model = nn.ModuleDict(
             {
@@ -148,7 +148,7 @@ def _end_to_end_pyg(graph: Graph, config: Config, repeats: int) -> dict[str, Any
 def _sgconv(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
     from torch_geometric.nn import SGConv
 
-    y, x, edges = graph.y[graph.train], _dense(graph), graph.edge_index.to(graph.y.device)
+    y, x, edges = graph.y[graph.train], dense(graph.x), graph.edge_index.to(graph.y.device)
     with torch.random.fork_rng():
         model = SGConv(graph.num_features, graph.num_outputs, K=config.num_layers, cached=True).to(y.device)
     start = time.perf_counter()
@@ -161,7 +161,7 @@ def _sgconv(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
 def _sign(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
     """Scalable Inception Graph Networks: a linear map per hop, kept for the training rows, as in PyG's example."""
     y, d = graph.y[graph.train], config.hidden_channels
-    operator, hop = graph.structure("gcn").operator, _dense(graph)
+    operator, hop = graph.structure("gcn").operator, dense(graph.x)
     start = time.perf_counter()
     kept = [hop[graph.train]]
     for _ in range(config.num_layers):
@@ -207,10 +207,6 @@ def _median_epoch(module: nn.Module, forward: Callable[[], Tensor], y: Tensor, r
         _wait(y)
         times.append(1e3 * (time.perf_counter() - start))
     return {"train_ms_per_epoch": statistics.median(times[1:]), "precompute_ms": 0.0}
-
-
-def _dense(graph: Graph) -> Tensor:
-    return graph.x.columns(0, graph.num_features) if isinstance(graph.x, SparseMatrix) else graph.x
 
 
 def _wait(tensor: Tensor) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,10 +14,10 @@ from rapgnn.bench.depth import with_ratios
 from rapgnn.config import Config
 from rapgnn.defaults import graph_backbone
 from rapgnn.experiment import Record, warm_up
-from rapgnn.graph import Graph
+from rapgnn.graph import Graph, edge_bounds
 from rapgnn.memory import PeakMemory
 from rapgnn.methods import fit
-from rapgnn.spmm import Features, SparseMatrix
+from rapgnn.spmm import dense
 
 SHORTCUT_EPOCHS = 20
 TITLES = {
@@ -141,10 +140,9 @@ def _data_list(graph: Graph) -> list[Any]:
     from torch_geometric.data import Data
 
     assert graph.ptr is not None
-    ptr, x = graph.ptr.cpu(), _dense(graph.x).cpu()
-    home = np.searchsorted(ptr.numpy(), graph.edge_index[0].numpy(), side="right") - 1
-    bounds = np.searchsorted(home, np.arange(len(ptr)))
-    edge_attr = None if graph.edge_attr is None else _dense(graph.edge_attr).cpu()
+    ptr, x = graph.ptr.cpu(), dense(graph.x).cpu()
+    bounds = edge_bounds(ptr, graph.edge_index[0].numpy())
+    edge_attr = None if graph.edge_attr is None else dense(graph.edge_attr).cpu()
     data = []
     for g in graph.train.tolist():
         edges = slice(int(bounds[g]), int(bounds[g + 1]))
@@ -157,7 +155,3 @@ def _data_list(graph: Graph) -> list[Any]:
             )
         )
     return data
-
-
-def _dense(x: Features) -> Tensor:
-    return x.columns(0, x.shape[1]) if isinstance(x, SparseMatrix) else x
