@@ -352,7 +352,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_the_installed_command_answers():
-    done = subprocess.run([sys.executable, "-m", "rapgnn.cli", "compare", "nowhere"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "rapgnn", "compare", "nowhere"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("rapgnn: dataset 'nowhere' is unknown")
 

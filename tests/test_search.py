@@ -79,7 +79,7 @@ def test_a_killed_search_resumes(tmp_path):
     """kill -9 in the middle loses at most the trial that was running."""
     database = tmp_path / "k.db"
     graph = "sbm:nodes=200,classes=3,features=8,train=5,val=40,test=60"
-    command = [sys.executable, "-m", "rapgnn.cli", "tune", graph, "--seeds", "1", "--storage", str(database)]
+    command = [sys.executable, "-m", "rapgnn", "tune", graph, "--seeds", "1", "--storage", str(database)]
     process = subprocess.Popen([*command, "--trials", "200"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while _complete(database) < 2 and time.monotonic() < deadline:

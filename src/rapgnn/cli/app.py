@@ -1,0 +1,18 @@
+"""The commands' common trunk: every command file hangs its commands on these."""
+
+import typer
+
+app = typer.Typer(
+    name="rapgnn",
+    help="Graph neural networks with random, never trained message passing.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+data_app = typer.Typer(help="Datasets: list, get, info, check.", no_args_is_help=True)
+bench_app = typer.Typer(
+    help="Speed and memory, always against end-to-end training in the same run.", no_args_is_help=True
+)
+app.add_typer(data_app, name="data")
+app.add_typer(bench_app, name="bench")

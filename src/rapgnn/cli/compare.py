@@ -1,0 +1,94 @@
+"""``rapgnn compare``: the strategies side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rapgnn.cli.app import app
+from rapgnn.cli.progress import show_progress
+from rapgnn.cli.shared import (
+    PLOTS,
+    Attributes,
+    BackboneOption,
+    DataDir,
+    Device,
+    EmbeddingOption,
+    EpochsOption,
+    HeadOption,
+    HiddenOption,
+    JsonFile,
+    LayersOption,
+    SettingsOption,
+    load,
+    pick_device,
+    read_settings,
+    write_json,
+)
+from rapgnn.errors import InputError
+
+
+@app.command()
+def compare(
+    dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
+    methods: Annotated[str, typer.Option(help="Strategies, separated by commas; all: every one.")] = "all",
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds (default 5; 3 with --quick; 1 for folds).")] = None,
+    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    backbone: BackboneOption = None,
+    layers: LayersOption = None,
+    hidden: HiddenOption = None,
+    epochs: EpochsOption = None,
+    embedding: EmbeddingOption = None,
+    head: HeadOption = None,
+    engine: Annotated[str | None, typer.Option(help="auto, polynomial or stepwise.")] = None,
+    inference: Annotated[str | None, typer.Option(help="auto, expected, mean or sample.")] = None,
+    settings: SettingsOption = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and fewer end-to-end epochs.")] = False,
+    protocol: Annotated[str, typer.Option(help="Cross-validated graphs: paper, strict or both.")] = "both",
+    attributes: Attributes = False,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+    json_file: JsonFile = None,
+    plot: Annotated[Path | None, typer.Option(help="Save a plot (png, svg, pdf).")] = None,
+) -> None:
+    """Train the strategies side by side and print one table.
+
+    Example: rapgnn compare cora --methods rap,end-to-end --seeds 5 --json cora.json
+    """
+    from rapgnn import compare as comparison
+    from rapgnn import tables
+    from rapgnn.errors import check_choice
+    from rapgnn.experiment import PROTOCOLS
+    from rapgnn.files import check_writable
+    from rapgnn.methods import METHODS
+
+    check_writable(json_file)
+    check_writable(plot, PLOTS)
+    names = list(METHODS) if methods == "all" else [m.strip() for m in methods.split(",") if m.strip()]
+    check_choice("protocol", protocol, PROTOCOLS)
+    if seeds is not None and seeds < 1:
+        raise InputError(f"the number of seeds must be at least 1, got {seeds}.")
+    if not 0 <= first_seed < (1 << 32) - 10_000:
+        raise InputError(f"--first-seed must lie between 0 and 2^32 - 10000, got {first_seed}.")
+    given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
+    overrides = read_settings(settings, given | {"engine": engine, "inference": inference})
+    graph = load(dataset, data_dir, attributes).to(pick_device(device))
+    count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds
+    configs = comparison.plan(graph, names, embedding, overrides, quick)
+    with show_progress() as track:
+        records = comparison.compare(
+            graph,
+            configs,
+            range(first_seed, first_seed + count),
+            protocol,
+            on_start=lambda m: track.start(
+                METHODS[m].title, comparison.total_epochs(m, configs[m], count, graph.folds, protocol)
+            ),
+            on_epoch=track.advance,
+        )
+    write_json(records, json_file)
+    tables.show_comparison(records, quick)
+    if plot:
+        comparison.plot(records, plot)
+    for path in filter(None, (json_file, plot)):
+        typer.echo(f"wrote {path}")

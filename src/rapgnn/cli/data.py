@@ -1,0 +1,67 @@
+"""``rapgnn data``: datasets."""
+
+import typer
+
+from rapgnn.cli.app import data_app
+from rapgnn.cli.shared import Attributes, DataDir, JsonFile, load, say, write_json
+
+
+@data_app.command("list")
+def data_list(json_file: JsonFile = None) -> None:
+    """The datasets by name.
+
+    Example: rapgnn data list
+    """
+    from rapgnn.datasets import DATASETS, SBM
+
+    rows = [{"dataset": name, "about": entry.about} for name, entry in DATASETS.items()]
+    rows.append(
+        {"dataset": SBM, "about": "generated: contextual stochastic block model, e.g. sbm:nodes=5000,degree=20"}
+    )
+    write_json(rows, json_file)
+    for row in rows:
+        typer.echo(f"{row['dataset']:<14} {row['about']}")
+
+
+@data_app.command("get")
+def data_get(name: str, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+    """Fetch a dataset's files, verified, unless they are there already.
+
+    Example: rapgnn data get pubmed
+    """
+    from rapgnn.datasets import find_dataset
+    from rapgnn.datasets.sources import locate
+
+    folder = locate(find_dataset(name).files, data_dir, say)
+    write_json([{"dataset": name.lower(), "folder": str(folder)}], json_file)
+    typer.echo(f"{name.lower()} is in {folder}")
+
+
+@data_app.command("info")
+def data_info(name: str, data_dir: DataDir = None, attributes: Attributes = False, json_file: JsonFile = None) -> None:
+    """Size, features, classes and splits of a dataset or a folder.
+
+    Example: rapgnn data info cora
+    """
+    from rapgnn.tables import describe
+
+    graph = load(name, data_dir, attributes)
+    row = describe(graph)
+    write_json([row], json_file)
+    for key, value in row.items():
+        typer.echo(f"{key:<16} {value}")
+
+
+@data_app.command("check")
+def data_check(name: str, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+    """Verify every file of a dataset against its published SHA-256; nothing is fetched.
+
+    Example: rapgnn data check cora --data-dir ~/graphs
+    """
+    from rapgnn.datasets import find_dataset, sources
+
+    files = find_dataset(name).files
+    folder = sources.find_in(files, sources.data_dir(data_dir)) or sources.cache_dir() / files.folder
+    sources.verify(files, folder)
+    write_json([{"dataset": files.name, "folder": str(folder), "files": len(files.files), "intact": True}], json_file)
+    typer.echo(f"{files.name}: all {len(files.files)} files in {folder} are intact")

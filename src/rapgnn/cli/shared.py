@@ -1,0 +1,79 @@
+"""What several commands have in common: options, loading, settings, JSON. Heavy imports happen when called."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rapgnn.errors import InputError
+
+PLOTS = (".png", ".svg", ".pdf")
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of dataset files (also: RAPGNN_DATA).")]
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the records to this file.")]
+Attributes = Annotated[bool, typer.Option("--attributes", help="Further node features, where a dataset has them.")]
+BackboneOption = Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.")]
+LayersOption = Annotated[int | None, typer.Option(help="Number of message-passing layers.")]
+HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.")]
+EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase.")]
+EmbeddingOption = Annotated[str | None, typer.Option(help="Embedding variant, or best: the best on validation.")]
+HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
+SettingsOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Any other setting, as name=value; may be repeated.")
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: cuda where there is one.")]
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"rapgnn: {line}\n")
+
+
+def load(name: str, data_dir: Path | None, attributes: bool = False):
+    from rapgnn.datasets import load_dataset
+
+    return load_dataset(name, data_dir, say, attributes)
+
+
+def pick_device(name: str) -> str:
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"device {name!r} is unknown: choose cpu, cuda or auto.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("no CUDA device is available: use --device cpu.")
+    return name
+
+
+def read_settings(pairs: list[str] | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given: by options of their own, then by ``--set``."""
+    values = {key: value for key, value in given.items() if value is not None}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"--set takes name=value, got {pair!r}.")
+        try:
+            values[name] = json.loads(value)
+        except json.JSONDecodeError:
+            values[name] = value
+    return values
+
+
+def write_json(records: list[dict[str, Any]], path: Path | None) -> None:
+    from rapgnn.files import write_atomic
+
+    if path is not None:
+        records = [record | {"command": " ".join(["rapgnn", *sys.argv[1:]])} for record in records]
+        text = json.dumps(_without_nan(records), indent=1, allow_nan=False) + "\n"
+        write_atomic(path, lambda temporary: temporary.write_text(text))
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: a metric that does not exist (an empty split) is null."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and value != value else value
