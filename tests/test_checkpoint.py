@@ -13,7 +13,8 @@ import torch
 
 from rapgnn import Config, InputError
 from rapgnn.checkpoint import INDEX, Schema, load_checkpoint, save_checkpoint
-from rapgnn.training import fit_rap, predictor_on
+from rapgnn.inference import predictor_on
+from rapgnn.training import fit_rap
 
 SBM = "sbm:nodes=300,classes=3,features=12,signal=3,train=10,val=60,test=100,seed=1"
 CONFIG = Config(num_layers=3, hidden_channels=8, epochs=5, pretrain_epochs=3)
@@ -82,7 +83,7 @@ def damage_index(folder, **changes):
         (lambda f: damage_index(f, config=None), "config is missing"),
         (lambda f: damage_index(f, config={"backbone": "none"}), "is damaged"),
         (lambda f: damage_index(f, config={"unheard": 1}), "is damaged"),
-        (lambda f: damage_index(f, schema={"task": "node-classification"}), "schema is missing"),
+        (lambda f: damage_index(f, schema={"task": "node-classification"}), "the schema is not what it should be"),
         (lambda f: damage_index(f, schema_hash="0"), "does not match its hash"),
         (lambda f: damage_index(f, weights="../../etc/passwd"), "is missing"),
         (lambda f: next(f.glob("*.safetensors")).unlink(), "is missing"),

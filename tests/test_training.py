@@ -154,11 +154,11 @@ def test_inference_modes(small_graph):
 
 @pytest.mark.parametrize("inference", ["mean", "sample"])
 def test_predicting_in_parts_changes_nothing(inference, small_graph, monkeypatch):
-    import rapgnn.training as training
+    import rapgnn.inference as inferring
 
     fitted = fit("rap", small_graph, CONFIG.update(inference=inference, epochs=5, num_samples=3), 0)
     whole = fitted.predict(small_graph.test)
-    monkeypatch.setattr(training, "HOP_BYTES", 4 * 16 * 5 * 7)  # seven rows at a time
+    monkeypatch.setattr(inferring, "HOP_BYTES", 4 * 16 * 5 * 7)  # seven rows at a time
     torch.testing.assert_close(fitted.predict(small_graph.test).probabilities, whole.probabilities)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset
     from rapgnn.endtoend import EndToEnd
     from rapgnn.errors import InputError
+    from rapgnn.estimators import InputNotice, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
     from rapgnn.graph import Graph, from_pyg, make_graph
     from rapgnn.graphs import from_pyg_list, make_graphs
     from rapgnn.methods import METHODS, fit
@@ -26,7 +27,11 @@ _HOMES = {
     "Graph": "graph",
     "InputError": "errors",
     "METHODS": "methods",
+    "InputNotice": "estimators",
     "Propagation": "propagation",
+    "RAPGraphClassifier": "estimators",
+    "RAPGraphRegressor": "estimators",
+    "RAPNodeClassifier": "estimators",
     "RAPGNN": "model",
     "RandomWeights": "weights",
     "Randomized": "randomized",
@@ -48,7 +53,11 @@ __all__ = [
     "EndToEnd",
     "Graph",
     "InputError",
+    "InputNotice",
     "Propagation",
+    "RAPGraphClassifier",
+    "RAPGraphRegressor",
+    "RAPNodeClassifier",
     "RandomWeights",
     "Randomized",
     "collapse_by_layer",

@@ -14,32 +14,67 @@ import torch
 
 from rapgnn.config import Config
 from rapgnn.datasets.sources import sha256
+from rapgnn.encoding import Encoding
 from rapgnn.errors import InputError
 from rapgnn.files import check_writable, write_atomic
 from rapgnn.graph import Graph
-from rapgnn.metrics import TASKS
+from rapgnn.metrics import TASKS, Task
 from rapgnn.model import RAPGNN
 from rapgnn.versions import versions
 
-FORMAT, VERSION = "rapgnn checkpoint", 1
+FORMAT, VERSION = "rapgnn checkpoint", 2
 INDEX = "checkpoint.json"
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model takes and gives; two graphs with the same schema suit the same model."""
+    """What a model takes and gives; two graphs with the same schema suit the same model.
+
+    Args:
+        classes: what the class numbers, or label columns, are called.
+        encoding: how the features are made of what a user gives.
+    """
 
     task: str
     in_channels: int
     edge_channels: int
     out_channels: int
+    classes: tuple[Any, ...] | None = None
+    encoding: Encoding | None = None
 
     @classmethod
     def of(cls, graph: Graph) -> "Schema":
-        return cls(graph.task, graph.num_features, graph.num_edge_features, graph.num_outputs)
+        sizes = graph.num_features, graph.num_edge_features, graph.num_outputs
+        return cls(graph.task, *sizes, classes=graph.classes, encoding=graph.encoding)
+
+    @property
+    def rule(self) -> Task:
+        return TASKS[self.task]
+
+    def to_dict(self) -> dict[str, Any]:
+        classes = None if self.classes is None else list(self.classes)
+        return vars(self) | {"classes": classes, "encoding": self.encoding and self.encoding.to_dict()}
+
+    @classmethod
+    def from_dict(cls, given: Any) -> "Schema":
+        """From what ``to_dict`` gave; anything else is refused."""
+        names = {"task": str, "in_channels": int, "edge_channels": int, "out_channels": int}
+        if not isinstance(given, dict) or set(given) != {*names, "classes", "encoding"}:
+            raise InputError("the schema is not what it should be")
+        if any(not isinstance(given[key], kind) or isinstance(given[key], bool) for key, kind in names.items()):
+            raise InputError("the schema is not what it should be")
+        classes = given["classes"]
+        plain = isinstance(classes, list) and all(isinstance(c, str | int | bool) for c in classes)
+        if classes is not None and (not plain or len(classes) != given["out_channels"]):
+            raise InputError("the classes are not what they should be")
+        encoding = None if given["encoding"] is None else Encoding.from_dict(given["encoding"])
+        if given["task"] not in TASKS or (encoding is not None and encoding.width != given["in_channels"]):
+            raise InputError("the schema contradicts itself")
+        named = None if classes is None else tuple(classes)
+        return cls(**{key: given[key] for key in names}, classes=named, encoding=encoding)
 
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(vars(self), sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph this model was not made for."""
@@ -82,7 +117,7 @@ def save_checkpoint(folder: Path, model: RAPGNN, schema: Schema) -> None:
         "version": VERSION,
         "weights": kept.name,
         "sha256": digest,
-        "schema": vars(schema),
+        "schema": schema.to_dict(),
         "schema_hash": schema.digest(),
         "config": model.config.to_dict(),
         "seed": model.seed,
@@ -103,8 +138,11 @@ def load_checkpoint(folder: Path, task: str | None = None) -> tuple[RAPGNN, Sche
     """
     folder = Path(folder)
     index = _index(folder)
-    schema = Schema(**index["schema"])
-    if schema.task not in TASKS or schema.digest() != index["schema_hash"]:
+    try:
+        schema = Schema.from_dict(index["schema"])
+    except InputError as error:
+        raise InputError(f"{folder / INDEX} is damaged: {str(error).rstrip('.')}.") from error
+    if schema.digest() != index["schema_hash"]:
         raise InputError(f"{folder / INDEX} is damaged: its schema does not match its hash.")
     if task is not None and schema.task != task:
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
@@ -136,10 +174,6 @@ def _index(folder: Path) -> dict[str, Any]:
         )
     kinds = {"weights": str, "sha256": str, "schema": dict, "schema_hash": str, "config": dict, "seed": int}
     wrong = next((key for key, kind in kinds.items() if not isinstance(index.get(key), kind)), None)
-    names = {"task": str, "in_channels": int, "edge_channels": int, "out_channels": int}
-    schema = index.get("schema")
-    if wrong is None and (set(schema) != set(names) or any(not isinstance(schema[k], t) for k, t in names.items())):  # type: ignore[arg-type,index]
-        wrong = "schema"
     if wrong is not None:
         raise InputError(f"{path} is damaged: {wrong} is missing or not what it should be.")
     return index

@@ -24,7 +24,8 @@ class Config:
     ``structure`` to ``params`` describe the random weights, ``pretrain_*`` phase 1; ``head_layers`` counts for the MLP.
     ``factors`` is the number of weights in a layer's MLP, random or trained; ``pooling`` applies where rows are graphs;
     ``batch_norm`` and ``train_eps`` are for trained layers (``batch_norm`` for an MLP head too); ``batch_size`` None
-    takes all training rows at once; ``standardize`` gives every channel that the head sees mean 0 and variance 1.
+    takes all training rows at once; ``ridge`` None chooses the penalty on validation; ``standardize`` gives every
+    channel that the head sees mean 0 and variance 1.
     """
 
     backbone: str = "gcn"
@@ -63,7 +64,7 @@ class Config:
     pretrain_weight_decay: float = 5e-4
     pretrain_dropout: float = 0.5
     pretrain_epochs: int = 200
-    ridge: float = 1.0
+    ridge: float | None = 1.0
     engine: str = "auto"
     inference: str = "auto"
     num_samples: int = 32
@@ -87,7 +88,7 @@ class Config:
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, got {getattr(self, name)}.")
         for name in ("weight_decay", "pretrain_weight_decay", "ridge", "pretrain_epochs"):
-            if not getattr(self, name) >= 0:
+            if getattr(self, name) is not None and not getattr(self, name) >= 0:
                 raise InputError(f"{name} must not be negative, got {getattr(self, name)}.")
         for name, most in (("embedding_layers", 3), ("head_layers", 4)):
             if not 1 <= getattr(self, name) <= most:
@@ -105,8 +106,8 @@ class Config:
             value, kind = getattr(self, f.name), type(f.default)
             if f.default is None:
                 kind = bool if f.name == "residual" else int
-                if value is None:
-                    continue
+            if value is None and (f.default is None or f.name == "ridge"):
+                continue
             if f.name == "params":
                 good = isinstance(value, list | tuple) and len(value) == 2 and all(_is(p, float) for p in value)
             else:

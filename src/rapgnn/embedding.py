@@ -48,12 +48,16 @@ EMBEDDINGS = {
 }
 
 
+def _split(z: Tensor) -> Tensor:
+    return torch.cat([torch.relu(z), torch.relu(-z)], dim=-1)
+
+
+def _unchanged(z: Tensor) -> Tensor:
+    return z
+
+
 # Non-negative outputs keep the polynomial shortcut exact; "split" loses nothing by it, at twice the channels.
-OUTPUTS = {
-    "relu": torch.relu,
-    "split": lambda z: torch.cat([torch.relu(z), torch.relu(-z)], dim=-1),
-    "none": lambda z: z,
-}
+OUTPUTS = {"relu": torch.relu, "split": _split, "none": _unchanged}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.checks import SPLITS, check_edge_weight, check_edges, check_features, check_labels, check_rows, check_splits
+from rapgnn.encoding import Encoding
 from rapgnn.errors import InputError
 from rapgnn.metrics import TASKS, Task
 from rapgnn.operators import BACKBONES, adjacency
@@ -31,6 +32,10 @@ class Graph:
     Args:
         task: a name from ``TASKS``.
         folds: whether the dataset is evaluated by cross-validation; its splits are then one fold of it.
+        classes: what the class numbers (or label columns) are called, where the data say it.
+        ids: what the rows are called, likewise.
+        encoding: how features were made of a user's table, so that another table can be read the same way.
+        notes: what was decided for the user on the way in.
     """
 
     name: str
@@ -46,6 +51,10 @@ class Graph:
     ptr: Tensor | None = None
     task: str = "node-classification"
     folds: bool = False
+    classes: tuple[Any, ...] | None = None
+    ids: np.ndarray | None = None
+    encoding: Encoding | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def num_nodes(self) -> int:

@@ -84,7 +84,7 @@ def make_graphs(
         features,
         edges,
         labels,
-        **rows,
+        **rows,  # type: ignore[arg-type]
         num_outputs=outputs,
         edge_attr=attributes,
         ptr=torch.from_numpy(bounds),

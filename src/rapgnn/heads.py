@@ -1,6 +1,6 @@
 """c_θ: representation -> prediction. Trained by gradient descent (linear, MLP) or solved in closed form (ridge)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,10 @@ class Head(nn.Module):
         self.mlp = MLP(widths, generator, dropout, batch_norm=batch_norm)
         self.register_buffer("input_scale", torch.ones(in_channels))
         self.register_buffer("input_offset", torch.zeros(in_channels))
+
+    @property
+    def linear(self) -> bool:
+        return len(self.mlp.linears()) == 1
 
     def calibrate(self, mean: Tensor, square: Tensor, channelwise: bool = False) -> None:
         """Make the inputs' root mean square one, so that one learning rate fits every depth and feature scale.
@@ -95,6 +99,10 @@ class Output(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         return scores if self.plain else torch.addcmul(self.shift, scores, self.scale)
 
+    def scale_covariance(self, covariance: Tensor) -> Tensor:
+        """The covariance ``[..., t, t]`` of raw scores as that of what they are given back as."""
+        return covariance if self.plain else covariance * torch.outer(self.scale, self.scale)
+
 
 class RidgeHead(nn.Module):
     r"""The linear head that minimises the expected squared error over all draws, in one solve.
@@ -112,23 +120,57 @@ class RidgeHead(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int):
         super().__init__()
+        self.penalty: float | None = None  # the λ that was solved for
         self.register_buffer("sharpness", torch.ones(()))  # turns squared-error scores into logits
         self.register_buffer("weight", torch.zeros(in_channels, out_channels))
         self.register_buffer("bias", torch.zeros(out_channels))
 
     @torch.no_grad()
-    def fit(self, mean: Tensor, scatter: Callable[[Tensor], Tensor], targets: Tensor, ridge: float) -> "RidgeHead":
+    def fit(
+        self,
+        mean: Tensor,
+        scatter: Callable[[Tensor], Tensor],
+        targets: Tensor,
+        ridge: float | Sequence[float],
+        judge: Callable[[], tuple[float, float]] | None = None,
+    ) -> "RidgeHead":
         """Solve for the mean ``[r, J·d]`` and targets ``[r, t]`` (NaN: unknown, left out label by label).
 
         Args:
             scatter: rows -> the covariance of each channel's J outputs, summed over these rows, ``[d, J, J]``.
+            ridge: λ, or several in rising order to choose from.
+            judge: what the head as it stands is worth; decides among several λ.
         """
+        problems = []
         for columns, known in _same_gaps(targets):
             m, t = mean[known].double(), targets[known][:, columns].double()
             center, level = m.mean(0), t.mean(0)
-            weight = _solve(m - center, scatter(known.nonzero()[:, 0]).double(), t - level, ridge)
-            self.weight[:, columns] = weight.to(self.weight)
-            self.bias[columns] = (level - center @ weight).to(self.bias)
+            problem = _RidgeProblem(m - center, scatter(known.nonzero()[:, 0]).double(), t - level)
+            problems.append((columns, center, level, problem))
+
+        def solve(penalty: float) -> tuple[float, float]:
+            for columns, center, level, problem in problems:
+                weight = problem.solve(penalty)
+                self.weight[:, columns] = weight.to(self.weight)
+                self.bias[columns] = (level - center @ weight).to(self.bias)
+            return judge() if judge else (0.0, 0.0)
+
+        if isinstance(ridge, float | int):
+            self.penalty = float(ridge)
+            solve(ridge)
+            return self
+        middle = at = len(ridge) // 2
+        best, kept = solve(ridge[middle]), (self.weight.clone(), self.bias.clone())
+        for step in (-1, 1):  # the metric rises and falls once along λ: walk uphill, one way or else the other
+            place = middle + step
+            if at != middle:
+                break
+            while 0 <= place < len(ridge) and (worth := solve(ridge[place])) >= best:
+                best, at, kept = worth, place, (self.weight.clone(), self.bias.clone())
+                place += step
+        self.weight.copy_(kept[0])
+        self.bias.copy_(kept[1])
+        self.penalty = float(ridge[at])
         return self
 
     def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -143,28 +185,56 @@ class RidgeHead(nn.Module):
         self.sharpness.copy_(factors[losses.argmin()])
 
 
-def _solve(m: Tensor, scatter: Tensor, t: Tensor, ridge: float) -> Tensor:
-    rows, channels = m.shape
-    spread = scatter.diagonal(dim1=1, dim2=2).T.flatten()  # outputs outermost, as in the representation
-    size = float((m.square().sum() + spread.sum()) / max(1, channels))
-    floor = ridge * size if size > 0 else 1.0
-    if scatter.shape[1] == 1:
-        penalty = spread + floor
-        penalty = penalty.clamp(min=1e-12 * max(1e-30, float(penalty.max())))
-        if rows <= channels:  # the dual problem has one unknown per row
-            scaled = m / penalty
-            gram = m @ scaled.T
-            gram.diagonal().add_(1.0)
-            return scaled.T @ torch.linalg.solve(gram, t)
-        normal = m.T @ m
-        normal.diagonal().add_(penalty)
-        return torch.linalg.solve(normal, m.T @ t)
-    d, outputs = scatter.shape[:2]
-    normal = (m.T @ m).view(outputs, d, outputs, d)
-    normal.diagonal(dim1=1, dim2=3).add_(scatter.permute(1, 2, 0))
-    normal = normal.reshape(channels, channels)
-    normal.diagonal().add_(max(floor, 1e-12 * float(normal.diagonal().max())))
-    return torch.linalg.solve(normal, m.T @ t)
+class _RidgeProblem:
+    """The solve for one penalty after another: what does not depend on the penalty is computed once.
+
+    Args:
+        m: centred mean ``[r, J·d]``, t: centred targets ``[r, t]``.
+        scatter: ``[d, J, J]``, summed over the rows.
+    """
+
+    def __init__(self, m: Tensor, scatter: Tensor, t: Tensor):
+        self.m, self.scatter, self.t = m, scatter, t
+        self.rows, self.channels = m.shape
+        self.spread = scatter.diagonal(dim1=1, dim2=2).T.flatten()  # outputs outermost, as in the representation
+        self.size = float((m.square().sum() + self.spread.sum()) / max(1, self.channels))
+        # The dual has one unknown per row instead of one per channel, but is built anew for every penalty.
+        self.dual = 2 * self.rows <= self.channels
+        self.normal = None if self.dual else self._blocks(m.T @ m)
+
+    def solve(self, ridge: float) -> Tensor:
+        floor = ridge * self.size if self.size > 0 else 1.0
+        least = 1e-12 * max(1e-30, float(self.spread.max()) + floor if self.channels else 1.0)
+        floor = max(floor, least)
+        if self.normal is not None:
+            normal = self.normal.clone()
+            normal.diagonal().add_(floor)
+            return _solve_positive(normal, self.m.T @ self.t)
+        scaled = self._inverse_penalty(floor)
+        gram = self.m @ scaled
+        gram.diagonal().add_(1.0)
+        return scaled @ _solve_positive(gram, self.t)
+
+    def _inverse_penalty(self, floor: float) -> Tensor:
+        """P⁻¹ mᵀ ``[J·d, r]``, P the penalty: one J × J block per channel."""
+        d, outputs = self.scatter.shape[:2]
+        if outputs == 1:
+            return (self.m / (self.spread + floor)).T
+        blocks = self.scatter + floor * torch.eye(outputs, dtype=self.m.dtype, device=self.m.device)
+        by_channel = self.m.T.reshape(outputs, d, self.rows).transpose(0, 1)
+        return torch.linalg.solve(blocks, by_channel).transpose(0, 1).reshape(self.channels, self.rows)
+
+    def _blocks(self, normal: Tensor) -> Tensor:
+        d, outputs = self.scatter.shape[:2]
+        by_output = normal.view(outputs, d, outputs, d)
+        by_output.diagonal(dim1=1, dim2=3).add_(self.scatter.permute(1, 2, 0))
+        return by_output.reshape(self.channels, self.channels)
+
+
+def _solve_positive(matrix: Tensor, target: Tensor) -> Tensor:
+    """The solution for a symmetric positive matrix; by pivoting where rounding makes it look otherwise."""
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    return torch.linalg.solve(matrix, target) if bool(failed) else torch.cholesky_solve(target, factor)
 
 
 def _same_gaps(targets: Tensor):

@@ -18,7 +18,8 @@ Passes = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
 class Loop:
     """What a run of the loop did and cost; evaluation is not part of the training time.
 
-    ``history`` is the validation metric after every epoch, ``epoch_ms`` the training time of each.
+    ``history`` is the validation metric after every epoch, ``epoch_ms`` the training time of each; ``best`` is what
+    the kept state is worth on validation, (metric, loss), both turned so that more is better.
     """
 
     best_epoch: int
@@ -27,6 +28,7 @@ class Loop:
     eval_ms_per_epoch: float
     history: list[float] = field(default_factory=list)
     epoch_ms: list[float] = field(default_factory=list)
+    best: tuple[float, float] | None = None
 
 
 def optimise(
@@ -94,7 +96,7 @@ def optimise(
                 tensor.copy_(value)
     done = epoch + 1
     means = sum(epoch_ms) / max(1, done), 1e3 * eval_seconds / max(1, done)
-    return Loop(best_epoch, done, *means, history, epoch_ms)
+    return Loop(best_epoch, done, *means, history, epoch_ms, None if validate is None else best)
 
 
 def validator(task: Task, y: Tensor, scores: Callable[[int], Tensor]) -> Validate | None:

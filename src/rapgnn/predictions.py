@@ -10,7 +10,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.files import write_atomic
 from rapgnn.graph import Graph
-from rapgnn.training import Prediction
+from rapgnn.inference import Prediction
 
 TABLES = (".csv", ".parquet")
 

@@ -12,8 +12,8 @@ from rapgnn.config import Config
 from rapgnn.endtoend import EndToEnd
 from rapgnn.errors import InputError
 from rapgnn.graph import Graph
-from rapgnn.heads import Head, Output, RidgeHead
-from rapgnn.metrics import Task
+from rapgnn.heads import Head, RidgeHead
+from rapgnn.inference import Prediction, as_prediction, choose_inference, predictor, prepare
 from rapgnn.mlp import seeded
 from rapgnn.model import RAPGNN
 from rapgnn.optimise import Loop, OnEpoch, optimise, shuffled, validator
@@ -24,16 +24,7 @@ from rapgnn.structure import Structure
 from rapgnn.threads import threads_for
 from rapgnn.weights import EVALUATION
 
-HOP_BYTES = 512 << 20  # of the hops kept for the rows that are predicted together
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Scores (higher: likelier), probabilities, and the probabilities' standard deviation over draws, if drawn."""
-
-    scores: Tensor
-    probabilities: Tensor
-    spread: Tensor | None = None
+RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on validation
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ class Fitted:
 
 def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """Phase 1, where the embedding is pretrained, then phase 2: train the head on a new draw per forward pass."""
-    graph, structure = _prepare(graph, config)
+    graph, structure = prepare(graph, config)
     model = _rapgnn(graph, structure, config, seed)
     kind = model.embedding.kind
     if kind.trained == "before":
@@ -74,7 +65,7 @@ def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = 
 
 def fit_embedding(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """Phase 1 alone: the pretrained embedding with the classifier it was trained with."""
-    graph, structure = _prepare(graph, config)
+    graph, structure = prepare(graph, config)
     model = _rapgnn(graph, structure, config, seed)
     if config.pretrain_epochs < 1:
         raise InputError("the pretrained embedding needs at least one epoch of phase 1: set pretrain_epochs.")
@@ -84,14 +75,14 @@ def fit_embedding(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | N
 
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
-        return _prediction(classifier(embedded(rows, 2 * EVALUATION)), graph.rule, model.output)
+        return as_prediction(classifier(embedded(rows, 2 * EVALUATION)), graph.rule, model.output)
 
     return Fitted(model, predict, loop, "none", "no propagation after the embedding", "expected")
 
 
 def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """The baseline: the same architecture, every weight trained."""
-    graph, structure = _prepare(graph, config)
+    graph, structure = prepare(graph, config)
     device = graph.y.device
     model = EndToEnd(graph.num_features, graph.num_outputs, config, graph.num_edge_features, seed).to(device)
     if graph.rule.metric == "rmse":
@@ -120,61 +111,9 @@ def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | 
 
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
-        return _prediction(in_parts(rows), graph.rule, model.output)
+        return as_prediction(in_parts(rows), graph.rule, model.output)
 
     return Fitted(model, predict, loop, "stepwise", "trained weights", "expected")
-
-
-def predictor_on(
-    model: RAPGNN, graph: Graph, inference: str | None = None, num_samples: int | None = None
-) -> Callable[[Tensor], Prediction]:
-    """A trained model's predictions for the rows of any graph with its features, the training graph or another.
-
-    Args:
-        inference, num_samples: as in ``Config``; None takes the model's own.
-    """
-    graph, structure = _prepare(graph, model.config)
-    source = model.source(graph.x, structure)
-    chosen = choose_inference(inference or model.config.inference, source)
-    return predictor(model, source, graph.rule, chosen, num_samples or model.config.num_samples)
-
-
-def choose_inference(wanted: str, source: Source) -> str:
-    """``"auto"`` is the exact expectation where there is one, else a fresh draw as in the paper."""
-    if wanted == "auto":
-        return "expected" if source.has_expectation else "sample"
-    if wanted == "expected" and not source.has_expectation:
-        raise InputError(source.no_expectation)
-    return wanted
-
-
-def predictor(
-    model: RAPGNN, source: Source, task: Task, inference: str, num_samples: int
-) -> Callable[[Tensor], Prediction]:
-    """rows -> prediction by a fresh draw, by the mean over draws with its spread, or by the exact expectation."""
-    first = int(model.draw_counter)  # the draws of inference are chosen now, so that predicting twice agrees
-    count = num_samples if inference == "mean" and not source.constant else 1
-    counters = [model.spec.weights.evaluation_counter(first + i) for i in range(count)]
-    steps = [EVALUATION + first + i for i in range(count)]
-    hop_size = 4 * model.embedding.out_channels * (model.spec.num_layers + 1)
-
-    @torch.no_grad()
-    def predict(rows: Tensor) -> Prediction:
-        if inference == "expected":
-            return _prediction(model.head(source.expected(rows)), task, model.output)
-        # The shortcut keeps hops of what it predicts: some rows at a time, so that this stays small on any graph.
-        size = max(1, HOP_BYTES // max(1, hop_size)) if source.engine == "polynomial" else max(1, len(rows))
-        parts = [
-            torch.stack([model.head(h) for h in source.rows(part).draws(counters, steps=steps)])
-            for part in rows.split(size)
-        ]
-        scores = torch.cat(parts, dim=1)
-        if count == 1:
-            return _prediction(scores[0], task, model.output)
-        drawn = _prediction(scores, task, model.output).probabilities
-        return Prediction(drawn.mean(0), drawn.mean(0), drawn.std(0))
-
-    return predict
 
 
 def _train_head(model: RAPGNN, head: Head, graph: Graph, source: Source, on_epoch: OnEpoch | None) -> Loop:
@@ -264,21 +203,28 @@ def _solve_ridge(model: RAPGNN, head: RidgeHead, graph: Graph, source: Source, o
         targets = y
     else:
         targets = 2 * (nn.functional.one_hot(y, graph.num_outputs).to(mean.dtype) if y.dim() == 1 else y) - 1
-    head.fit(mean, scatter, targets, model.config.ridge)
+    averaged, rule = representation.averaged, graph.rule
+    assert averaged is not None
+
+    def judge() -> tuple[float, float]:
+        scores = model.output(head(averaged))
+        return rule.merit(rule.score(scores, graph.y[graph.val])), -float(rule.loss(scores, graph.y[graph.val]))
+
+    ridge = model.config.ridge
+    with threads_for(mean.numel() * min(mean.shape)):
+        if ridge is None and len(graph.val):
+            head.fit(mean, scatter, targets, RIDGES, judge)
+        else:
+            head.fit(mean, scatter, targets, 1.0 if ridge is None else ridge)
     history = []
     if len(graph.val):
-        assert representation.averaged is not None
         if graph.rule.metric != "rmse":
-            head.sharpen(graph.rule, representation.averaged, graph.y[graph.val])
-        history = [graph.rule.score(model.output(head(representation.averaged)), graph.y[graph.val])]
+            head.sharpen(rule, averaged, graph.y[graph.val])
+        history = [rule.score(model.output(head(averaged)), graph.y[graph.val])]
     if on_epoch:
         on_epoch()
-    return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history)
-
-
-def _prepare(graph: Graph, config: Config) -> tuple[Graph, Structure]:
-    graph = graph.normalized_features() if config.normalize_features else graph
-    return graph, graph.structure(config.backbone, config.self_loops, config.eps)
+    best = judge() if len(graph.val) else None
+    return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
 
 
 def _rapgnn(graph: Graph, structure: Structure, config: Config, seed: int) -> RAPGNN:
@@ -297,8 +243,3 @@ def _schedule(config: Config) -> dict:
         "epochs": config.epochs,
         "patience": config.patience,
     }
-
-
-def _prediction(scores: Tensor, task: Task, output: Output) -> Prediction:
-    scores = output(scores)
-    return Prediction(scores, task.read(scores))

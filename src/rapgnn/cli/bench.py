@@ -82,3 +82,35 @@ def bench_graphs(
         records = bench(graph, layers, hidden, batch_size, repeats, track.advance)
     write_json(records, json_file)
     tables.show_graphs(records)
+
+
+@bench_app.command("auto")
+def bench_auto(
+    graphs: Annotated[str, typer.Option(help="Which of the unseen graphs, separated by commas; all.")] = "all",
+    trials: Annotated[int, typer.Option(help="Random points of the GCN's search space.")] = 20,
+    seeds: Annotated[int, typer.Option(help="Seeds; accuracies are means, times medians.")] = 5,
+    json_file: JsonFile = None,
+) -> None:
+    """The estimator with nothing set against a PyG GCN tuned on the same validation nodes.
+
+    Example: rapgnn bench auto --graphs digits,words --trials 10
+    """
+    from rapgnn import tables
+    from rapgnn.bench.auto import bench
+    from rapgnn.bench.unseen import UNSEEN
+    from rapgnn.errors import check_choice
+    from rapgnn.files import check_writable
+
+    check_writable(json_file)
+    if min(trials, seeds) < 1:
+        raise InputError("--trials and --seeds must be at least 1.")
+    names = list(UNSEEN) if graphs == "all" else graphs.split(",")
+    for name in names:
+        check_choice("graph", name, UNSEEN)
+    with show_progress() as track:
+        records = []
+        for name in names:
+            track.start(name, trials + seeds)
+            records.append(bench(name, trials, seeds, track.advance))
+    write_json(records, json_file)
+    tables.show_auto(records)

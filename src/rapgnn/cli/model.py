@@ -108,8 +108,8 @@ def predict(
     """
     from rapgnn.checkpoint import load_checkpoint
     from rapgnn.files import check_writable
+    from rapgnn.inference import predictor_on
     from rapgnn.predictions import TABLES, prediction_table, write_table
-    from rapgnn.training import predictor_on
 
     check_writable(out, TABLES)
     if samples < 0:
@@ -124,7 +124,7 @@ def predict(
 
 
 def _scores(model: Any, graph: Any, splits: tuple[str, ...]) -> dict[str, float]:
-    from rapgnn.training import predictor_on
+    from rapgnn.inference import predictor_on
 
     predictor = predictor_on(model, graph)
     found = {}
