@@ -68,7 +68,7 @@ class Schema:
         if classes is not None and (not plain or len(classes) != given["out_channels"]):
             raise InputError("the classes are not what they should be")
         encoding = None if given["encoding"] is None else Encoding.from_dict(given["encoding"])
-        if given["task"] not in TASKS or (encoding is not None and encoding.width != given["in_channels"]):
+        if given["task"] not in TASKS or (encoding is not None and encoding.width not in (None, given["in_channels"])):
             raise InputError("the schema contradicts itself")
         named = None if classes is None else tuple(classes)
         return cls(**{key: given[key] for key in names}, classes=named, encoding=encoding)

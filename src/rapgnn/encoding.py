@@ -4,7 +4,7 @@ Numbers outside [0, 1] get mean 0 and variance 1, words become one column of zer
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from rapgnn.errors import InputError
 from rapgnn.features import NAMES
 
-KINDS = ("table", "structural")
+KINDS = ("table", "structural", "given")
 MANY_CATEGORIES = 50  # beyond which a column where most rows differ is taken for a name, not for a category
 UNEQUAL = 20.0  # ratio of column sizes beyond which columns of an array are scaled
 
@@ -35,25 +35,33 @@ class Column:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How features are made: ``"table"``: from these columns; ``"structural"``: from the edges alone.
+    """How features are made: ``"table"``: from these columns; ``"structural"``: from the edges alone; ``"given"``: they
+    are taken as they are.
 
     Args:
+        edge_columns: the columns that edge features are made of.
         impute: whether missing values are filled (numbers by the mean, words by no category) instead of refused.
+        directed: whether an edge of a folder counts in its own direction only.
     """
 
     kind: str
     columns: tuple[Column, ...] = ()
+    edge_columns: tuple[Column, ...] = ()
     impute: bool = False
+    directed: bool = False
 
     @property
-    def width(self) -> int:
+    def width(self) -> int | None:
+        """Number of node features; None where it is not for this to say."""
+        if self.kind == "given":
+            return None
         return len(NAMES) if self.kind == "structural" else sum(column.width for column in self.columns)
 
     @classmethod
     def learn(cls, table: pd.DataFrame, impute: bool = False, what: str = "node") -> "Encoding":
         """Means, spreads and categories of a table's columns."""
         columns = _by_name(table, what).items()
-        return cls("table", tuple(_learn(values, name, impute, what) for name, values in columns), impute)
+        return cls("table", tuple(_learn(values, name, impute, what) for name, values in columns), impute=impute)
 
     @classmethod
     def for_array(cls, x: np.ndarray) -> "Encoding | None":
@@ -72,8 +80,15 @@ class Encoding:
         shift, scale = (np.array([getattr(c, f) for c in self.columns]) for f in ("shift", "scale"))
         return ((x - shift) / scale).astype(np.float32)
 
+    def encode_edges(self, table: pd.DataFrame) -> Any:
+        """``[edges, e]``, or None where there are no edge features."""
+        if not self.edge_columns:
+            return None
+        encoded = replace(self, columns=self.edge_columns).encode(table, "edge")
+        return encoded.toarray() if sp.issparse(encoded) else encoded
+
     def encode(self, table: pd.DataFrame, what: str = "node") -> Any:
-        """``[rows, width]``, dense, or sparse where most of it is zeros."""
+        """``[rows, width]``, dense, or sparse where there are words."""
         given = _by_name(table, what)
         parts = []
         for column in self.columns:
@@ -89,18 +104,22 @@ class Encoding:
         return sp.hstack([sp.csr_matrix(p) if sp.issparse(p) else sp.csr_matrix(p[:, None]) for p in parts], "csr")
 
     def to_dict(self) -> dict[str, Any]:
-        columns = [vars(c) | {"categories": None if c.categories is None else list(c.categories)} for c in self.columns]
-        return {"kind": self.kind, "impute": self.impute, "columns": columns}
+        return vars(self) | {field: [_plain(c) for c in getattr(self, field)] for field in ("columns", "edge_columns")}
 
     @classmethod
     def from_dict(cls, given: Any) -> "Encoding":
         """From what ``to_dict`` gave; anything else is refused."""
         try:
-            if given["kind"] not in KINDS or set(given) != {"kind", "impute", "columns"}:
+            if given["kind"] not in KINDS or set(given) != {f.name for f in fields(cls)}:
                 raise InputError("unknown kind of encoding")
-            return cls(given["kind"], tuple(_column(c) for c in given["columns"]), bool(given["impute"]))
+            lists = (tuple(_column(c) for c in given[field]) for field in ("columns", "edge_columns"))
+            return cls(given["kind"], *lists, impute=bool(given["impute"]), directed=bool(given["directed"]))
         except (TypeError, KeyError, ValueError) as error:
             raise InputError("the encoding of the features is damaged.") from error
+
+
+def _plain(column: Column) -> dict[str, Any]:
+    return vars(column) | {"categories": None if column.categories is None else list(column.categories)}
 
 
 def _column(given: dict[str, Any]) -> Column:

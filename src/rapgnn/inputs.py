@@ -209,6 +209,8 @@ def make_features(
         raise InputError("the model was trained with node features, and this graph has none.")
     if isinstance(parts.x, pd.DataFrame):
         encoding = encoding or Encoding.learn(parts.x)
+        if encoding.kind != "table":
+            raise InputError("the model was trained on an array of features, not on a table with named columns.")
         return check_features(encoding.encode(parts.x)), encoding, []
     x = _sparse(parts.x)
     if sp.issparse(x):
@@ -220,7 +222,9 @@ def make_features(
         notes = ["the features differ in scale, so each got mean 0 and variance 1."] if encoding else []
     else:
         notes = []
-    return check_features(array if encoding is None else encoding.encode_array(array)), encoding, notes
+    if encoding is not None and encoding.kind == "table":
+        array = encoding.encode_array(array)
+    return check_features(array), encoding, notes
 
 
 def _count(parts: Parts) -> int:
