@@ -13,6 +13,7 @@ from rapgnn import Config
 from rapgnn.defaults import base_config, best_settings, default_config, stored
 from rapgnn.methods import METHODS
 from rapgnn.search import search, trial_records
+from rapgnn.space import SPACES
 
 optuna = pytest.importorskip("optuna")
 SMALL = Config(hidden_channels=8, epochs=5, pretrain_epochs=5)
@@ -61,9 +62,9 @@ def test_the_search_never_looks_at_test_labels(small_graph, tmp_path):
 
 
 @pytest.mark.parametrize("method", list(METHODS))
-@pytest.mark.parametrize("space", ["paper", "wide"])
+@pytest.mark.parametrize("space", SPACES)
 def test_every_strategy_has_a_space(method, space, small_graph):
-    from rapgnn.search import suggest
+    from rapgnn.space import suggest
 
     many = replace(small_graph, ptr=torch.arange(301), task="graph-classification")
     graphs = [(small_graph, d) for d in ("cora", "citeseer", "pubmed", "sbm")]
