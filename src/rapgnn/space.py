@@ -14,7 +14,7 @@ from rapgnn.spmm import Features, SparseMatrix
 
 ANY = "any"
 SPACES = (ANY, "paper", "wide")
-WIDEST = 4096  # channels that the head sees when every layer's output stands side by side
+WIDEST = 2048  # channels that the head sees when every layer's output stands side by side
 MOST_KEPT = 1 << 24  # training rows × features up to which the features may pass unchanged
 
 

@@ -1,5 +1,6 @@
 """Several processes on one study: they share nothing but its SQLite file, so any of them may die at any moment."""
 
+import gc
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -52,6 +53,7 @@ def _worker(known: bytes, device: str, count: int, threads: int, number: int) ->
     """What one process does: trials, then its share of the runs that decide among the best."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
     torch.set_num_threads(threads)
+    gc.freeze()  # libraries stay loaded: the collection before every fit need not walk through them
     plan: Search = pickle.loads(known)
     plan = replace(plan, graph=plan.graph.to(device))
     parent = multiprocessing.parent_process()
