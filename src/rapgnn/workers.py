@@ -7,7 +7,9 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -30,8 +32,9 @@ def run_workers(plan: Search, count: int, tell: Callable[[], None], say: Callabl
     shared = (known, str(plan.graph.y.device), count, max(1, torch.get_num_threads() // count))
     processes = [context.Process(target=_worker, args=(*shared, n), daemon=True) for n in range(1, count + 1)]
     try:
-        for process in processes:
-            process.start()
+        with _deaf_children():
+            for process in processes:
+                process.start()
         running = processes
         while running:
             ended = multiprocessing.connection.wait([p.sentinel for p in running], POLL_SECONDS)
@@ -47,6 +50,19 @@ def run_workers(plan: Search, count: int, tell: Callable[[], None], say: Callabl
             if process.pid is not None:
                 process.terminate()
                 process.join()
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started in here ignore Ctrl-C from their first moment on, where the system hands this down."""
+    if threading.current_thread() is not threading.main_thread():  # only that one may say what signals do
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _worker(known: bytes, device: str, count: int, threads: int, number: int) -> None:
