@@ -337,11 +337,28 @@ def test_data_list(rapgnn):
     assert all(name in text for name in ("cora", "citeseer", "pubmed", "sbm"))
 
 
-@pytest.mark.parametrize("command", [(), ("compare",), ("tune",), ("data",), ("data", "check"), ("bench", "depth")])
-def test_help(rapgnn, command):
+def _commands() -> list[tuple[str, ...]]:
+    import typer
+
+    from rapgnn.cli.app import app
+
+    found: list[tuple[str, ...]] = [()]
+    for path in found:
+        command = typer.main.get_command(app)
+        for name in path:
+            command = command.commands[name]
+        found += [(*path, name) for name in getattr(command, "commands", {})]
+    return found
+
+
+@pytest.mark.parametrize("command", _commands(), ids=" ".join)
+def test_help_fits_one_screen_and_holds_an_example(rapgnn, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
     code, text, _ = rapgnn(*command, "--help")
     assert code == 0
     assert "Usage" in text
+    assert f"Example: {' '.join(('rapgnn', *command))}" in text
+    assert len(text.splitlines()) <= 40
 
 
 def test_help_imports_nothing_heavy():

@@ -31,8 +31,8 @@ from rapgnn.errors import InputError
 @app.command()
 def compare(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
-    methods: Annotated[str, typer.Option(help="Strategies, separated by commas; all: every one.")] = "all",
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds (default 5; 3 with --quick; 1 for folds).")] = None,
+    methods: Annotated[str, typer.Option(help="Strategies, comma-separated.")] = "all",
+    seeds: Annotated[int | None, typer.Option(help="Default 5; --quick 3; 1 for folds.")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     backbone: BackboneOption = None,
     layers: LayersOption = None,
@@ -44,7 +44,7 @@ def compare(
     inference: Annotated[str | None, typer.Option(help="auto, expected, mean or sample.")] = None,
     settings: SettingsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and fewer end-to-end epochs.")] = False,
-    protocol: Annotated[str, typer.Option(help="Cross-validated graphs: paper, strict or both.")] = "both",
+    protocol: Annotated[str, typer.Option(help="Folds: paper, strict, both.")] = "both",
     attributes: Attributes = False,
     device: Device = "cpu",
     data_dir: DataDir = None,

@@ -46,10 +46,9 @@ def fit(
 
     Example: rapgnn fit my-graph/ --out model/
     """
-    from rapgnn.checkpoint import Schema, check_target, save_checkpoint
+    from rapgnn.checkpoint import check_target
     from rapgnn.defaults import default_config
     from rapgnn.files import check_writable
-    from rapgnn.training import fit_rap
 
     check_writable(json_file)
     check_target(out)
@@ -57,6 +56,14 @@ def fit(
     overrides = read_settings(settings, given)
     graph = load(data, data_dir).to(pick_device(device))
     config = default_config(graph, "rap", embedding).update(**overrides)
+    fit_and_save(graph, config, seed, out, json_file)
+
+
+def fit_and_save(graph: Any, config: Any, seed: int, out: Path, json_file: Path | None = None) -> dict[str, Any]:
+    """Train the random layers' embedding and head, save the model, and print its scores: the record of it."""
+    from rapgnn.checkpoint import Schema, save_checkpoint
+    from rapgnn.training import fit_rap
+
     with show_progress() as track:
         track.start(f"{graph.name} RAP-GNN", 1 if config.head == "ridge" else config.epochs)
         fitted = fit_rap(graph, config, seed, track.advance)
@@ -68,6 +75,7 @@ def fit(
     write_json([record], json_file)
     typer.echo(f"saved {out} ({fitted.engine} engine, because {fitted.reason})")
     _show_scores(graph, record)
+    return record
 
 
 @app.command()

@@ -10,19 +10,17 @@ import typer
 from rapgnn.errors import InputError
 
 PLOTS = (".png", ".svg", ".pdf")
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of dataset files (also: RAPGNN_DATA).")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Dataset files (or RAPGNN_DATA).")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the records to this file.")]
-Attributes = Annotated[bool, typer.Option("--attributes", help="Further node features, where a dataset has them.")]
+Attributes = Annotated[bool, typer.Option("--attributes", help="Further node features, if any.")]
 BackboneOption = Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.")]
 LayersOption = Annotated[int | None, typer.Option(help="Number of message-passing layers.")]
 HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.")]
 EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase.")]
-EmbeddingOption = Annotated[str | None, typer.Option(help="Embedding variant, or best: the best on validation.")]
+EmbeddingOption = Annotated[str | None, typer.Option(help="A variant, or best (on validation).")]
 HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
-SettingsOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Any other setting, as name=value; may be repeated.")
-]
-Device = Annotated[str, typer.Option(help="cpu, cuda, or auto: cuda where there is one.")]
+SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="Other settings: name=value, repeated.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 
 
 def say(line: str) -> None:

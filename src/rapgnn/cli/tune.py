@@ -6,40 +6,53 @@ from typing import Annotated
 import typer
 
 from rapgnn.cli.app import app
+from rapgnn.cli.model import fit_and_save
 from rapgnn.cli.progress import show_progress
-from rapgnn.cli.shared import Attributes, DataDir, Device, JsonFile, load, pick_device, write_json
+from rapgnn.cli.shared import PLOTS, Attributes, DataDir, Device, JsonFile, load, pick_device, say, write_json
 from rapgnn.errors import InputError
 
 
 @app.command()
 def tune(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
-    trials: Annotated[int, typer.Option(help="Finished trials the study shall hold.")] = 50,
+    trials: Annotated[int, typer.Option(help="Finished trials to reach.")] = 50,
     minutes: Annotated[float | None, typer.Option(help="Begin no new trial after so long.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that share the search.")] = 1,
     method: Annotated[str, typer.Option(help="The strategy to tune.")] = "rap",
-    embedding: Annotated[str, typer.Option(help="The embedding variant.")] = "pretrained",
-    space: Annotated[str, typer.Option(help="paper: the paper's ranges; wide: past them.")] = "paper",
+    space: Annotated[str | None, typer.Option(help="any (default for your data), paper or wide.")] = None,
+    embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
     attributes: Attributes = False,
-    storage: Annotated[Path, typer.Option(help="SQLite file that keeps every trial.")] = Path("tune.db"),
+    storage: Annotated[Path, typer.Option(help="Keeps every trial (SQLite).")] = Path("tune.db"),
+    out: Annotated[Path | None, typer.Option(help="Folder for the best model, trained anew.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot what mattered (png, svg, pdf).")] = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json_file: JsonFile = None,
 ) -> None:
     """Search on validation only; every trial is stored, and a killed search goes on where it stopped.
 
-    Example: rapgnn tune cora --method rap --embedding identity --space wide --trials 80
+    Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/ --plot tune.png
     """
+    from rapgnn.checkpoint import check_target
+    from rapgnn.defaults import base_config
     from rapgnn.errors import check_choice
     from rapgnn.files import check_writable
     from rapgnn.methods import METHODS
     from rapgnn.search import search
+    from rapgnn.study_plot import plot_study
+    from rapgnn.training import fit_rap
 
     check_writable(json_file)
     check_writable(storage)
+    check_writable(plot, PLOTS)
     check_choice("method", method, METHODS)
-    if trials < 1 or (seeds is not None and seeds < 1):
-        raise InputError("trials and seeds must be at least 1.")
+    if out is not None:
+        check_target(out)
+        if METHODS[method].fit is not fit_rap:
+            raise InputError(f"--out saves models with random layers, which {method} has not: leave it out.")
+    if trials < 1 or workers < 1 or (seeds is not None and seeds < 1):
+        raise InputError("trials, workers and seeds must be at least 1.")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes must be above 0, got {minutes}.")
     graph = load(dataset, data_dir, attributes).to(pick_device(device))
@@ -54,11 +67,15 @@ def tune(
             space=space,
             embedding=embedding,
             minutes=minutes,
+            workers=workers,
             on_trial=lambda done, value: track.set(
                 done, f"{graph.name} {method}: best validation {graph.rule.show(value)}"
             ),
+            say=say,
         )
     write_json([best], json_file)
+    if plot:
+        plot_study(storage, best, graph.task, plot)
     values = ", ".join(
         f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
         for key, value in best["settings"].items()
@@ -66,3 +83,9 @@ def tune(
     found = graph.rule.show(best["val_mean"])
     typer.echo(f"best of {best['trials']} trials: number {best['trial']}, validation {found}; {values}")
     typer.echo(f"every trial is in {storage}")
+    for path in filter(None, (json_file, plot)):
+        typer.echo(f"wrote {path}")
+    if out is not None:
+        config = METHODS[method].configure(base_config(graph, method).update(**best["settings"]))
+        saved = fit_and_save(graph, config, 0, out)
+        write_json([best | {"saved": saved}], json_file)
