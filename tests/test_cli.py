@@ -166,26 +166,25 @@ X, EDGES, Y = np.ones((40, 4)), np.arange(40).repeat(2)[:90], np.arange(40) % 3
     [
         ({"x": broken(X, np.nan)}, ("NaN or infinite",)),
         ({"x": broken(X, np.inf)}, ("NaN or infinite",)),
-        ({"source": np.full(90, 40)}, ("names node 40", "0 to 39")),
-        ({"target": np.full(90, -1)}, ("names node -1",)),
-        ({"source": np.arange(3)}, ("differ in length",)),
-        ({"source": np.full(90, 0.5)}, ("node numbers",)),
-        ({"y": Y[:-1]}, ("40 nodes", "(39,)")),
+        ({"source": np.full(90, 40)}, ("source 40", "is not in")),
+        ({"target": np.full(90, -1)}, ("target -1", "is not in")),
+        ({"source": np.arange(3)}, ("source has 3 entries but target has 90",)),
+        ({"source": np.full(90, 0.5)}, ("source 0.5",)),
+        ({"y": Y[:-1]}, ("x has 40 entries but y has 39",)),
         ({"y": Y + 0.5}, ("whole numbers",)),
-        ({"y": np.full(40, -1)}, ("no node has a label",)),
-        ({"y": np.array(["a"] * 40)}, ("must be numbers",)),
-        ({"train_mask": np.ones(39, dtype=bool)}, ("40 nodes", "39 entries")),
-        ({"val_mask": np.ones(41, dtype=bool)}, ("41 entries",)),
+        ({"y": np.full(40, -1)}, ("10 nodes of the train split have no label",)),
+        ({"y": np.array(["a"] * 40)}, ("nothing to tell apart",)),
+        ({"train_mask": np.ones(39, dtype=bool)}, ("train_mask has 39",)),
+        ({"val_mask": np.ones(41, dtype=bool)}, ("val_mask has 41",)),
         ({"train_mask": np.zeros(40, dtype=bool)}, ("no labelled nodes",)),
         ({"train_mask": (np.arange(40) < 10) & (Y != 1)}, ("class 1", "training")),
         ({"val_mask": np.arange(40) < 5}, ("both the train and the val",)),
-        ({"weight": np.ones(89)}, ("90 edges", "89")),
+        ({"weight": np.ones(89)}, ("weight has 89",)),
         ({"weight": np.full(90, np.nan)}, ("edge weights",)),
-        ({"x": np.ones(40)}, ("a row per node",)),
+        ({"x": np.ones((40, 2, 2))}, ("a row per node",)),
         ({"val_mask": np.arange(40) // 10 == 2}, ("both the val and the test",)),
         ({"train_mask": (np.arange(40) < 10).astype(np.uint8)}, ("booleans",)),
-        ({"train_mask": np.array(True)}, ("one mask",)),
-        ({"y": Y + 1}, ("class 0", "first class is 0")),
+        ({"train_mask": np.array(True)}, ("one value per row",)),
         ({"y": np.where(np.arange(40)[:, None] < 10, [[0.0, 1.0]], np.nan)}, ("val split is NaN",)),
     ],
 )
@@ -258,9 +257,9 @@ def test_missing_and_damaged_folder_files_are_refused(rapgnn, folder):
     (path / "nodes.npz").write_bytes(whole[: len(whole) // 2])
     refused(rapgnn("data", "info", path), "nodes.npz")
     (path / "nodes.npz").unlink()
-    refused(rapgnn("data", "info", path), "nodes.npz is missing")
+    refused(rapgnn("data", "info", path), "nodes.csv (or .parquet, .npz) is missing")
     np.savez(path / "nodes.npz", x=X)
-    refused(rapgnn("data", "info", path), "'y'")
+    refused(rapgnn("data", "info", path), "no label column", "it has x")
     np.savez(path / "nodes.npz", x=np.array([{"a": 1}], dtype=object))  # a pickle inside is never opened
     refused(rapgnn("data", "info", path), "nodes.npz")
 

@@ -42,6 +42,7 @@ class Encoding:
         edge_columns: the columns that edge features are made of.
         impute: whether missing values are filled (numbers by the mean, words by no category) instead of refused.
         directed: whether an edge of a folder counts in its own direction only.
+        label: the column of a folder's table that holds the labels, where the user named one.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Encoding:
     edge_columns: tuple[Column, ...] = ()
     impute: bool = False
     directed: bool = False
+    label: str | None = None
 
     @property
     def width(self) -> int | None:
@@ -112,8 +114,11 @@ class Encoding:
         try:
             if given["kind"] not in KINDS or set(given) != {f.name for f in fields(cls)}:
                 raise InputError("unknown kind of encoding")
-            lists = (tuple(_column(c) for c in given[field]) for field in ("columns", "edge_columns"))
-            return cls(given["kind"], *lists, impute=bool(given["impute"]), directed=bool(given["directed"]))
+            columns, edge_columns = (tuple(_column(c) for c in given[field]) for field in ("columns", "edge_columns"))
+            if not isinstance(given["label"], str | None):
+                raise InputError("the label's column is damaged")
+            flags = bool(given["impute"]), bool(given["directed"])
+            return cls(given["kind"], columns, edge_columns, *flags, given["label"])
         except (TypeError, KeyError, ValueError) as error:
             raise InputError("the encoding of the features is damaged.") from error
 

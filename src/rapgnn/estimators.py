@@ -1,7 +1,6 @@
 """scikit-learn's contract for graphs: fit, predict, predict_proba, transform, score; and save, load."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, Transfo
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
-from rapgnn.auto import choose
+from rapgnn.auto import OnTrial, choose
 from rapgnn.checkpoint import Schema, load_checkpoint, save_checkpoint
 from rapgnn.checks import SPLITS
 from rapgnn.config import Config
@@ -23,6 +22,7 @@ from rapgnn.graph_lists import graph_set
 from rapgnn.heads import RidgeHead
 from rapgnn.inference import Prediction, predictor_on, represented
 from rapgnn.inputs import hold_out, node_graph, take_apart
+from rapgnn.threads import pick_device
 from rapgnn.training import Fitted, fit_rap
 
 METHODS = ("auto", "sample", "exact")
@@ -97,8 +97,8 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
         self.seed = seed
         self.device = device
 
-    def _fit(self, graph: Graph, on_trial: Callable[[dict[str, Any], float], None] | None = None) -> Self:
-        """Train on a checked graph; what is learned ends in an underscore."""
+    def fit_graph(self, graph: Graph, on_trial: OnTrial | None = None) -> Self:
+        """Train on a rapgnn ``Graph``; ``on_trial`` hears each candidate's settings and validation metric."""
         fixed = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
         fixed = {"ridge": None} | fixed | (self.settings or {})  # a penalty that is not given is chosen
         base = base_config(graph, "rap")
@@ -162,8 +162,10 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
         self._fitted()
         return self._read(self._prediction(self._graph(data, **given), None, None).probabilities)
 
-    def _with_spread(self, data: Any, n_samples: int | None, method: str, given: dict[str, Any]) -> Prediction:
-        """Means and standard deviations over draws: of so many, or exact."""
+    def _with_spread(
+        self, data: Any, n_samples: int | None, spread: bool, method: str, given: dict[str, Any]
+    ) -> Prediction:
+        """Means and, where asked for, standard deviations over draws: of so many, or exact."""
         self._fitted()
         check_choice("method", method, METHODS)
         if n_samples is not None and (isinstance(n_samples, bool) or not n_samples >= 1):
@@ -174,7 +176,7 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
         if method == "exact":
             return self._prediction(graph, "exact", None)
         if n_samples is None and method == "auto":
-            return self._prediction(graph, None, None)
+            return self._prediction(graph, "spread" if spread else None, None)
         return self._prediction(graph, "mean", n_samples)
 
     def transform(self, data: Any, **given: Any) -> np.ndarray:
@@ -273,21 +275,11 @@ class _Classifier(ClassifierMixin, _RAPEstimator):  # type: ignore[misc]
             method: ``"exact"``: mean and spread from the exact variance, without a draw; ``"sample"``: by draws.
             given: as in ``predict``.
         """
-        if return_std and n_samples is None and method == "auto":
-            self._fitted()
-            method = "exact" if self._has_exact_form(data, given) else "sample"
-        found = self._with_spread(data, n_samples, method, given)
+        found = self._with_spread(data, n_samples, return_std, method, given)
         if not return_std:
             return found.probabilities.numpy()
         spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread
         return found.probabilities.numpy(), spread.numpy()
-
-    def _has_exact_form(self, data: Any, given: dict[str, Any]) -> bool:
-        try:
-            predictor_on(self.model_, self._graph(data, **given), "exact")
-        except InputError:
-            return False
-        return True
 
 
 class RAPNodeClassifier(_Classifier):
@@ -311,7 +303,7 @@ class RAPNodeClassifier(_Classifier):
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
                 stratified split.
         """
-        return self._fit(self._graph(data, y, labelled=True, training=True, **given))
+        return self.fit_graph(self._graph(data, y, labelled=True, training=True, **given))
 
     def _graph(
         self, data: Any, y: Any = None, *, labelled: bool = False, training: bool = False, **given: Any
@@ -337,7 +329,7 @@ class _GraphEstimator(_RAPEstimator):
             y: one label per graph; None takes the graphs' own.
             splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation.
         """
-        return self._fit(self._graph(graphs, y, labelled=True, training=True, **splits))
+        return self.fit_graph(self._graph(graphs, y, labelled=True, training=True, **splits))
 
     def _graph(
         self, data: Any, y: Any = None, *, labelled: bool = False, training: bool = False, **given: Any
@@ -389,10 +381,7 @@ class RAPGraphRegressor(RegressorMixin, _GraphEstimator):  # type: ignore[misc]
         Args:
             n_samples, method: as in the classifiers' ``predict_proba``.
         """
-        self._fitted()
-        if return_std and n_samples is None and method == "auto":
-            method = "exact"
-        found = self._with_spread(data, n_samples, method, given)
+        found = self._with_spread(data, n_samples, return_std, method, given)
         if not return_std:
             return self._read(found.probabilities)
         spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread
@@ -415,14 +404,12 @@ def _with_all_rows(fitted: Fitted, graph: Graph, config: Config, seed: int) -> F
     return again
 
 
-def pick_device(name: str) -> str:
-    """The torch device a user's word means."""
-    check_choice("device", name, ("cpu", "cuda", "auto"))
-    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
-        return "cpu"
-    if not torch.cuda.is_available():
-        raise InputError("no CUDA device is available: use cpu.")
-    return "cuda"
+def estimator_for(task: str) -> type[_RAPEstimator]:
+    """The estimator for a task, a name from ``TASKS``."""
+    level, kind = task.split("-")
+    if level == "node":
+        return RAPNodeClassifier
+    return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
 
 
 def _named(given: dict[str, Any]) -> dict[str, Any]:

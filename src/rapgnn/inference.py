@@ -56,9 +56,12 @@ def represented(model: RAPGNN, graph: Graph) -> Tensor:
 
 
 def choose_inference(wanted: str, source: Source) -> str:
-    """``"auto"`` is the exact expectation where there is one, else a fresh draw as in the paper."""
+    """``"auto"`` is the exact expectation where there is one, else a fresh draw as in the paper; ``"spread"`` asks for
+    error bars, exact where they can be, else over draws."""
     if wanted == "auto":
         return "expected" if source.has_expectation else "sample"
+    if wanted == "spread":
+        return "exact" if source.has_expectation else "mean"
     if wanted in ("expected", "exact") and not source.has_expectation:
         raise InputError(source.no_expectation)
     return wanted

@@ -117,10 +117,9 @@ def node_graph(
         classes = tuple(range(y.shape[1])) if classes is None else classes
         task = "node-multilabel"
     else:
-        y, classes, rows, said = _classes(parts.y, n, classes, rows, seed)
-        notes += said
+        y, classes, rows = _classes(parts, n, classes, rows)
         task = "node-classification"
-    if not any(len(part) for part in rows.values()):
+    if all(part is None for part in given.values()) and not trained:
         rows, said = make_split(y, seed)
         notes += said
     if not trained:
@@ -161,17 +160,17 @@ def hold_out(graph: Graph, seed: int, share: float = 0.2) -> Graph:
 
 
 def _classes(
-    values: Any, n: int, classes: Sequence[Any] | None, rows: dict[str, Tensor], seed: int
-) -> tuple[Tensor, Sequence[Any], dict[str, Tensor], list[str]]:
-    column = label_column(values)
+    parts: Parts, n: int, classes: Sequence[Any] | None, rows: dict[str, Tensor]
+) -> tuple[Tensor, Sequence[Any], dict[str, Tensor]]:
+    """Class numbers, what they stand for, and the splits."""
+    column = label_column(parts.y)
     if len(column) != n:
         raise InputError(f"there are {n} nodes but {len(column)} labels.")
     known = torch.from_numpy(column.notna().to_numpy(copy=True))
-    notes: list[str] = []
     if classes is not None:
-        return torch.from_numpy(to_numbers(column, classes)), classes, rows, notes
+        return torch.from_numpy(to_numbers(column, classes)), classes, rows
     train = rows["train"]
-    if not len(train) and any(len(rows[s]) for s in ("val", "test")):  # all other labelled rows are for training
+    if parts.train is None and any(len(rows[s]) for s in ("val", "test")):  # all other labelled rows are for training
         taken = torch.zeros(n, dtype=torch.bool)
         taken[torch.cat([rows["val"], rows["test"]])] = True
         train = (known & ~taken).nonzero()[:, 0]
@@ -191,7 +190,7 @@ def _classes(
             )
     if len(classes) < 2:
         raise InputError(f"every training label is {told(column.dropna().iloc[0])}: there is nothing to tell apart.")
-    return numbers, classes, rows, notes
+    return numbers, classes, rows
 
 
 def make_features(

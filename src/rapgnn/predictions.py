@@ -1,8 +1,10 @@
 """Predictions as a table: one line per node or graph, with how sure the model is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -15,22 +17,28 @@ from rapgnn.inference import Prediction
 TABLES = (".csv", ".parquet")
 
 
-def prediction_table(graph: Graph, predict: Callable[[Tensor], Prediction]) -> pd.DataFrame:
-    """Columns by kind of label.
+def prediction_table(
+    graph: Graph, predict: Callable[[Tensor], Prediction], classes: Sequence[Any] | None = None
+) -> pd.DataFrame:
+    """Columns by kind of label; rows and labels are called as the user called them.
 
-    * classes: ``id, label, probability`` of that label, and ``spread``, its standard deviation over draws;
+    * classes: ``id, label, probability`` of that label, and ``spread``, its standard deviation;
     * many labels: ``id``, then ``label_j, probability_j, spread_j`` for each;
     * numbers: ``id``, then ``value_j, spread_j``.
 
-    A spread is there only where draws were averaged.
+    A spread is there only where the prediction has one.
+
+    Args:
+        classes: what the class numbers stand for.
     """
     rows = torch.arange(graph.num_rows)
     result = predict(rows)
     values, spread = result.probabilities, result.spread
-    table: dict[str, object] = {"id": rows.numpy()}
+    table: dict[str, object] = {"id": rows.numpy() if graph.ids is None else graph.ids}
     if graph.rule.metric == "accuracy":
         label = values.argmax(dim=-1)
-        table |= {"label": label.numpy(), "probability": _at(values, label)}
+        named = label.numpy() if classes is None else np.array(classes)[label.numpy()]
+        table |= {"label": named, "probability": _at(values, label)}
         if spread is not None:
             table["spread"] = _at(spread, label)
         return pd.DataFrame(table)

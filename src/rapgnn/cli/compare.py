@@ -21,7 +21,7 @@ from rapgnn.cli.shared import (
     LayersOption,
     SettingsOption,
     load,
-    pick_device,
+    on_device,
     read_settings,
     write_json,
 )
@@ -72,7 +72,7 @@ def compare(
         raise InputError(f"--first-seed must lie between 0 and 2^32 - 10000, got {first_seed}.")
     given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
     overrides = read_settings(settings, given | {"engine": engine, "inference": inference})
-    graph = load(dataset, data_dir, attributes).to(pick_device(device))
+    graph = on_device(load(dataset, data_dir, attributes), device)
     count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds
     configs = comparison.plan(graph, names, embedding, overrides, quick)
     with show_progress() as track:

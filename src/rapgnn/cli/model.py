@@ -11,25 +11,38 @@ from rapgnn.cli.shared import (
     BackboneOption,
     DataDir,
     Device,
+    DirectedOption,
     EmbeddingOption,
     EpochsOption,
     HeadOption,
     HiddenOption,
+    IgnoreOption,
+    ImputeOption,
     JsonFile,
+    LabelOption,
     LayersOption,
     SettingsOption,
     load,
-    pick_device,
     read_settings,
+    reading_of,
     write_json,
 )
 from rapgnn.errors import InputError
 
+SPLITS = ("train", "val", "test")
+ModelFolder = Annotated[Path, typer.Argument(help="A folder that rapgnn fit made.")]
+Data = Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")]
+
 
 @app.command()
 def fit(
-    data: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
+    data: Data,
     out: Annotated[Path, typer.Option(help="Folder for the trained model.")],
+    label: LabelOption = None,
+    ignore: IgnoreOption = None,
+    impute: ImputeOption = False,
+    directed: DirectedOption = False,
+    task: Annotated[str | None, typer.Option(help="Many graphs: classification or regression.")] = None,
     backbone: BackboneOption = None,
     layers: LayersOption = None,
     hidden: HiddenOption = None,
@@ -37,84 +50,99 @@ def fit(
     embedding: EmbeddingOption = None,
     head: HeadOption = None,
     settings: SettingsOption = None,
+    budget: Annotated[float | None, typer.Option(help="Seconds to search for what is not given.")] = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Train RAP-GNN on a graph or on many, and save the model.
+    """Train on a graph or on many, and save the model. What is not given is chosen on validation.
 
-    Example: rapgnn fit my-graph/ --out model/
+    Example: rapgnn fit my-graph/ --label species --out model/
     """
     from rapgnn.checkpoint import check_target
-    from rapgnn.defaults import default_config
+    from rapgnn.defaults import best_settings, default_config
+    from rapgnn.estimators import estimator_for
     from rapgnn.files import check_writable
 
     check_writable(json_file)
     check_target(out)
+    if budget is not None and not budget >= 0:
+        raise InputError(f"--budget must not be negative, got {budget}.")
     given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
     overrides = read_settings(settings, given)
-    graph = load(data, data_dir).to(pick_device(device))
-    config = default_config(graph, "rap", embedding).update(**overrides)
-    fit_and_save(graph, config, seed, out, json_file)
+    reading = reading_of(label, ignore, impute, directed, task, seed)
+    graph = load(data, data_dir, reading=reading)
+    known = best_settings(graph.name, "rap", "best", graph.rule.higher) is not None
+    if known or embedding == "best":
+        overrides = default_config(graph, "rap", embedding).to_dict() | overrides
+    elif embedding is not None:
+        overrides |= {"embedding": embedding}
+    estimator = estimator_for(graph.task)(
+        settings=overrides, search=not known, time_budget=budget, seed=seed, device=device
+    )
+    fit_and_save(estimator, graph, out, json_file)
 
 
-def fit_and_save(graph: Any, config: Any, seed: int, out: Path, json_file: Path | None = None) -> dict[str, Any]:
-    """Train the random layers' embedding and head, save the model, and print its scores: the record of it."""
-    from rapgnn.checkpoint import Schema, save_checkpoint
-    from rapgnn.training import fit_rap
+def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None = None) -> dict[str, Any]:
+    """Train an estimator, save the model, and print its scores: the record of it."""
+    import warnings
 
-    with show_progress() as track:
-        track.start(f"{graph.name} RAP-GNN", 1 if config.head == "ridge" else config.epochs)
-        fitted = fit_rap(graph, config, seed, track.advance)
-    save_checkpoint(out, fitted.model.cpu(), Schema.of(graph))  # type: ignore[arg-type]
-    record = {"dataset": graph.name, "task": graph.task, "metric": graph.rule.metric, "engine": fitted.engine}
-    record |= {"model": str(out), "config": config.to_dict()}
-    model, graph = fitted.model, graph.to("cpu")
-    record |= _scores(model, graph, ("train", "val", "test"))
+    from rapgnn.estimators import InputNotice
+
+    with show_progress() as track, warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputNotice)  # loading has said it
+        track.start(f"{graph.name} RAP-GNN", None)
+        tried: list[float] = []
+
+        def on_trial(settings: dict[str, Any], value: float) -> None:
+            tried.append(graph.rule.merit(value))
+            best = graph.rule.show(graph.rule.merit(max(tried)))
+            track.set(len(tried), f"{graph.name}: best of {len(tried)} candidates {best}")
+
+        estimator.fit_graph(graph, on_trial)
+    estimator.save(out)
+    config = estimator.config_
+    record = {"dataset": graph.name, "task": graph.task, "metric": graph.rule.metric, "engine": estimator.engine_}
+    record |= {"model": str(out), "config": config.to_dict(), "candidates": len(estimator.trials_)}
+    record |= _scores(estimator.model_, graph)
     write_json([record], json_file)
-    typer.echo(f"saved {out} ({fitted.engine} engine, because {fitted.reason})")
+    typer.echo(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
+    if estimator.trials_:
+        chosen = f"{config.backbone}, {config.num_layers} layers, {config.embedding} embedding, {config.head} head"
+        typer.echo(f"chosen on validation among {len(estimator.trials_)}: {chosen}")
     _show_scores(graph, record)
     return record
 
 
 @app.command()
-def evaluate(
-    model: Annotated[Path, typer.Argument(help="A folder that rapgnn fit made.")],
-    data: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
-    data_dir: DataDir = None,
-    json_file: JsonFile = None,
-) -> None:
+def evaluate(model: ModelFolder, data: Data, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
     """Score a saved model on the splits of a graph, the one it was trained on or another.
 
     Example: rapgnn evaluate model/ my-graph/
     """
-    from rapgnn.checkpoint import load_checkpoint
     from rapgnn.files import check_writable
 
     check_writable(json_file)
-    loaded, schema = load_checkpoint(model)
-    graph = load(data, data_dir)
-    schema.check(graph)
+    loaded, graph, _ = _open(model, data, data_dir, labelled=True)
     record = {"dataset": graph.name, "task": graph.task, "metric": graph.rule.metric, "model": str(model)}
-    record |= _scores(loaded, graph, ("train", "val", "test"))
+    record |= _scores(loaded, graph)
     write_json([record], json_file)
     _show_scores(graph, record)
 
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="A folder that rapgnn fit made.")],
-    data: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
+    model: ModelFolder,
+    data: Data,
     out: Annotated[Path, typer.Option(help="Predictions: a .csv or .parquet file.")],
-    samples: Annotated[int, typer.Option(help="Mean over so many draws, with its spread; 0: the model's own way.")] = 0,
+    samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: exact, without drawing.")] = 0,
     data_dir: DataDir = None,
 ) -> None:
-    """Predict every row of a graph with a saved model: id, label, probability and its spread over draws.
+    """Predict every row of a graph with a saved model: id, label, probability and its spread.
 
-    Example: rapgnn predict model/ my-graph/ --out predictions.csv --samples 32
+    Example: rapgnn predict model/ my-graph/ --out predictions.csv
     """
-    from rapgnn.checkpoint import load_checkpoint
     from rapgnn.files import check_writable
     from rapgnn.inference import predictor_on
     from rapgnn.predictions import TABLES, prediction_table, write_table
@@ -122,29 +150,52 @@ def predict(
     check_writable(out, TABLES)
     if samples < 0:
         raise InputError(f"--samples must not be negative, got {samples}.")
-    loaded, schema = load_checkpoint(model)
-    graph = load(data, data_dir)
-    schema.check(graph)
-    predictor = predictor_on(loaded, graph, "mean" if samples else None, samples or None)
-    table = prediction_table(graph, predictor)
+    loaded, graph, schema = _open(model, data, data_dir, labelled=False)
+    predictor = predictor_on(loaded, graph, "mean" if samples else "spread", samples or None)
+    table = prediction_table(graph, predictor, schema.classes)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")
 
 
-def _scores(model: Any, graph: Any, splits: tuple[str, ...]) -> dict[str, float]:
+def _open(model: Path, data: str, data_dir: Path | None, labelled: bool) -> tuple[Any, Any, Any]:
+    """(model, graph, schema): the data read as the model's were."""
+    from dataclasses import replace
+
+    from rapgnn.checkpoint import load_checkpoint
+    from rapgnn.datasets.folder import Reading
+
+    loaded, schema = load_checkpoint(model)
+    kind = schema.task.partition("-")[2]
+    reading = Reading(
+        classes=schema.classes,
+        encoding=schema.encoding,
+        trained=True,
+        labelled=labelled,
+        task="regression" if kind == "regression" else "classification",
+    )
+    graph = load(data, data_dir, reading=reading)
+    if not labelled and graph.task.partition("-")[0] == schema.task.partition("-")[0]:
+        graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
+    schema.check(graph)
+    return loaded, graph, schema
+
+
+def _scores(model: Any, graph: Any) -> dict[str, float]:
+    """The metric of every split that has rows; of all labelled rows, where there is no split."""
     from rapgnn.inference import predictor_on
 
     predictor = predictor_on(model, graph)
-    found = {}
-    for split in splits:
-        rows = graph.rows(split)
-        if len(rows):
-            found[split] = graph.rule.score(predictor(rows).scores, graph.y[rows])
-    return found
+    rows = {split: graph.rows(split) for split in SPLITS if len(graph.rows(split))}
+    if not rows:
+        known = graph.y >= 0 if graph.y.dim() == 1 else ~graph.y.isnan().all(1)
+        rows = {"all": known.nonzero()[:, 0]}
+    if not sum(map(len, rows.values())):
+        raise InputError("there are no labels to score against.")
+    return {split: graph.rule.score(predictor(index).scores, graph.y[index]) for split, index in rows.items()}
 
 
 def _show_scores(graph: Any, record: dict[str, Any]) -> None:
     unit = " %" if graph.rule.percent else ""
-    for split in ("train", "val", "test"):
+    for split in (*SPLITS, "all"):
         if split in record:
             typer.echo(f"{split:<6} {graph.rule.title} {graph.rule.show(record[split])}{unit}")

@@ -11,7 +11,7 @@ class Track:
     def __init__(self, progress: Any):
         self._progress, self._task = progress, None
 
-    def start(self, title: str, total: int) -> None:
+    def start(self, title: str, total: int | None) -> None:
         self.finish()
         self._task = self._progress.add_task(title, total=total)
 
@@ -24,7 +24,8 @@ class Track:
     def finish(self) -> None:
         if self._task is not None:
             task = self._progress.tasks[self._task]
-            self._progress.update(self._task, completed=task.total)
+            total = task.completed if task.total is None else task.total
+            self._progress.update(self._task, total=total, completed=total)
 
 
 @contextlib.contextmanager

@@ -20,6 +20,10 @@ EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase
 EmbeddingOption = Annotated[str | None, typer.Option(help="A variant, or best (on validation).")]
 HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
 SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="Other settings: name=value, repeated.")]
+LabelOption = Annotated[str | None, typer.Option(help="Your folder: the column of the labels.")]
+IgnoreOption = Annotated[list[str] | None, typer.Option(help="Your folder: a column to leave out; repeatable.")]
+ImputeOption = Annotated[bool, typer.Option("--impute", help="Your folder: fill missing values.")]
+DirectedOption = Annotated[bool, typer.Option("--directed", help="Your folder: edges count one way.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 
 
@@ -27,22 +31,38 @@ def say(line: str) -> None:
     sys.stderr.write(f"rapgnn: {line}\n")
 
 
-def load(name: str, data_dir: Path | None, attributes: bool = False):
+def load(name: str, data_dir: Path | None, attributes: bool = False, reading: Any = None):
+    """A dataset or folder; what had to be decided on the way is said."""
     from rapgnn.datasets import load_dataset
 
-    return load_dataset(name, data_dir, say, attributes)
+    graph = load_dataset(name, data_dir, say, attributes, reading)
+    for note in graph.notes:
+        say(note)
+    return graph
 
 
-def pick_device(name: str) -> str:
-    import torch
+def reading_of(
+    label: str | None,
+    ignore: list[str] | None,
+    impute: bool,
+    directed: bool,
+    task: str | None = None,
+    seed: int = 0,
+) -> Any:
+    """How a folder is to be read, by the options given."""
+    from rapgnn.datasets.folder import Reading
+    from rapgnn.errors import check_choice
 
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise InputError(f"device {name!r} is unknown: choose cpu, cuda or auto.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("no CUDA device is available: use --device cpu.")
-    return name
+    if task is not None:
+        check_choice("task", task, ("classification", "regression"))
+    return Reading(label, tuple(ignore or ()), impute, directed, task, seed=seed)
+
+
+def on_device(graph: Any, device: str):
+    """The graph where the user wants it."""
+    from rapgnn.threads import pick_device
+
+    return graph.to(pick_device(device))
 
 
 def read_settings(pairs: list[str] | None, given: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,22 @@ import typer
 from rapgnn.cli.app import app
 from rapgnn.cli.model import fit_and_save
 from rapgnn.cli.progress import show_progress
-from rapgnn.cli.shared import PLOTS, Attributes, DataDir, Device, JsonFile, load, pick_device, say, write_json
+from rapgnn.cli.shared import (
+    PLOTS,
+    Attributes,
+    DataDir,
+    Device,
+    DirectedOption,
+    IgnoreOption,
+    ImputeOption,
+    JsonFile,
+    LabelOption,
+    load,
+    on_device,
+    reading_of,
+    say,
+    write_json,
+)
 from rapgnn.errors import InputError
 
 
@@ -22,6 +37,10 @@ def tune(
     space: Annotated[str | None, typer.Option(help="any (default for your data), paper or wide.")] = None,
     embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
+    label: LabelOption = None,
+    ignore: IgnoreOption = None,
+    impute: ImputeOption = False,
+    directed: DirectedOption = False,
     attributes: Attributes = False,
     storage: Annotated[Path, typer.Option(help="Keeps every trial (SQLite).")] = Path("tune.db"),
     out: Annotated[Path | None, typer.Option(help="Folder for the best model, trained anew.")] = None,
@@ -37,6 +56,7 @@ def tune(
     from rapgnn.checkpoint import check_target
     from rapgnn.defaults import base_config
     from rapgnn.errors import check_choice
+    from rapgnn.estimators import estimator_for
     from rapgnn.files import check_writable
     from rapgnn.methods import METHODS
     from rapgnn.search import search
@@ -55,7 +75,8 @@ def tune(
         raise InputError("trials, workers and seeds must be at least 1.")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes must be above 0, got {minutes}.")
-    graph = load(dataset, data_dir, attributes).to(pick_device(device))
+    reading = reading_of(label, ignore, impute, directed)
+    graph = on_device(load(dataset, data_dir, attributes, reading), device)
     with show_progress() as track:
         track.start(f"{graph.name} {method}", trials)
         best = search(
@@ -87,5 +108,6 @@ def tune(
         typer.echo(f"wrote {path}")
     if out is not None:
         config = METHODS[method].configure(base_config(graph, method).update(**best["settings"]))
-        saved = fit_and_save(graph, config, 0, out)
+        best_model = estimator_for(graph.task)(settings=config.to_dict(), search=False, device=device)
+        saved = fit_and_save(best_model, graph.to("cpu"), out)
         write_json([best | {"saved": saved}], json_file)

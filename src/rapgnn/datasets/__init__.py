@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rapgnn.datasets.folder import read_folder
+from rapgnn.datasets.folder import Reading, read_folder
 from rapgnn.datasets.ogb import MOLECULES, NODE_GRAPHS, read_molecules, read_node_graph
 from rapgnn.datasets.planetoid import PLANETOID, read_planetoid
 from rapgnn.datasets.sources import FileSet, Say, locate
@@ -61,23 +61,27 @@ def find_dataset(name: str) -> Dataset:
             raise InputError("sbm is generated, so it has no files.") from None
         known = ", ".join([*DATASETS, SBM])
         raise InputError(
-            f"dataset {name!r} is unknown: choose one of {known}, or give a folder with nodes.npz and edges.npz."
+            f"dataset {name!r} is unknown: choose one of {known}, or give a folder with nodes.csv and edges.csv."
         ) from None
 
 
-def read_own(folder: Path, name: str) -> Graph:
-    """A user's folder, in whichever of the layouts it is: npz arrays, OGB's CSV files, TU's text files."""
+def read_own(folder: Path, name: str, reading: Reading | None = None) -> Graph:
+    """A user's folder, in whichever of the layouts it is: tables, OGB's CSV files, TU's text files."""
     if (folder / "raw/graph-label.csv.gz").is_file():
         return read_molecules(name, folder)
     if (folder / "raw/node-label.csv.gz").is_file():
         return read_node_graph(name, folder)
     if any(folder.glob("*_A.txt")):
         return read_tu(name, folder)
-    return read_folder(folder, name)
+    return read_folder(folder, name, reading)
 
 
 def load_dataset(
-    name: str, data_dir: Path | None = None, say: Say = lambda line: None, attributes: bool = False
+    name: str,
+    data_dir: Path | None = None,
+    say: Say = lambda line: None,
+    attributes: bool = False,
+    reading: Reading | None = None,
 ) -> Graph:
     """A graph, or many, by dataset name, by ``sbm`` or ``sbm:nodes=5000,...``, or by the path of a folder.
 
@@ -86,6 +90,7 @@ def load_dataset(
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
         say: told what is fetched or refused.
         attributes: take further node features too, where the dataset has them.
+        reading: how a folder of tables is to be read.
     """
     kind, _, settings = name.partition(":")
     known = name.lower() in DATASETS
@@ -97,7 +102,7 @@ def load_dataset(
     if not known and Path(name).is_dir():
         own = Path(name).resolve().name
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
-        return read_own(Path(name), f"folder {own}" if own.lower() in (*DATASETS, SBM) else own)
+        return read_own(Path(name), f"folder {own}" if own.lower() in (*DATASETS, SBM) else own, reading)
     entry = find_dataset(name)
     folder = locate(entry.files, data_dir, say)
     options = {"attributes": True} if attributes else {}

@@ -66,7 +66,8 @@ def read_folder(folder: Path, name: str, reading: Reading | None = None) -> Grap
     """The graph, or the graphs, in ``folder``, checked."""
     reading = reading or Reading()
     if reading.encoding is not None:
-        reading = replace(reading, directed=reading.encoding.directed, impute=reading.encoding.impute)
+        known = reading.encoding
+        reading = replace(reading, directed=known.directed, impute=known.impute, label=known.label)
     nodes = read_frame(folder, "nodes", HOLDS)
     edges = read_frame(folder, "edges", HOLDS)
     if not len(nodes.table):
@@ -98,7 +99,7 @@ def _one(nodes: Frame, edges: Frame, name: str, reading: Reading) -> Graph:
         name=name,
     )
     kept = graph.encoding or Encoding("given")
-    kept = replace(kept, directed=reading.directed, impute=reading.impute)
+    kept = replace(kept, directed=reading.directed, impute=reading.impute, label=reading.label)
     notes = list(graph.notes)
     extra = [c for c in edge_columns if c not in reading.ignore]
     if extra:
@@ -233,18 +234,20 @@ def _labels(frame: Frame, reading: Reading, used: list[str]) -> tuple[Any, dict[
         for split in SPLITS:
             splits[split] = np.flatnonzero([SPLIT_WORDS.get(w) == split for w in words])
     for split in SPLITS:
-        mask = frame.take(f"{split}_mask", split)
-        if mask is not None and pd.api.types.is_bool_dtype(mask[1]):
-            used.append(mask[0])
-            splits[split] = np.flatnonzero(mask[1].to_numpy(dtype=bool))
-    if not any(len(rows) for rows in splits.values()):
-        splits = {}
+        mask = frame.take(f"{split}_mask")
+        if mask is None:
+            continue
+        used.append(mask[0])
+        if not pd.api.types.is_bool_dtype(mask[1]) or mask[1].isna().any():
+            raise InputError(f"{frame.path}: give {mask[0]} as booleans.")
+        splits[split] = np.flatnonzero(mask[1].to_numpy(dtype=bool))
+    if column is not None and not any(len(rows) for rows in splits.values()):
+        splits = {}  # a split column that says nothing
     if found is not None:
         return found[1], splits
     table = frame.table[several].to_numpy(dtype=np.float64, na_value=np.nan) if several else None
     if table is None and reading.labelled:
-        there = ", ".join(map(str, frame.table.columns))
-        raise InputError(f"{frame.path} has no label column (label, y, class or target); it has {there}.")
+        raise InputError(f"{frame.path} has no label column (label, y, class or target); it has {frame.names}.")
     return table, splits
 
 
@@ -320,7 +323,7 @@ def _encoded(
             encoding = Encoding.learn(table, reading.impute)
         if edge_table.shape[1]:
             encoding = replace(encoding, edge_columns=Encoding.learn(edge_table, reading.impute, "edge").columns)
-        encoding = replace(encoding, directed=reading.directed, impute=reading.impute)
+        encoding = replace(encoding, directed=reading.directed, impute=reading.impute, label=reading.label)
     if encoding.kind == "structural":
         features = structural_features(edge_index, len(nodes.table))
         notes.append(NO_FEATURES)

@@ -31,9 +31,14 @@ class Frame:
     def need(self, *names: str) -> tuple[str, pd.Series]:
         found = self.take(*names)
         if found is None:
-            there = ", ".join(map(str, self.table.columns)) or "no column at all"
-            raise InputError(f"{self.path} has no column named {names[0]!r}; it has {there}.")
+            raise InputError(f"{self.path} has no column named {names[0]!r}; it has {self.names}.")
         return found
+
+    @property
+    def names(self) -> str:
+        """The columns, for a sentence."""
+        there = [*([] if self.matrix is None else ["x"]), *map(str, self.table.columns)]
+        return ", ".join(there) or "no column at all"
 
     def without(self, names: Sequence[str]) -> pd.DataFrame:
         return self.table.loc[:, [name for name in self.table.columns if name not in names]]
