@@ -22,7 +22,7 @@ from rapgnn.features import structural_features
 from rapgnn.graph import Graph
 from rapgnn.graphs import make_graphs
 from rapgnn.inputs import NO_FEATURES, Parts, make_split, node_graph
-from rapgnn.labels import find_classes, label_column, to_numbers
+from rapgnn.labels import find_classes, label_column, to_numbers, told
 
 HOLDS = "a graph folder holds nodes and edges, and graphs where there are many"
 ID, LABEL, GRAPH = ("id", "node", "node_id"), ("label", "y", "class", "target"), ("graph", "graph_id")
@@ -128,7 +128,7 @@ def _many(nodes: Frame, edges: Frame, graphs: Frame, name: str, reading: Reading
     features, edge_attr, encoding, notes = _encoded(ordered, edge_table, used, edge_index, reading)
     y, classes, kind, splits = _graph_labels(graphs, reading)
     if reading.labelled and not reading.trained and not splits:
-        known = torch.as_tensor(np.asarray(y))
+        known = torch.from_numpy(np.array(y))
         rows, said = make_split(
             known if kind == "classification" else known.reshape(len(known), -1), reading.seed, "graphs"
         )
@@ -211,9 +211,18 @@ def _both_ways(ends: np.ndarray, n: int, directed: bool) -> tuple[np.ndarray, np
     listed = np.arange(ends.shape[1])
     if directed:
         return ends, listed
-    there, back = ends[0] * n + ends[1], ends[1] * n + ends[0]
-    missing = np.flatnonzero(~np.isin(back, there))
+    missing = _absent(ends[1] * n + ends[0], ends[0] * n + ends[1])
     return np.concatenate([ends, ends[::-1, missing]], axis=1), np.concatenate([listed, missing])
+
+
+def _absent(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """The places of ``wanted`` whose number is not in ``there``; by two sorts, several times faster than np.isin."""
+    if not len(wanted):
+        return np.zeros(0, dtype=np.int64)
+    order, there = np.argsort(wanted), np.sort(there)
+    rising = wanted[order]
+    place = np.minimum(np.searchsorted(there, rising), len(there) - 1)
+    return np.sort(order[there[place] != rising])
 
 
 def _labels(frame: Frame, reading: Reading, used: list[str]) -> tuple[Any, dict[str, np.ndarray]]:
@@ -266,6 +275,8 @@ def _graph_labels(graphs: Frame, reading: Reading) -> tuple[Any, tuple[Any, ...]
         return values.to_numpy(dtype=np.float64, na_value=np.nan), None, "regression", splits
     column = label_column(values)
     classes = reading.classes or find_classes(column)
+    if len(classes) < 2:
+        raise InputError(f"{graphs.path}: every label is {told(classes[0])}: there is nothing to tell apart.")
     return to_numbers(column, classes), classes, "classification", splits
 
 
