@@ -265,7 +265,7 @@ def test_options_name_columns_and_travel_with_the_model(rapgnn, tmp_path):
     code, out, err = rapgnn("evaluate", model, folder)  # the model knows how its table is read
     assert code == 0, err
     assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv")[0] == 0
-    code, out, err = rapgnn("fit", folder, "--out", model, "--label", "genus")
+    code, _, err = rapgnn("fit", folder, "--out", model, "--label", "genus")
     assert code == 2
     assert "no column named 'genus'" in err
     err = rapgnn("fit", folder, "--out", model, "--label", "species", "--ignore", "nothing")[2]

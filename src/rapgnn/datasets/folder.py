@@ -276,7 +276,9 @@ def _graph_labels(graphs: Frame, reading: Reading) -> tuple[Any, tuple[Any, ...]
     column = label_column(values)
     classes = reading.classes or find_classes(column)
     if len(classes) < 2:
-        raise InputError(f"{graphs.path}: every label is {told(classes[0])}: there is nothing to tell apart.")
+        raise InputError(
+            f"{graphs.path}: every label is {told(values.dropna().iloc[0])}: there is nothing to tell apart."
+        )
     return to_numbers(column, classes), classes, "classification", splits
 
 
