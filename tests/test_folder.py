@@ -262,7 +262,7 @@ def test_options_name_columns_and_travel_with_the_model(rapgnn, tmp_path):
     options = ("--label", "species", "--ignore", "name", "--impute", "--directed")
     code, out, err = rapgnn("fit", folder, "--out", model, *options)
     assert code == 0, err
-    code, out, err = rapgnn("evaluate", model, folder)  # the model knows how its table is read
+    code, _, err = rapgnn("evaluate", model, folder)  # the model knows how its table is read
     assert code == 0, err
     assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv")[0] == 0
     code, _, err = rapgnn("fit", folder, "--out", model, "--label", "genus")
