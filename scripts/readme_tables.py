@@ -1,7 +1,7 @@
-"""Write the tables of README.md from the committed measurements in results/.
+"""Write the tables of README.md and docs/ from the committed measurements in results/.
 
 python scripts/readme_tables.py          # rewrites what stands between the markers
-python scripts/readme_tables.py --check  # exit code 1 if README.md says anything else than results/
+python scripts/readme_tables.py --check  # exit code 1 if a page says anything else than results/
 """
 
 import json
@@ -191,21 +191,38 @@ def _ms(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
 
 
-def rendered() -> str:
-    text = (ROOT / "README.md").read_text()
-    for table in (strategies, embeddings, speed, depth, graphs, ablations, graph_speed, batches):
+def auto() -> str:
+    lines = ["| graph | kind | accuracy | tuned GCN | fit, s | GCN, 200 epochs, s | faster |"]
+    lines.append("| --- | --- " + "| ---: " * 5 + "|")
+    for r in load("auto-unseen.json"):
+        accuracies = f"{100 * r['mean']:.1f} | {100 * r['gcn_mean']:.1f}"
+        times = f"{r['fit_seconds']:.2f} | {r['gcn_seconds']:.2f} | {_times(r['gcn_seconds'] / r['fit_seconds'])}"
+        lines.append(f"| {r['dataset']}, {r['nodes']:,} nodes | {r['about']} | {accuracies} | {times} |")
+    return "\n".join(lines)
+
+
+TABLES = (strategies, embeddings, speed, depth, graphs, ablations, graph_speed, batches, auto)
+PAGES = ("README.md", "docs/results.md", "docs/configuration.md")
+
+
+def rendered(page: str) -> str:
+    """The page with every table it has markers for."""
+    text = (ROOT / page).read_text()
+    for table in TABLES:
         name = table.__name__.replace("_", "-")
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-        before, rest = text.split(begin)
-        text = before + begin + table() + "\n" + end + rest.split(end)[1]
+        if begin in text:
+            before, rest = text.split(begin)
+            text = before + begin + table() + "\n" + end + rest.split(end)[1]
     return text
 
 
 def main() -> int:
-    path, new = ROOT / "README.md", rendered()
+    changed = [page for page in PAGES if (ROOT / page).read_text() != rendered(page)]
     if "--check" in sys.argv:
-        return int(path.read_text() != new)
-    path.write_text(new)
+        return int(bool(changed))
+    for page in changed:
+        (ROOT / page).write_text(rendered(page))
     return 0
 
 
