@@ -22,4 +22,5 @@ def hardware(device: str) -> str:
         import torch
 
         return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {os.cpu_count()} cores"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # those it may use
+    return f"{platform.machine()} CPU, {cores} cores"
