@@ -1,6 +1,7 @@
 """scikit-learn's contract for graphs: fit, predict, predict_proba, transform, score; and save, load."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -97,8 +98,15 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
         self.seed = seed
         self.device = device
 
-    def fit_graph(self, graph: Graph, on_trial: OnTrial | None = None) -> Self:
-        """Train on a rapgnn ``Graph``; ``on_trial`` hears each candidate's settings and validation metric."""
+    def fit_graph(
+        self, graph: Graph, on_trial: OnTrial | None = None, on_epoch: Callable[[], None] | None = None
+    ) -> Self:
+        """Train on a rapgnn ``Graph``.
+
+        Args:
+            on_trial: hears each candidate's settings and validation metric.
+            on_epoch: called after every epoch, where there is no search.
+        """
         fixed = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
         fixed = {"ridge": None} | fixed | (self.settings or {})  # a penalty that is not given is chosen
         base = base_config(graph, "rap")
@@ -112,7 +120,7 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
             fitted, config, self.trials_ = found.fitted, found.config, list(found.trials)
         else:
             config = default_config(graph, "rap").update(**fixed)
-            fitted, self.trials_ = fit_rap(graph, config, self.seed), []
+            fitted, self.trials_ = fit_rap(graph, config, self.seed, on_epoch), []
         worth = fitted.loop.best
         if len(graph.train) < len(given.train) and config.head == "ridge":
             fitted = _with_all_rows(fitted, given, config, self.seed)

@@ -114,3 +114,26 @@ def bench_auto(
             records.append(bench(name, trials, seeds, track.advance))
     write_json(records, json_file)
     tables.show_auto(records)
+
+
+@bench_app.command("files")
+def bench_files(
+    edges: Annotated[int, typer.Option(help="Lines of edges.csv; nodes.csv has a tenth.")] = 10_000_000,
+    json_file: JsonFile = None,
+) -> None:
+    """Time to load a folder with nodes.csv and edges.csv, ids as numbers and as words.
+
+    Example: rapgnn bench files --edges 1000000
+    """
+    from rapgnn.bench.files import IDS, bench
+    from rapgnn.files import check_writable
+
+    check_writable(json_file)
+    if edges < 1:
+        raise InputError(f"--edges must be at least 1, got {edges}.")
+    records = [bench(edges, ids) for ids in IDS]
+    write_json(records, json_file)
+    for r in records:
+        typer.echo(
+            f"{r['listed_edges']:,} edges, ids {r['ids']}: {r['seconds']:.1f} s for {r['megabytes']:.0f} MB of CSV"
+        )

@@ -92,7 +92,9 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
 
     with show_progress() as track, warnings.catch_warnings():
         warnings.simplefilter("ignore", InputNotice)  # loading has said it
-        track.start(f"{graph.name} RAP-GNN", None)
+        settings = estimator.settings
+        epochs = None if estimator.search else 1 if settings.get("head") == "ridge" else settings.get("epochs")
+        track.start(f"{graph.name} RAP-GNN", epochs)
         tried: list[float] = []
 
         def on_trial(settings: dict[str, Any], value: float) -> None:
@@ -100,7 +102,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
             best = graph.rule.show(graph.rule.merit(max(tried)))
             track.set(len(tried), f"{graph.name}: best of {len(tried)} candidates {best}")
 
-        estimator.fit_graph(graph, on_trial)
+        estimator.fit_graph(graph, on_trial, track.advance)
     estimator.save(out)
     config = estimator.config_
     record = {"dataset": graph.name, "task": graph.task, "metric": graph.rule.metric, "engine": estimator.engine_}
