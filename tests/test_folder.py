@@ -260,7 +260,7 @@ def test_options_name_columns_and_travel_with_the_model(rapgnn, tmp_path):
     nodes.loc[4, "leaves"] = np.nan
     folder, model = write(tmp_path / "g", nodes=nodes, edges=edges), tmp_path / "model"
     options = ("--label", "species", "--ignore", "name", "--impute", "--directed")
-    code, out, err = rapgnn("fit", folder, "--out", model, *options)
+    code, _, err = rapgnn("fit", folder, "--out", model, *options)
     assert code == 0, err
     code, _, err = rapgnn("evaluate", model, folder)  # the model knows how its table is read
     assert code == 0, err
