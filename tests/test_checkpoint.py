@@ -1,5 +1,6 @@
 """Saved models: the same predictions after loading, damage refused in one sentence, a killed save leaves one whole."""
 
+import hashlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load, save
 
 from rapgnn import Config, InputError
 from rapgnn.checkpoint import INDEX, Schema, load_checkpoint, save_checkpoint
@@ -96,6 +98,17 @@ def test_damage_is_refused_in_one_sentence(saved, damage, words):
         load_checkpoint(saved[1])
     assert "\n" not in str(error.value)
     assert str(error.value).endswith(".") or str(error.value).endswith(").")
+
+
+def test_weights_that_keep_no_digest_of_their_index_are_loaded(saved, small_graph):
+    """As older versions wrote them."""
+    fitted, folder = saved
+    path = next(folder.glob("*.safetensors"))
+    path.write_bytes(save(load(path.read_bytes())))
+    damage_index(folder, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    model, _ = load_checkpoint(folder)
+    again = predictor_on(model, small_graph)(small_graph.test)
+    assert torch.equal(again.probabilities, fitted.predict(small_graph.test).probabilities)
 
 
 def test_the_wrong_task_and_the_wrong_data_are_refused(saved):

@@ -193,7 +193,7 @@ def test_every_way_in_gives_the_same_predictions():
         RAPNodeClassifier(**FAST).fit(G)
 
 
-@pytest.mark.parametrize("labels", ["words", "strange", "gaps", "minus", "none", "bools"])
+@pytest.mark.parametrize("labels", ["words", "strange", "gaps", "minus", "far", "none", "bools"])
 def test_labels_of_any_kind(labels):
     data = node_data()
     y = data.y.numpy().copy()
@@ -202,6 +202,7 @@ def test_labels_of_any_kind(labels):
         "strange": np.array([10, -7, 3000])[y],
         "gaps": np.where(data.train_mask | data.val_mask | data.test_mask, y.astype(float), np.nan),
         "minus": np.where(data.train_mask | data.val_mask | data.test_mask, y, -1),
+        "far": np.where(data.train_mask | data.val_mask | data.test_mask, 2**60 + y, -1),  # no float tells them apart
         "none": [
             f"c{v}" if known else None
             for v, known in zip(y, data.train_mask | data.val_mask | data.test_mask, strict=True)
@@ -217,6 +218,7 @@ def test_labels_of_any_kind(labels):
     wanted = {
         "words": ["ant", "bee", "cat"],
         "strange": [-7, 10, 3000],
+        "far": [2**60, 2**60 + 1, 2**60 + 2],
         "bools": [False, True],
         "none": ["c0", "c1", "c2"],
     }
@@ -337,7 +339,7 @@ def test_other_refusals():
     model = RAPNodeClassifier(**FAST).fit(data)
     with pytest.raises(InputError, match="label 9 is not one of the model's classes: 0, 1, 2"):
         model.score(data, rare)
-    with pytest.raises(InputError, match="n_samples must be at least 1"):
+    with pytest.raises(InputError, match="n_samples must be a whole number from 1"):
         model.predict_proba(data, n_samples=0)
     with pytest.raises(InputError, match="method 'guess' is unknown"):
         model.predict_proba(data, method="guess")

@@ -8,37 +8,72 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, shown
 from rapgnn.spmm import Features, SparseMatrix
 
 SPLITS = ("train", "val", "test")
+LARGEST = 1e15  # of a feature or a weight: squares of larger ones, summed, leave 32 bits
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
     try:
         array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} cannot be read as an array: {error}.") from error
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(f"{what} cannot be read as an array: {reason}.") from error
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} must be numbers, got values of type {array.dtype}.")
     return array
 
 
+def as_float32(array: Any) -> Any:
+    """What is too large for 32 bits becomes infinite, quietly: every caller refuses infinite values."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(np.float32)
+
+
+def shape_of(value: Any, what: str) -> tuple[int, ...]:
+    """The shape of an array, a table or nested lists; rows of different lengths are refused."""
+    if sp.issparse(value) or isinstance(value, Tensor):
+        return tuple(value.shape)
+    try:
+        return np.shape(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{what} cannot be read as an array: its rows differ in length or kind.") from error
+
+
+def check_whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number between two others, as a plain one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        raise InputError(f"{name} must be a whole number from {least} to {most}, got {shown(value)}.")
+    return int(value)
+
+
 def check_features(x: Any, sparse: bool | None = None) -> Features:
     if sp.issparse(x):
-        matrix: Any = sp.csr_matrix(x, dtype=np.float32, copy=True)
+        if len(x.shape) != 2 or x.dtype.kind not in "biuf":
+            raise InputError(f"sparse node features must be a table of numbers, got {x.dtype} of shape {x.shape}.")
+        matrix: Any = as_float32(sp.csr_matrix(x))
         values = matrix.data
     else:
-        matrix = values = as_array(x, "the node features").astype(np.float32, copy=True)
-    if len(matrix.shape) != 2 or matrix.shape[0] == 0:
-        raise InputError(f"node features must be a table with a row per node, got shape {tuple(matrix.shape)}.")
+        matrix = values = as_float32(as_array(x, "the node features"))
+    if len(matrix.shape) != 2 or 0 in matrix.shape:
+        raise InputError(
+            f"node features must be a table with a row per node and at least one column, got shape {matrix.shape}."
+        )
     bad = int((~np.isfinite(values)).sum())
     if bad:
         raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
+    _refuse_giants(values, "node features")
     filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
     if sparse if sparse is not None else filled < 0.25:
         return SparseMatrix(matrix)
     return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
+
+
+def _refuse_giants(values: np.ndarray, what: str) -> None:
+    if max(values.max(initial=0), -values.min(initial=0)) > LARGEST:
+        raise InputError(f"{what} hold numbers beyond {LARGEST:g}: rescale them first.")
 
 
 def check_edges(edge_index: Any, n: int) -> Tensor:
@@ -55,11 +90,13 @@ def check_edges(edge_index: Any, n: int) -> Tensor:
 
 
 def check_edge_weight(edge_weight: Any, m: int) -> Tensor:
-    weight = as_array(edge_weight, "edge weights").astype(np.float32).reshape(-1)
-    if len(weight) != m:
-        raise InputError(f"there are {m} edges but {len(weight)} edge weights.")
+    weight = as_float32(as_array(edge_weight, "edge weights"))
+    if weight.shape not in ((m,), (m, 1)):
+        raise InputError(f"there are {m} edges but edge weights of shape {weight.shape}: give one number per edge.")
+    weight = weight.reshape(-1)
     if not np.isfinite(weight).all():
         raise InputError("edge weights hold NaN or infinite values: remove or impute them first.")
+    _refuse_giants(weight, "edge weights")
     return torch.from_numpy(weight)
 
 
@@ -76,7 +113,7 @@ def check_labels(y: Any, n: int, what: str = "nodes") -> Tensor:
         return torch.from_numpy(labels.astype(np.float32))
     if labels.dtype.kind == "f":
         labels = np.where(np.isnan(labels), -1, labels)
-        if not np.isfinite(labels).all() or (labels != np.round(labels)).any():
+        if not (np.abs(labels) < 2.0**53).all() or (labels != np.round(labels)).any():
             raise InputError("class labels must be whole numbers; these look like regression targets.")
     labels = labels.astype(np.int64)
     if labels.max(initial=-1) < 0:
@@ -136,8 +173,7 @@ def check_targets(y: Any, n: int, what: str) -> Tensor:
     targets = targets[:, None] if targets.ndim == 1 else targets
     if targets.ndim != 2 or len(targets) != n:
         raise InputError(f"there are {n} {what} but targets of shape {targets.shape}.")
-    with np.errstate(over="ignore"):
-        targets = targets.astype(np.float32)
+    targets = as_float32(targets)
     if np.isinf(targets).any():
         raise InputError("targets hold infinite values, or numbers too large for 32 bits: remove them first.")
     return torch.from_numpy(targets)
@@ -148,10 +184,11 @@ def check_edge_features(edge_attr: Any, m: int) -> Features:
     if isinstance(edge_attr, SparseMatrix):
         features: Features = edge_attr
     else:
-        table = as_array(edge_attr, "edge features").astype(np.float32)
+        table = as_float32(as_array(edge_attr, "edge features"))
         features = torch.from_numpy(np.ascontiguousarray(table[:, None] if table.ndim == 1 else table))
         if not bool(torch.isfinite(features).all()):
             raise InputError("edge features hold NaN or infinite values: remove or impute them first.")
+        _refuse_giants(table, "edge features")
     if len(features.shape) != 2 or features.shape[0] != m:
         raise InputError(f"there are {m} edges but edge features of shape {tuple(features.shape)}.")
     return features

@@ -1,13 +1,13 @@
 """Everything that decides what is trained and how, in one flat record."""
 
-import math
 from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 import torch
 
 from rapgnn.embedding import EMBEDDINGS, OUTPUTS
-from rapgnn.errors import InputError, check_choice
+from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.heads import HEADS, Head
 from rapgnn.operators import BACKBONES
 from rapgnn.propagation import Propagation
@@ -15,6 +15,21 @@ from rapgnn.weights import RandomWeights
 
 ENGINES = ("auto", "polynomial", "stepwise")
 INFERENCES = ("auto", "expected", "mean", "sample")
+LARGEST = 1e30  # of a setting that is a number
+# Whole numbers and their bounds: beyond the upper ones nobody can wait, or has the memory.
+BOUNDS = {
+    "num_layers": (1, 100_000),
+    "hidden_channels": (1, 1 << 16),
+    "epochs": (1, 10_000_000),
+    "num_samples": (1, 1_000_000),
+    "embedding_layers": (1, 3),
+    "head_layers": (1, 4),
+    "factors": (1, 4),
+    "random_features": (0, 1 << 16),
+    "pretrain_epochs": (0, 10_000_000),
+    "patience": (0, 10_000_000),
+    "batch_size": (1, 1 << 40),
+}
 
 
 @dataclass(frozen=True)
@@ -78,25 +93,20 @@ class Config:
         check_choice("head", self.head, HEADS)
         check_choice("engine", self.engine, ENGINES)
         check_choice("inference", self.inference, INFERENCES)
-        for name in ("num_layers", "hidden_channels", "epochs", "num_samples"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        for name, (least, most) in BOUNDS.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                bound = f"at least {least}" if value < least else f"at most {most}"
+                raise InputError(f"{name} must be {bound}, got {shown(value)}.")
         for name in ("dropout", "layer_dropout", "pretrain_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise InputError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")
         for name in ("lr", "pretrain_lr"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, got {getattr(self, name)}.")
-        for name in ("weight_decay", "pretrain_weight_decay", "ridge", "pretrain_epochs"):
+        for name in ("weight_decay", "pretrain_weight_decay", "ridge"):
             if getattr(self, name) is not None and not getattr(self, name) >= 0:
                 raise InputError(f"{name} must not be negative, got {getattr(self, name)}.")
-        for name, most in (("embedding_layers", 3), ("head_layers", 4)):
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(f"{name} must lie between 1 and {most}, got {getattr(self, name)}.")
-        if self.patience is not None and self.patience < 0:
-            raise InputError(f"patience must not be negative, got {self.patience}.")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, got {self.batch_size}.")
         if self.self_loops and BACKBONES[self.backbone].itself:
             raise InputError(f"self_loops has no place in {self.backbone}, where a node hears itself: use eps.")
         self.propagation(0)
@@ -113,7 +123,7 @@ class Config:
             else:
                 good = _is(value, kind)
             if not good:
-                raise InputError(f"setting {f.name} cannot be {value!r}: it takes {_KINDS[kind]}.")
+                raise InputError(f"setting {f.name} cannot be {shown(value)}: it takes {_KINDS[kind]}.")
 
     def propagation(self, seed: int) -> Propagation:
         """The random layers, drawn with ``seed``."""
@@ -136,7 +146,9 @@ class Config:
         known = {f.name for f in fields(self)}
         unknown = sorted(set(changes) - known)
         if unknown:
-            raise InputError(f"unknown setting {unknown[0]!r}: the settings are {', '.join(sorted(known))}.")
+            near = get_close_matches(unknown[0], known, n=3, cutoff=0.5)
+            hint = f"like it are {', '.join(near)}" if near else "the settings are the fields of rapgnn.Config"
+            raise InputError(f"unknown setting {shown(unknown[0])}: {hint}.")
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,5 +179,5 @@ _KINDS = {
 
 def _is(value: Any, kind: type) -> bool:
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

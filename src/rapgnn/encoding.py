@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from rapgnn.errors import InputError
+from rapgnn.checks import as_float32
+from rapgnn.errors import InputError, shown
 from rapgnn.features import NAMES
 
 KINDS = ("table", "structural", "given")
+SOME_CATEGORIES = 12  # different numbers up to which a column of numbers and words may be one of categories
 MANY_CATEGORIES = 50  # beyond which a column where most rows differ is taken for a name, not for a category
 UNEQUAL = 20.0  # ratio of column sizes beyond which columns of an array are scaled
 
@@ -79,8 +81,11 @@ class Encoding:
         """A whole array at once, columns in order."""
         if x.ndim != 2 or x.shape[1] != len(self.columns):
             raise InputError(f"the model was trained with {len(self.columns)} features, got shape {x.shape}.")
+        if any(column.categories is not None for column in self.columns):
+            raise InputError("the model was trained on a table with words in it: give a table with the same columns.")
         shift, scale = (np.array([getattr(c, f) for c in self.columns]) for f in ("shift", "scale"))
-        return ((x - shift) / scale).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return as_float32((x - shift) / scale)
 
     def encode_edges(self, table: pd.DataFrame) -> Any:
         """``[edges, e]``, or None where there are no edge features."""
@@ -92,7 +97,7 @@ class Encoding:
     def encode(self, table: pd.DataFrame, what: str = "node") -> Any:
         """``[rows, width]``, dense, or sparse where there are words."""
         given = _by_name(table, what)
-        parts = []
+        parts: list[Any] = []
         for column in self.columns:
             if column.name not in given:
                 raise InputError(f"the {what}s have no column {column.name!r}, which the model was trained with.")
@@ -102,7 +107,7 @@ class Encoding:
         if not parts:
             return np.zeros((len(table), 0), dtype=np.float32)
         if all(isinstance(part, np.ndarray) for part in parts):
-            return np.column_stack(parts).astype(np.float32)
+            return as_float32(np.column_stack(parts))
         return sp.hstack([sp.csr_matrix(p) if sp.issparse(p) else sp.csr_matrix(p[:, None]) for p in parts], "csr")
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,12 +119,16 @@ class Encoding:
         try:
             if given["kind"] not in KINDS or set(given) != {f.name for f in fields(cls)}:
                 raise InputError("unknown kind of encoding")
+            if not all(isinstance(given[field], bool) for field in ("impute", "directed")):
+                raise InputError("a flag is damaged")
             columns, edge_columns = (tuple(_column(c) for c in given[field]) for field in ("columns", "edge_columns"))
             if not isinstance(given["label"], str | None):
                 raise InputError("the label's column is damaged")
-            flags = bool(given["impute"]), bool(given["directed"])
-            return cls(given["kind"], columns, edge_columns, *flags, given["label"])
-        except (TypeError, KeyError, ValueError) as error:
+            for several in (columns, edge_columns):
+                if len({column.name for column in several}) < len(several):
+                    raise InputError("two columns have one name")
+            return cls(given["kind"], columns, edge_columns, given["impute"], given["directed"], given["label"])
+        except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise InputError("the encoding of the features is damaged.") from error
 
 
@@ -129,9 +138,15 @@ def _plain(column: Column) -> dict[str, Any]:
 
 def _column(given: dict[str, Any]) -> Column:
     name, shift, scale, categories = (given[key] for key in ("name", "shift", "scale", "categories"))
-    if not isinstance(name, str) or not math.isfinite(shift) or not math.isfinite(scale) or not scale > 0:
+    if not isinstance(name, str) or set(given) != {f.name for f in fields(Column)}:
+        raise InputError("a column is damaged")
+    if any(isinstance(v, bool) or not math.isfinite(v) for v in (shift, scale)) or not scale > 0:
         raise InputError("a column's scale is damaged")
-    if categories is not None and not all(isinstance(c, str) for c in categories):
+    if categories is not None and (
+        not isinstance(categories, list)
+        or not all(isinstance(c, str) for c in categories)
+        or len(set(categories)) < len(categories)
+    ):
         raise InputError("a column's categories are damaged")
     return Column(name, float(shift), float(scale), None if categories is None else tuple(categories))
 
@@ -160,6 +175,7 @@ def _learn(values: pd.Series, name: str, impute: bool, what: str) -> Column:
     if _is_number(values):
         return _number(name, values.to_numpy(dtype=np.float64, na_value=np.nan))
     words = _words(values, name)
+    _refuse_mixture(words[values.notna().to_numpy()], name, what)
     categories = tuple(sorted(set(words[values.notna().to_numpy()])))
     if len(categories) > MANY_CATEGORIES and 2 * len(categories) > len(values):
         raise InputError(
@@ -169,13 +185,25 @@ def _learn(values: pd.Series, name: str, impute: bool, what: str) -> Column:
     return Column(name, categories=categories)
 
 
+def _refuse_mixture(words: np.ndarray, name: str, what: str) -> None:
+    """A column of measurements with a slip of the pen in it is not a column of categories."""
+    numbers = np.asarray(pd.to_numeric(pd.Series(words, dtype=object), errors="coerce"), dtype=np.float64)
+    fine = ~np.isnan(numbers)
+    if 2 * fine.sum() > len(words) > fine.sum() and len(np.unique(numbers[fine])) > SOME_CATEGORIES:
+        odd = shown(words[~fine][0])
+        raise InputError(
+            f"column {name!r} holds numbers, but {odd} for one of the {what}s: correct it or leave it out."
+        )
+
+
 def _number(name: str, values: np.ndarray) -> Column:
     known = values[~np.isnan(values)]
     if not len(known):
         raise InputError(f"column {name!r} is empty: leave it out.")
     if not np.isfinite(known).all():
         raise InputError(f"column {name!r} holds infinite values: remove them first.")
-    mean, spread = float(known.mean()), float(known.std())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = float(known.mean()), float(known.std())
     if not math.isfinite(mean) or not math.isfinite(spread):
         raise InputError(f"column {name!r} holds numbers too large to average.")
     if known.min() >= 0 and known.max() <= 1 and len(known) == len(values):
@@ -190,7 +218,10 @@ def _encode(values: pd.Series, column: Column, what: str) -> Any:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
         if np.isinf(numbers).any():
             raise InputError(f"column {column.name!r} holds infinite values: remove them first.")
-        return np.nan_to_num((numbers - column.shift) / column.scale, nan=0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = (numbers - column.shift) / column.scale
+        scaled[np.isnan(numbers)] = 0.0  # the mean
+        return scaled
     words = _words(values, column.name)
     place = np.asarray(pd.Index(column.categories, dtype=object).get_indexer(pd.Index(words, dtype=object)))
     known = np.flatnonzero((place >= 0) & values.notna().to_numpy())  # a category never seen is no category

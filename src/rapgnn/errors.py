@@ -1,12 +1,36 @@
 """The one exception that means "the input is at fault": the command line prints it as one sentence, exit code 2."""
 
+LONGEST = 400  # characters of a sentence; what a user gave, and the sentence quotes, may be of any length
+
 
 class InputError(ValueError):
     """What was given, what is allowed, and what to do about it, in one sentence."""
 
+    def __init__(self, sentence: str = "the input is at fault."):
+        super().__init__(_one_line(sentence))
 
-def check_choice(name: str, value: str, allowed: object) -> None:
+
+def check_choice(name: str, value: object, allowed: object) -> None:
     """Raise unless ``value`` is one of ``allowed``, naming both."""
     names = list(allowed)  # type: ignore[call-overload]
-    if value not in names:
-        raise InputError(f"{name} {value!r} is unknown: choose one of {', '.join(names)}.")
+    if not isinstance(value, str) or value not in names:
+        raise InputError(f"{name} {shown(value)} is unknown: choose one of {', '.join(names)}.")
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A value as a sentence quotes it, the middle left out where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        text = f"a value of type {type(value).__name__}"
+    return _shortened(text, most)
+
+
+def _one_line(sentence: str) -> str:
+    """Without line breaks and unprintable characters, which a file's contents may bring in, and not too long."""
+    printable = "".join(c if c.isprintable() else " " for c in str(sentence))
+    return _shortened(" ".join(printable.split()), LONGEST)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - most // 3 - 5]} ... {text[-(most // 3) :]}"

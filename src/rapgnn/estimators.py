@@ -14,10 +14,10 @@ from torch import Tensor
 
 from rapgnn.auto import OnTrial, choose
 from rapgnn.checkpoint import Schema, load_checkpoint, save_checkpoint
-from rapgnn.checks import SPLITS
-from rapgnn.config import Config
+from rapgnn.checks import SPLITS, check_whole
+from rapgnn.config import BOUNDS, Config
 from rapgnn.defaults import base_config, default_config
-from rapgnn.errors import InputError, check_choice
+from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph import Graph
 from rapgnn.graph_lists import graph_set
 from rapgnn.heads import RidgeHead
@@ -27,6 +27,7 @@ from rapgnn.threads import pick_device
 from rapgnn.training import Fitted, fit_rap
 
 METHODS = ("auto", "sample", "exact")
+MOST_SEED = (1 << 63) - 1
 _SETTINGS = (
     *("backbone", "num_layers", "hidden_channels", "embedding", "head", "jumping", "pooling"),
     *("ridge", "dropout", "lr", "weight_decay", "epochs", "inference"),
@@ -107,10 +108,13 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
             on_trial: hears each candidate's settings and validation metric.
             on_epoch: called after every epoch, where there is no search.
         """
-        fixed = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
-        fixed = {"ridge": None} | fixed | (self.settings or {})  # a penalty that is not given is chosen
+        self._check_arguments()
+        named = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        fixed = {"ridge": None} | named | (self.settings or {})  # a penalty that is not given is chosen
         base = base_config(graph, "rap")
         base.update(**fixed)  # refuse what is wrong before any work
+        for name in named.keys() & (self.settings or {}):
+            base.update(**{name: named[name]})  # settings win, but nonsense is nonsense
         for note in graph.notes:
             warnings.warn(note, InputNotice, stacklevel=3)
         given = graph.to(pick_device(self.device))
@@ -131,24 +135,56 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
         self.validation_score_ = float("nan") if worth is None else graph.rule.merit(worth[0])
         return self
 
+    def _check_arguments(self) -> None:
+        """What ``Config`` does not see."""
+        check_whole("seed", self.seed, 0, MOST_SEED)
+        if not isinstance(self.search, bool | np.bool_):
+            raise InputError(f"search must be True or False, got {shown(self.search)}.")
+        budget = self.time_budget
+        number = isinstance(budget, int | float | np.number) and not isinstance(budget, bool)
+        if budget is not None and not (number and budget >= 0):
+            raise InputError(f"time_budget must be a number of seconds, or None, got {shown(budget)}.")
+        settings = {} if self.settings is None else self.settings
+        if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
+            raise InputError(f"settings must be a dictionary of names and values, got {shown(settings)}.")
+
     def _adopt(self, model: Any, schema: Schema) -> None:
+        wild = next((name for name, value in model.state_dict().items() if not bool(torch.isfinite(value).all())), None)
+        if wild is not None:
+            raise InputError(
+                f"training ended with infinite numbers ({wild}): rescale the features, weights or targets."
+            )
         self.model_, self.schema_ = model, schema
         self.config_: Config = model.config
         self.n_features_in_ = schema.in_channels
-        if schema.classes is not None:
-            self.classes_ = np.array(schema.classes)
+        if schema.rule.metric != "rmse":
+            self.classes_ = _as_classes(schema.classes or tuple(range(schema.out_channels)))
 
     def _fitted(self) -> Any:
         if not hasattr(self, "model_"):
             raise UnfittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
         return self.model_
 
-    def _graph(self, data: Any, y: Any = None, *, labelled: bool = False, **given: Any) -> Graph:
+    def _graph(
+        self,
+        data: Any,
+        y: Any = None,
+        given: dict[str, Any] | None = None,
+        *,
+        labelled: bool = False,
+        training: bool = False,
+    ) -> Graph:
+        """The checked graph; ``given`` is what the user gave by name."""
         raise NotImplementedError
 
     def _prediction(self, graph: Graph, inference: str | None, n_samples: int | None, rows: Any = None) -> Prediction:
         predict = predictor_on(self.model_, graph, inference, n_samples)
-        return predict(torch.arange(graph.num_rows) if rows is None else rows)
+        found = predict(torch.arange(graph.num_rows) if rows is None else rows)
+        if not bool(torch.isfinite(found.scores).all()):
+            raise InputError(
+                "the predictions are not finite: the features or edge weights are too large, rescale them."
+            )
+        return found
 
     def _read(self, probabilities: Tensor) -> np.ndarray:
         """Labels, or numbers, as the user gave them."""
@@ -168,7 +204,7 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
             given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
         """
         self._fitted()
-        return self._read(self._prediction(self._graph(data, **given), None, None).probabilities)
+        return self._read(self._prediction(self._graph(data, given=given), None, None).probabilities)
 
     def _with_spread(
         self, data: Any, n_samples: int | None, spread: bool, method: str, given: dict[str, Any]
@@ -176,11 +212,11 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
         """Means and, where asked for, standard deviations over draws: of so many, or exact."""
         self._fitted()
         check_choice("method", method, METHODS)
-        if n_samples is not None and (isinstance(n_samples, bool) or not n_samples >= 1):
-            raise InputError(f"n_samples must be at least 1, got {n_samples!r}.")
+        if n_samples is not None:
+            n_samples = check_whole("n_samples", n_samples, *BOUNDS["num_samples"])
         if method == "exact" and n_samples is not None:
             raise InputError('method "exact" draws no samples: leave n_samples out.')
-        graph = self._graph(data, **given)
+        graph = self._graph(data, given=given)
         if method == "exact":
             return self._prediction(graph, "exact", None)
         if n_samples is None and method == "auto":
@@ -190,7 +226,7 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
     def transform(self, data: Any, **given: Any) -> np.ndarray:
         """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""
         self._fitted()
-        return represented(self.model_, self._graph(data, **given)).numpy()
+        return represented(self.model_, self._graph(data, given=given)).numpy()
 
     def fit_transform(self, data: Any, y: Any = None, **given: Any) -> np.ndarray:  # type: ignore[override]
         self.fit(data, y, **given)  # type: ignore[attr-defined]
@@ -201,7 +237,7 @@ class _RAPEstimator(TransformerMixin, BaseEstimator):
         self._fitted()
         if split is not None:
             check_choice("split", split, SPLITS)
-        graph = self._graph(data, y, labelled=True, **given)
+        graph = self._graph(data, y, given, labelled=True)
         known = graph.y >= 0 if graph.y.dim() == 1 else ~graph.y.isnan().all(1)
         if split is None:
             rows = known.nonzero()[:, 0]
@@ -311,20 +347,26 @@ class RAPNodeClassifier(_Classifier):
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
                 stratified split.
         """
-        return self.fit_graph(self._graph(data, y, labelled=True, training=True, **given))
+        return self.fit_graph(self._graph(data, y, given, labelled=True, training=True))
 
     def _graph(
-        self, data: Any, y: Any = None, *, labelled: bool = False, training: bool = False, **given: Any
+        self,
+        data: Any,
+        y: Any = None,
+        given: dict[str, Any] | None = None,
+        *,
+        labelled: bool = False,
+        training: bool = False,
     ) -> Graph:
         if isinstance(data, Graph):
-            return _checked(data, self._task, None if training else self.schema_)
-        parts = take_apart(data, y=y, **_named(given))
+            return _checked(data, self._task, None if training else self.schema_, y, given)
+        parts = take_apart(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", *SPLITS)))
         if training:
-            return node_graph(parts, seed=self.seed)
+            return node_graph(parts, seed=check_whole("seed", self.seed, 0, MOST_SEED))
         schema = self.schema_
         classes = schema.classes or tuple(range(schema.out_channels))
         graph = node_graph(parts, classes=classes, encoding=schema.encoding, labelled=labelled, trained=True)
-        return _as_schema(graph, schema)
+        return _as_schema(graph, schema, labelled)
 
 
 class _GraphEstimator(_RAPEstimator):
@@ -337,15 +379,21 @@ class _GraphEstimator(_RAPEstimator):
             y: one label per graph; None takes the graphs' own.
             splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation.
         """
-        return self.fit_graph(self._graph(graphs, y, labelled=True, training=True, **splits))
+        return self.fit_graph(self._graph(graphs, y, splits, labelled=True, training=True))
 
     def _graph(
-        self, data: Any, y: Any = None, *, labelled: bool = False, training: bool = False, **given: Any
+        self,
+        data: Any,
+        y: Any = None,
+        given: dict[str, Any] | None = None,
+        *,
+        labelled: bool = False,
+        training: bool = False,
     ) -> Graph:
         if isinstance(data, Graph):
-            return _checked(data, self._task, None if training else self.schema_)
+            return _checked(data, self._task, None if training else self.schema_, y, given)
         kind = self._task.partition("-")[2]
-        splits = {key: value for key, value in _named(given).items() if value is not None} or None
+        splits = {key: value for key, value in _named(given, SPLITS).items() if value is not None} or None
         if training:
             return graph_set(data, y, task=kind, splits=splits)
         schema = self.schema_
@@ -359,7 +407,7 @@ class _GraphEstimator(_RAPEstimator):
             trained=True,
             splits=splits,
         )
-        return _as_schema(graph, schema)
+        return _as_schema(graph, schema, labelled)
 
 
 class RAPGraphClassifier(_GraphEstimator, _Classifier):
@@ -420,17 +468,28 @@ def estimator_for(task: str) -> type[_RAPEstimator]:
     return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
 
 
-def _named(given: dict[str, Any]) -> dict[str, Any]:
+def _named(given: dict[str, Any] | None, known: tuple[str, ...]) -> dict[str, Any]:
     """``train_mask`` is ``train``; anything unknown is refused."""
-    given = {key.removesuffix("_mask"): value for key, value in given.items()}
-    known = ("edge_index", "adjacency", "edge_weight", *SPLITS)
-    strange = next((key for key in given if key not in known), None)
-    if strange is not None:
-        raise InputError(f"{strange} is unknown: what goes with the data is {', '.join(known)}.")
-    return given
+    named: dict[str, Any] = {}
+    for key, value in (given or {}).items():
+        name = key.removesuffix("_mask")
+        if name not in known:
+            raise InputError(f"{key} is unknown: what goes with the data is {', '.join(known)}.")
+        if name in named:
+            raise InputError(f"give {name} or {name}_mask, not both.")
+        named[name] = value
+    return named
 
 
-def _checked(graph: Graph, task: str, schema: Schema | None) -> Graph:
+def _as_classes(classes: tuple[Any, ...]) -> np.ndarray:
+    """As numpy holds them, unless that would change them: whole numbers too large for 64 bits."""
+    found = np.array(classes)
+    return found if found.tolist() == list(classes) else np.array(classes, dtype=object)
+
+
+def _checked(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:
+    if y is not None or given:
+        raise InputError("a rapgnn Graph brings its own labels, edges and splits: give nothing beside it.")
     level, kind = task.split("-")
     theirs, own = graph.task.split("-")
     if level != theirs or (kind == "regression") != (own == "regression"):
@@ -442,8 +501,12 @@ def _checked(graph: Graph, task: str, schema: Schema | None) -> Graph:
     return graph
 
 
-def _as_schema(graph: Graph, schema: Schema) -> Graph:
-    """A graph without labels as one for the model's task; refused where its features do not fit."""
+def _as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
+    """The graph as one for the model's task; refused where its features, or its labels, do not fit."""
+    if labelled and graph.task != schema.task:
+        raise InputError(f"the model is for {schema.task}, but the labels are for {graph.task}.")
+    if labelled and graph.y.dim() == 2 and graph.y.shape[1] != schema.out_channels:
+        raise InputError(f"the model gives {schema.out_channels} values per row, y has {graph.y.shape[1]}.")
     graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
     schema.check(graph)
     return graph

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 
-from rapgnn.checks import SPLITS, as_array, check_edges
+from rapgnn.checks import SPLITS, as_array, check_edges, check_whole, shape_of
 from rapgnn.encoding import Encoding
 from rapgnn.errors import InputError
 from rapgnn.graph import Graph
 from rapgnn.graphs import make_graphs
-from rapgnn.inputs import Parts, is_table, make_features, take_apart
+from rapgnn.inputs import MOST_NODES, Parts, bare_count, is_table, make_features, take_apart
 from rapgnn.labels import find_classes, label_column, to_numbers, told
 
 
@@ -38,11 +39,7 @@ def graph_set(
         splits: ``train``, ``val``, ``test`` as in ``make_graphs``; None: every labelled graph is for training.
         classes, encoding, labelled, trained: as in ``node_graph``.
     """
-    if isinstance(graphs, str | bytes | dict) or not hasattr(graphs, "__len__") or hasattr(graphs, "edge_index"):
-        raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}.")
-    if not len(graphs):
-        raise InputError("the list of graphs is empty.")
-    parts = [_one(graphs[i], i) for i in range(len(graphs))]
+    parts = [_one(graph, i) for i, graph in enumerate(_members(graphs))]
     sizes = np.array([_size(part, i) for i, part in enumerate(parts)], dtype=np.int64)
     whole = _joined(parts, sizes)
     features, encoding, notes = make_features(whole, whole.edge_index, int(sizes.sum()), encoding, trained)
@@ -83,6 +80,18 @@ def graph_set(
     )
 
 
+def _members(graphs: Any) -> list[Any]:
+    if isinstance(graphs, str | bytes | dict) or not hasattr(graphs, "__len__") or hasattr(graphs, "edge_index"):
+        raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}.")
+    try:
+        members = [graphs[i] for i in range(len(graphs))]
+    except (TypeError, KeyError, IndexError, ValueError) as error:  # a set, a table, a single number
+        raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}.") from error
+    if not members:
+        raise InputError("the list of graphs is empty.")
+    return members
+
+
 def _one(graph: Any, number: int) -> Parts:
     if isinstance(graph, tuple | list):
         if not 2 <= len(graph) <= 3:
@@ -95,15 +104,17 @@ def _one(graph: Any, number: int) -> Parts:
 
 
 def _size(parts: Parts, number: int) -> int:
+    stated = parts.num_nodes
+    if stated is not None:
+        stated = check_whole(f"num_nodes of graph {number}", stated, 0, MOST_NODES)
     if parts.x is not None:
-        shape = np.shape(parts.x) if not sp.issparse(parts.x) else parts.x.shape
-        if len(shape) not in (1, 2):
-            raise InputError(f"the features of graph {number} have shape {tuple(shape)}.")
+        shape = shape_of(parts.x, f"the features of graph {number}")
+        if len(shape) not in (1, 2) or stated not in (None, shape[0]):
+            told = "" if stated is None else f" for {stated} nodes"
+            raise InputError(f"the features of graph {number} have shape {tuple(shape)}{told}.")
         return int(shape[0])
-    if parts.num_nodes is not None:
-        return int(parts.num_nodes)
-    edges = as_array(parts.edge_index, f"edge_index of graph {number}")
-    return int(edges.max()) + 1 if edges.size else 1
+    found = bare_count(parts.edge_index, f"edge_index of graph {number}", stated)
+    return max(found, 1) if stated is None else found
 
 
 def _joined(parts: list[Parts], sizes: np.ndarray) -> Parts:
@@ -146,14 +157,23 @@ def _labels(parts: list[Parts], y: Any) -> Any:
         if any(part.y is None for part in parts):
             number = next(i for i, part in enumerate(parts) if part.y is None)
             raise InputError(f"graph {number} has no label: give y, or a label to every graph.")
-        rows = [np.asarray(part.y).reshape(-1) for part in parts]
+        rows = [_own_labels(part.y, i) for i, part in enumerate(parts)]
         if len({len(row) for row in rows}) > 1:
             raise InputError("the graphs differ in their number of labels.")
-        y = np.stack(rows)
-        y = y[:, 0] if y.shape[1] == 1 else y
-    if np.ndim(y) not in (1, 2) or len(y) != len(parts):
-        raise InputError(f"there are {len(parts)} graphs but labels of shape {np.shape(y)}.")
+        y = [row[0] for row in rows] if len(rows[0]) == 1 else rows
+    shape = shape_of(y, "labels")
+    if len(shape) not in (1, 2) or shape[0] != len(parts):
+        raise InputError(f"there are {len(parts)} graphs but labels of shape {shape}.")
     return y
+
+
+def _own_labels(y: Any, number: int) -> list[Any]:
+    """A graph's labels, as many as there are; numbers and words stay what they are."""
+    shape_of(y, f"the label of graph {number}")
+    row = (as_array(y, f"the label of graph {number}") if isinstance(y, Tensor) else np.asarray(y)).reshape(-1).tolist()
+    if not row:
+        raise InputError(f"graph {number} has no label: give y, or a label to every graph.")
+    return row
 
 
 def _known(values: Any) -> np.ndarray:

@@ -76,7 +76,7 @@ def make_graphs(
     if train is None and val is None and test is None:
         train, val, test = split_rows(labels, seed)
     given = zip(SPLITS, ([] if part is None else part for part in (train, val, test)), strict=True)
-    rows = {split: check_rows(_index(part), total, split, "graphs") for split, part in given}
+    rows = {split: check_rows(part, total, split, "graphs") for split, part in given}
     check_splits(labels, rows, "graphs")
     outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
     return Graph(
@@ -146,11 +146,6 @@ def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.
             part.append(chosen)
     train, val, test = (np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *part])) for part in parts)
     return train, val, test
-
-
-def _index(part: Any) -> Any:
-    empty = hasattr(part, "__len__") and not len(part)
-    return np.zeros(0, dtype=np.int64) if empty else part
 
 
 def _kind(task: str | None, y: Any) -> str:

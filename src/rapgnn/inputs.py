@@ -1,5 +1,6 @@
 """Whatever a user holds a graph in (PyG, networkx, arrays, a sparse adjacency) -> ``Graph``."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,15 +20,19 @@ from rapgnn.checks import (
     check_labels,
     check_rows,
     check_splits,
+    check_whole,
+    shape_of,
 )
 from rapgnn.encoding import Encoding
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.features import structural_features
 from rapgnn.graph import Graph
 from rapgnn.graphs import split_rows
 from rapgnn.labels import find_classes, label_column, to_numbers, told
 
 SHARES = (0.2, 0.2)  # validation and test, where no split is given
+MOST_NODES = 1 << 40
+BARE_NODES = 1_000_000  # nodes that neither features nor labels, and hardly any edge, vouch for
 NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
 
 
@@ -55,6 +60,8 @@ def take_apart(data: Any, **given: Any) -> Parts:
         given: ``y``, ``edge_index``, ``adjacency``, ``edge_weight``, ``train``, ``val``, ``test``; they win over what
             ``data`` says.
     """
+    if isinstance(data, type):
+        raise InputError(f"the data must be a graph or its features, got the class {data.__name__}.")
     adjacency = given.pop("adjacency", None)
     given = {key: value for key, value in given.items() if value is not None}
     if _is_networkx(data):
@@ -101,6 +108,8 @@ def node_graph(
     n = _count(parts)
     edges = check_edges(parts.edge_index, n)
     features, encoding, notes = make_features(parts, edges, n, encoding, trained)
+    if features.shape[0] != n:
+        raise InputError(f"there are {n} nodes but features of shape {tuple(features.shape)}.")
     weight = None if parts.edge_weight is None else check_edge_weight(parts.edge_weight, edges.shape[1])
     none = torch.zeros(0, dtype=torch.int64)
     given = {split: getattr(parts, split) for split in SPLITS}
@@ -228,33 +237,51 @@ def make_features(
 
 def _count(parts: Parts) -> int:
     """The number of nodes, from the first thing that tells it."""
+    stated = None if parts.num_nodes is None else check_whole("num_nodes", parts.num_nodes, 0, MOST_NODES)
     if parts.x is not None:
-        shape = np.shape(parts.x) if not sp.issparse(parts.x) else parts.x.shape
+        shape = shape_of(parts.x, "the node features")
         if not len(shape) or shape[0] == 0:
             raise InputError("there are no nodes: the features have no rows.")
+        if stated is not None and stated != shape[0]:
+            raise InputError(f"the features have {shape[0]} rows, but the graph has {stated} nodes.")
         return int(shape[0])
-    if parts.num_nodes is not None:
-        n = int(parts.num_nodes)
-    elif parts.y is not None:
-        n = len(parts.y)
-    else:
-        edges = as_array(parts.edge_index, "edge_index")
-        n = int(edges.max()) + 1 if edges.size else 0
+    labels = () if parts.y is None else shape_of(parts.y, "labels")
+    if stated is None and labels:
+        return labels[0]
+    n = bare_count(parts.edge_index, "edge_index", stated, labels[0] if labels else 0)
     if n < 1:
         raise InputError("there are no nodes.")
     return n
 
 
+def bare_count(edge_index: Any, what: str, stated: int | None, vouched: int = 0) -> int:
+    """The number of nodes without features: as stated, or up to the largest that an edge names.
+
+    One wild number among the edges would make billions of nodes, so there must not be many more nodes than edges.
+    """
+    edges = as_array(edge_index, what)
+    largest = edges.max(initial=-1)
+    if edges.dtype.kind == "f" and edges.size:
+        raise InputError(f"{what} must hold node numbers, got values of type {edges.dtype}.")
+    n = int(largest) + 1 if stated is None else stated
+    if n > BARE_NODES + 1000 * max(edges.size, vouched):
+        raise InputError(f"{what} with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
+    return n
+
+
 def is_table(y: Any) -> bool:
     """Whether every row has several labels."""
-    return np.ndim(y) == 2 and np.shape(y)[1] > 1
+    shape = shape_of(y, "labels")
+    return len(shape) == 2 and shape[1] > 1
 
 
-def _sparse(x: Any) -> Any:
-    if isinstance(x, Tensor) and x.layout != torch.strided:
-        coo = x.to_sparse_coo().coalesce()
-        return sp.csr_matrix((coo.values().cpu().numpy(), coo.indices().cpu().numpy()), shape=tuple(x.shape))
-    return x
+def _sparse(x: Any, what: str = "the node features") -> Any:
+    if not isinstance(x, Tensor) or x.layout == torch.strided:
+        return x
+    if x.dim() != 2 or x.is_complex():
+        raise InputError(f"{what} must be a table of numbers, got {x.dtype} of shape {tuple(x.shape)}.")
+    coo = x.detach().to_sparse_coo().coalesce().cpu()
+    return sp.csr_matrix((as_array(coo.values(), what), coo.indices().numpy()), shape=tuple(x.shape))
 
 
 def _from_pyg(data: Any) -> Parts:
@@ -264,22 +291,37 @@ def _from_pyg(data: Any) -> Parts:
         y = y[:, 0]
     weight = getattr(data, "edge_weight", None)
     x, edge_attr = getattr(data, "x", None), getattr(data, "edge_attr", None)
-    return Parts(x, data.edge_index, weight, edge_attr, y, **masks, num_nodes=data.num_nodes)
+    return Parts(x, data.edge_index, weight, edge_attr, y, **masks, num_nodes=_stated_nodes(data, x))
+
+
+def _stated_nodes(data: Any, x: Any) -> Any:
+    """The number of nodes where ``data`` states it, or where nothing else tells it."""
+    if x is not None and hasattr(data, "keys"):  # PyG would guess it from the edges, wrongly where nodes have none
+        return data["num_nodes"] if "num_nodes" in data else None  # noqa: SIM401 (it has no get)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return getattr(data, "num_nodes", None)
+    except (TypeError, ValueError, IndexError, RuntimeError):  # its arrays are not what it takes them for
+        return None
 
 
 def _from_adjacency(adjacency: Any) -> dict[str, Any]:
     """Entry (u, v) is the weight of the edge from u to v."""
+    adjacency = _sparse(adjacency, "the adjacency")
     if not sp.issparse(adjacency):
-        adjacency = sp.csr_matrix(as_array(adjacency, "the adjacency"))
-    coo = adjacency.tocoo()
-    if coo.shape[0] != coo.shape[1]:
-        raise InputError(f"an adjacency has as many rows as columns, got shape {coo.shape}.")
-    edges: dict[str, Any] = {"edge_index": np.stack([coo.row, coo.col]).astype(np.int64), "num_nodes": coo.shape[0]}
+        adjacency = as_array(adjacency, "the adjacency")
+    if len(adjacency.shape) != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        raise InputError(f"an adjacency has as many rows as columns, got shape {adjacency.shape}.")
+    coo = sp.coo_matrix(adjacency)
+    ends = np.stack([coo.row, coo.col]).astype(np.int64)
+    edges: dict[str, Any] = {"edge_index": ends, "num_nodes": adjacency.shape[0]}
     return edges if (coo.data == 1).all() else edges | {"edge_weight": coo.data}
 
 
 def _is_networkx(data: Any) -> bool:
-    return type(data).__module__.startswith("networkx.") or (hasattr(data, "adjacency") and hasattr(data, "nodes"))
+    named = type(data).__module__.startswith("networkx.") and hasattr(data, "edges")
+    return named or (hasattr(data, "adjacency") and hasattr(data, "nodes"))
 
 
 def _is_dataset(data: Any) -> bool:
@@ -300,7 +342,10 @@ def _from_networkx(graph: Any, y: Any) -> Parts:
     edges = np.array([source, target], dtype=np.int64).reshape(2, -1)
     attributes = [graph.nodes[node] for node in nodes]
     x = None
-    if attributes and all("x" in a for a in attributes):
+    without = [node for node, a in zip(nodes, attributes, strict=True) if "x" not in a]
+    if without and len(without) < len(nodes):
+        raise InputError(f"node {shown(without[0])} has no attribute x, but others have: give it to all or to none.")
+    if attributes and not without:
         try:
             x = np.array([np.atleast_1d(np.asarray(a["x"], dtype=np.float64)) for a in attributes])
         except (ValueError, TypeError) as error:
@@ -308,16 +353,19 @@ def _from_networkx(graph: Any, y: Any) -> Parts:
     if isinstance(y, dict):
         strange = next((node for node in y if node not in place), None)
         if strange is not None:
-            raise InputError(f"y names node {strange!r}, which the graph does not have.")
+            raise InputError(f"y names node {shown(strange)}, which the graph does not have.")
         y = [y.get(node) for node in nodes]
     elif y is None:
         field = next((f for f in ("y", "label") if any(f in a for a in attributes)), None)
         y = None if field is None else [a.get(field) for a in attributes]
     masks: dict[str, Any] = {}
     if any("split" in a for a in attributes):
-        splits = np.array([str(a.get("split", "")) for a in attributes])
+        splits = np.array([str(a.get("split") or "") for a in attributes])
+        for word in np.unique(splits[splits != ""]).tolist():
+            check_choice("split", word, SPLITS)
         masks = {split: splits == split for split in SPLITS}
     ids = np.empty(len(nodes), dtype=object)
     ids[:] = nodes
-    weight = weights if any(w != 1.0 for w in weights) else None
+    weight = as_array(weights, "the edge attribute weight")
+    weight = None if (weight == 1.0).all() else weight
     return Parts(x, edges, weight, None, y, **masks, num_nodes=len(nodes), ids=ids)

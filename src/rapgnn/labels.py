@@ -7,17 +7,19 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from rapgnn.errors import InputError
+from rapgnn.checks import shape_of
+from rapgnn.errors import InputError, shown
 
 UNKNOWN = -1
+EXACT = 2.0**53  # the whole numbers below it are exact as floats
 
 
 def label_column(values: Any, what: str = "labels") -> pd.Series:
     """One label per row, missing where there is none: NaN, None, an empty string, or the whole number -1."""
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
-    if isinstance(values, pd.DataFrame | dict) or np.ndim(values) == 0:
-        raise InputError(f"{what} must be one value per row.")
+    if isinstance(values, pd.DataFrame | dict) or len(shape_of(values, what)) == 0:
+        raise InputError(f"{what} must be one value per row, got {type(values).__name__}.")
     try:
         column = pd.Series(values).reset_index(drop=True)
     except (ValueError, TypeError) as error:
@@ -31,12 +33,14 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
         known = column[column.notna()]
         if (known == UNKNOWN).any() and set(np.unique(known)) == {UNKNOWN, 1}:
             raise InputError(f"{what} are -1 and 1, and -1 means unknown here: use 0 and 1, or words.")
+        if kind != "f" and len(known) and max(abs(int(known.min())), abs(int(known.max()))) >= EXACT:
+            column = column.astype(object)  # as floats, which have a place for gaps, they would run together
         return column.where(column != UNKNOWN)
     if kind in "bO" or pd.api.types.is_string_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         odd = next((v for v in column if not _plain(v)), None)
         if odd is not None:
             raise InputError(f"{what} must be words or whole numbers, got a value of type {type(odd).__name__}.")
-        return column.astype(object).where(column.notna() & (column.astype(str) != ""), None)
+        return column.astype(object).where(column.notna() & ~column.isin([""]), None)
     raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
 
 
@@ -46,14 +50,13 @@ def find_classes(column: pd.Series) -> tuple[Any, ...]:
     if not len(known):
         raise InputError("no row has a label (every label is -1 or missing).")
     if column.dtype.kind == "f":  # whole numbers with gaps arrive as floats
-        if (known != known.round()).any():
+        if (known != known.round()).any() or (np.abs(known) >= EXACT).any():
             raise InputError("class labels must be words or whole numbers; these look like regression targets.")
         return tuple(int(v) for v in np.unique(known))
-    values = {v.item() if isinstance(v, np.generic) else v for v in known}
-    try:
-        return tuple(sorted(values))
-    except TypeError:
-        raise InputError("labels mix words and numbers: make all of them words.") from None
+    values = [_as_plain(v) for v in known]
+    if len({str if isinstance(v, str) else type(v) for v in values}) > 1:
+        raise InputError("labels mix words and numbers, or numbers and booleans: make all of them words.")
+    return tuple(sorted(set(values)))
 
 
 def to_numbers(column: pd.Series, classes: Sequence[Any], strangers: bool = False) -> np.ndarray:
@@ -76,7 +79,11 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], strangers: bool = Fals
 def told(label: Any) -> str:
     """A label as a sentence shows it."""
     number = isinstance(label, float | np.floating) and float(label).is_integer()
-    return repr(label) if isinstance(label, str) else str(int(label) if number else label)
+    return shown(int(label) if number else _as_plain(label))
+
+
+def _as_plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _plain(value: Any) -> bool:

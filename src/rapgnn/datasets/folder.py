@@ -17,7 +17,7 @@ import torch
 from rapgnn.checks import SPLITS, check_edge_weight, check_features
 from rapgnn.datasets.frames import Frame, find_file, read_frame
 from rapgnn.encoding import Encoding
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, shown
 from rapgnn.features import structural_features
 from rapgnn.graph import Graph
 from rapgnn.graphs import make_graphs
@@ -171,6 +171,8 @@ def _places(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame) -> np.
     if values.isna().any():
         raise InputError(f"{frame.path}: row {int(values.isna().argmax())} has no {values.name}.")
     ids, wanted = _same_kind(ids, pd.Index(values))
+    if not ids.is_unique:
+        raise InputError(f"{named.path}: two ids read the same as words: {shown(ids[ids.duplicated()][0])}.")
     place = np.asarray(ids.get_indexer(wanted), dtype=np.int64)
     unknown = place < 0
     if unknown.any():
@@ -195,7 +197,7 @@ def _edge_columns(edges: Frame) -> tuple[pd.Series, pd.Series, Any, list[str]]:
     rest = [c for c in edges.table.columns if c not in (*taken, *([] if graph is None else [graph[0]]))]
     values = None
     if weight is not None:
-        if not pd.api.types.is_numeric_dtype(weight[1]):
+        if not pd.api.types.is_numeric_dtype(weight[1]) or pd.api.types.is_complex_dtype(weight[1]):
             raise InputError(f"{edges.path}: {weight[0]} must be numbers.")
         values = weight[1].to_numpy(dtype=np.float64, na_value=np.nan)
     return source[1], target[1], values, rest
@@ -236,10 +238,10 @@ def _labels(frame: Frame, reading: Reading, used: list[str]) -> tuple[Any, dict[
     column = frame.take("split")
     if column is not None:
         used.append(column[0])
-        words = column[1].where(column[1].notna(), "").astype(str).str.strip().str.lower().to_numpy()
+        words = column[1].astype(object).where(column[1].notna(), "").astype(str).str.strip().str.lower().to_numpy()
         odd = next((w for w in words if w and w not in SPLIT_WORDS), None)
         if odd is not None:
-            raise InputError(f"{frame.path}: split {odd!r} is unknown: use train, val and test.")
+            raise InputError(f"{frame.path}: split {shown(odd)} is unknown: use train, val and test.")
         for split in SPLITS:
             splits[split] = np.flatnonzero([SPLIT_WORDS.get(w) == split for w in words])
     for split in SPLITS:
@@ -254,6 +256,9 @@ def _labels(frame: Frame, reading: Reading, used: list[str]) -> tuple[Any, dict[
         splits = {}  # a split column that says nothing
     if found is not None:
         return found[1], splits
+    odd = next((c for c in several if not pd.api.types.is_numeric_dtype(frame.table[c])), None)
+    if odd is not None:
+        raise InputError(f"{frame.path}: {odd} must hold only 0, 1 and gaps (unknown), as one of several labels.")
     table = frame.table[several].to_numpy(dtype=np.float64, na_value=np.nan) if several else None
     if table is None and reading.labelled:
         raise InputError(f"{frame.path} has no label column (label, y, class or target); it has {frame.names}.")

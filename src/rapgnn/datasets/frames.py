@@ -1,15 +1,16 @@
 """One file of a user's folder as a table: CSV, Parquet or npz, found by its stem."""
 
+import warnings
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, shown
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 
@@ -64,25 +65,64 @@ def read_frame(folder: Path, stem: str, holds: str) -> Frame:
     if path.suffix == ".npz":
         return _from_npz(path)
     try:
-        table = _parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, low_memory=False)
+        table = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+        if not isinstance(table.index, pd.RangeIndex):
+            table = table.reset_index()
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow have no common base for what a broken file raises
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"cannot read {path}: {reason}.") from error
-    if not table.columns.is_unique:
-        raise InputError(f"two columns of {path} have the same name.")
-    if not isinstance(table.index, pd.RangeIndex):
-        table = table.reset_index()
-    return Frame(path, table)
+        raise InputError(f"cannot read {path}: {_reason(error)}.") from error
+    return _checked(Frame(path, table))
+
+
+def _checked(frame: Frame) -> Frame:
+    """Refuse names that are there twice, and cells that hold more than one value; bytes are read as words."""
+    if not frame.table.columns.is_unique:
+        raise InputError(f"two columns of {frame.path} have the same name.")
+    for name, values in frame.table.items():
+        if values.dtype != object or pd.api.types.infer_dtype(values, skipna=True) == "string":
+            continue
+        odd = next((v for v in values if not pd.api.types.is_scalar(v)), None)
+        if odd is not None:
+            raise InputError(f"{frame.path}: column {shown(name)} holds a {type(odd).__name__}, not one value per row.")
+        if any(isinstance(v, bytes) for v in values):
+            frame = _with_words(frame, name)
+    return frame
+
+
+def _with_words(frame: Frame, name: Any) -> Frame:
+    """The frame with a column of bytes read as words."""
+    try:
+        words = frame.table[name].map(lambda v: v.decode() if isinstance(v, bytes) else v)
+    except UnicodeDecodeError:
+        raise InputError(f"{frame.path}: column {shown(name)} holds bytes that are no words.") from None
+    columns = {c: words if c == name else frame.table[c] for c in frame.table.columns}
+    return replace(frame, table=pd.DataFrame(columns, index=frame.table.index))
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, index_col=False).iloc[0].dropna()
+    if header.duplicated().any():  # pandas would rename the second one
+        raise InputError(f"two columns of {path} have the same name: {shown(header[header.duplicated()].iloc[0])}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
+        return pd.read_csv(path, low_memory=False, index_col=False)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what a parser says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def _parquet(path: Path) -> pd.DataFrame:
     try:
-        import pyarrow  # noqa: F401
+        from pyarrow.parquet import read_table
     except ImportError:
         raise InputError("Parquet needs pyarrow: install it with pip install 'rapgnn[parquet]'.") from None
-    return pd.read_parquet(path)
+    with path.open("rb") as file:
+        table = read_table(file)
+    table.validate(full=True)  # words that are no words, lengths that are wrong: found here, not at their first use
+    return table.to_pandas()
 
 
 def _from_npz(path: Path) -> Frame:
@@ -93,10 +133,16 @@ def _from_npz(path: Path) -> Frame:
         raise InputError(f"{path}: x must be a table with a row per node, got shape {matrix.shape}.")
     columns: dict[str, Any] = {}
     for name, array in arrays.items():
+        if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):  # pandas has no index of others
+            array = array.astype(np.float64)
         if array.ndim == 1:
             columns[name] = array
         elif array.ndim == 2:
-            columns |= {name if array.shape[1] == 1 else f"{name}_{j}": array[:, j] for j in range(array.shape[1])}
+            several = {name if array.shape[1] == 1 else f"{name}_{j}": array[:, j] for j in range(array.shape[1])}
+            twice = next((c for c in several if c in columns or (c in arrays and c != name)), None)
+            if twice is not None:
+                raise InputError(f"two columns of {path} have the same name: {shown(twice)}.")
+            columns |= several
         else:
             raise InputError(f"{path}: {name} must be one value per row, got shape {array.shape}.")
     lengths = {name: len(values) for name, values in columns.items()}
@@ -107,7 +153,7 @@ def _from_npz(path: Path) -> Frame:
         odd = next(item for item in rest if item[1] != first[1])
         raise InputError(f"{path}: {first[0]} has {first[1]} entries but {odd[0]} has {odd[1]}.")
     size = next(iter(lengths.values()), 0)
-    return Frame(path, pd.DataFrame(columns, index=pd.RangeIndex(size)), matrix)
+    return _checked(Frame(path, pd.DataFrame(columns, index=pd.RangeIndex(size)), matrix))
 
 
 def _arrays(path: Path) -> dict[str, Any]:
@@ -115,8 +161,10 @@ def _arrays(path: Path) -> dict[str, Any]:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is not an npz archive")
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, SyntaxError) as error:
-        raise InputError(f"cannot read {path}: {str(error).splitlines()[0].rstrip('.')}.") from error
-    except Exception as error:  # zlib.error and whatever else damaged compression raises
-        raise InputError(f"cannot read {path}: {error}.") from error
+            arrays = {name: file[name] for name in file.files}
+    except Exception as error:  # zipfile, zlib and numpy have no common base for what a damaged file raises
+        raise InputError(f"cannot read {path}: {_reason(error)}.") from error
+    odd = next((n for n, a in arrays.items() if not isinstance(a, np.ndarray) or a.dtype.kind not in "biufcUSMm"), None)
+    if odd is not None:
+        raise InputError(f"{path}: {shown(odd)} must be an array of numbers, words or dates.")
+    return arrays
