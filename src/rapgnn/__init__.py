@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset
     from rapgnn.endtoend import EndToEnd
     from rapgnn.errors import InputError
-    from rapgnn.estimators import InputNotice, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
+    from rapgnn.estimator_base import InputNotice
+    from rapgnn.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
     from rapgnn.graph import Graph, from_pyg, make_graph
     from rapgnn.graphs import from_pyg_list, make_graphs
     from rapgnn.methods import METHODS, fit
@@ -27,7 +28,7 @@ _HOMES = {
     "Graph": "graph",
     "InputError": "errors",
     "METHODS": "methods",
-    "InputNotice": "estimators",
+    "InputNotice": "estimator_base",
     "Propagation": "propagation",
     "RAPGraphClassifier": "estimators",
     "RAPGraphRegressor": "estimators",

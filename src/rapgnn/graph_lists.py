@@ -93,6 +93,13 @@ def _members(graphs: Any) -> list[Any]:
 
 
 def _one(graph: Any, number: int) -> Parts:
+    parts = _taken_apart(graph, number)
+    if parts.edge_weight is not None:
+        raise InputError(f"graph {number} has edge weights, which are for one graph: make them edge features.")
+    return parts
+
+
+def _taken_apart(graph: Any, number: int) -> Parts:
     if isinstance(graph, tuple | list):
         if not 2 <= len(graph) <= 3:
             raise InputError(f"graph {number} must be (features, edge_index) or (features, edge_index, edge features).")

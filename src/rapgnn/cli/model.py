@@ -88,7 +88,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     """Train an estimator, save the model, and print its scores: the record of it."""
     import warnings
 
-    from rapgnn.estimators import InputNotice
+    from rapgnn.estimator_base import InputNotice
 
     with show_progress() as track, warnings.catch_warnings():
         warnings.simplefilter("ignore", InputNotice)  # loading has said it

@@ -77,7 +77,7 @@ def read_own(folder: Path, name: str, reading: Reading | None = None) -> Graph:
 
 
 def load_dataset(
-    name: str,
+    name: str | Path,
     data_dir: Path | None = None,
     say: Say = lambda line: None,
     attributes: bool = False,
@@ -92,6 +92,7 @@ def load_dataset(
         attributes: take further node features too, where the dataset has them.
         reading: how a folder of tables is to be read.
     """
+    name = str(name)
     kind, _, settings = name.partition(":")
     known = name.lower() in DATASETS
     if attributes and not (known and DATASETS[name.lower()].attributes):

@@ -70,6 +70,9 @@ def read_folder(folder: Path, name: str, reading: Reading | None = None) -> Grap
         reading = replace(reading, directed=known.directed, impute=known.impute, label=known.label)
     nodes = read_frame(folder, "nodes", HOLDS)
     edges = read_frame(folder, "edges", HOLDS)
+    strange = next((name for name in reading.ignore if name not in {*nodes.table.columns, *edges.table.columns}), None)
+    if strange is not None:
+        raise InputError(f"{folder} has no column {strange!r} to ignore.")
     if not len(nodes.table):
         raise InputError(f"{nodes.path} has no rows.")
     if find_file(folder, "graphs") is not None:
@@ -321,11 +324,10 @@ def _ends_in_graphs(
 
 def _feature_table(nodes: Frame, used: list[str], reading: Reading) -> Any:
     """The columns that are features, an npz file's x, or None."""
-    strange = next((name for name in reading.ignore if name not in nodes.table.columns), None)
-    if strange is not None and not reading.trained:
-        raise InputError(f"{nodes.path} has no column {strange!r} to ignore.")
     rest = nodes.without([*used, *reading.ignore])
     if nodes.matrix is not None:
+        if rest.shape[1]:
+            raise InputError(f"{nodes.path} holds x and also {rest.columns[0]}: put it into x, or ignore it.")
         return nodes.matrix
     return rest if rest.shape[1] else None
 
