@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -173,6 +174,19 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         training: bool = False,
     ) -> Graph:
         """The checked graph; ``given`` is what the user gave by name."""
+        if isinstance(data, Graph):
+            return _checked(data, self._task, None if training else self.schema_, y, given)
+        if training:
+            return self._training_graph(data, y, given or {})
+        schema = self.schema_
+        return _as_schema(self._graph_for(schema, data, y, given or {}, labelled), schema, labelled)
+
+    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
+        """A user's data as a graph to train on."""
+        raise NotImplementedError
+
+    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
+        """A user's data as a graph for a trained model."""
         raise NotImplementedError
 
     def _prediction(self, graph: Graph, inference: str | None, n_samples: int | None, rows: Any = None) -> Prediction:
@@ -300,3 +314,28 @@ def _as_classes(classes: tuple[Any, ...]) -> np.ndarray:
     """As numpy holds them, unless that would change them: whole numbers too large for 64 bits."""
     found = np.array(classes)
     return found if found.tolist() == list(classes) else np.array(classes, dtype=object)
+
+
+def _checked(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:
+    if y is not None or given:
+        raise InputError("a rapgnn Graph brings its own labels, edges and splits: give nothing beside it.")
+    level, kind = task.split("-")
+    theirs, own = graph.task.split("-")
+    if level != theirs or (kind == "regression") != (own == "regression"):
+        raise InputError(f"this is an estimator for {task}, but the data are for {graph.task}.")
+    if schema is not None:
+        schema.check(graph)
+    elif graph.classes is None and own != "regression":
+        return replace(graph, classes=tuple(range(graph.num_outputs)))
+    return graph
+
+
+def _as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
+    """The graph as one for the model's task; refused where its features, or its labels, do not fit."""
+    if labelled and graph.task != schema.task:
+        raise InputError(f"the model is for {schema.task}, but the labels are for {graph.task}.")
+    if labelled and graph.y.dim() == 2 and graph.y.shape[1] != schema.out_channels:
+        raise InputError(f"the model gives {schema.out_channels} values per row, y has {graph.y.shape[1]}.")
+    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
+    schema.check(graph)
+    return graph

@@ -1,6 +1,5 @@
 """scikit-learn's contract for graphs: fit, predict, predict_proba, transform, score; and save, load."""
 
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from rapgnn.errors import InputError
 from rapgnn.estimator_base import MOST_SEED, RAPEstimator
 from rapgnn.graph import Graph
 from rapgnn.graph_lists import graph_set
-from rapgnn.inputs import node_graph, take_apart
+from rapgnn.inputs import Parts, node_graph, take_apart
 
 
 class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
@@ -77,24 +76,13 @@ class RAPNodeClassifier(_Classifier):
         """
         return self.fit_graph(self._graph(data, y, given, labelled=True, training=True))
 
-    def _graph(
-        self,
-        data: Any,
-        y: Any = None,
-        given: dict[str, Any] | None = None,
-        *,
-        labelled: bool = False,
-        training: bool = False,
-    ) -> Graph:
-        if isinstance(data, Graph):
-            return _checked(data, self._task, None if training else self.schema_, y, given)
-        parts = take_apart(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", *SPLITS)))
-        if training:
-            return node_graph(parts, seed=check_whole("seed", self.seed, 0, MOST_SEED))
-        schema = self.schema_
+    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
+        return node_graph(_parts(data, y, given), seed=check_whole("seed", self.seed, 0, MOST_SEED))
+
+    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         classes = schema.classes or tuple(range(schema.out_channels))
-        graph = node_graph(parts, classes=classes, encoding=schema.encoding, labelled=labelled, trained=True)
-        return _as_schema(graph, schema, labelled)
+        known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
+        return node_graph(_parts(data, y, given), labelled=labelled, **known)
 
 
 class _GraphEstimator(RAPEstimator):
@@ -109,33 +97,16 @@ class _GraphEstimator(RAPEstimator):
         """
         return self.fit_graph(self._graph(graphs, y, splits, labelled=True, training=True))
 
-    def _graph(
-        self,
-        data: Any,
-        y: Any = None,
-        given: dict[str, Any] | None = None,
-        *,
-        labelled: bool = False,
-        training: bool = False,
-    ) -> Graph:
-        if isinstance(data, Graph):
-            return _checked(data, self._task, None if training else self.schema_, y, given)
-        kind = self._task.partition("-")[2]
-        splits = {key: value for key, value in _named(given, SPLITS).items() if value is not None} or None
-        if training:
-            return graph_set(data, y, task=kind, splits=splits)
-        schema = self.schema_
-        graph = graph_set(
-            data,
-            y,
-            task=kind,
-            classes=schema.classes,
-            encoding=schema.encoding,
-            labelled=labelled,
-            trained=True,
-            splits=splits,
-        )
-        return _as_schema(graph, schema, labelled)
+    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
+        return graph_set(data, y, task=self._kind, splits=_splits(given))
+
+    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
+        known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "trained": True}
+        return graph_set(data, y, task=self._kind, splits=_splits(given), labelled=labelled, **known)
+
+    @property
+    def _kind(self) -> str:
+        return self._task.partition("-")[2]
 
 
 class RAPGraphClassifier(_GraphEstimator, _Classifier):
@@ -187,10 +158,18 @@ def estimator_for(task: str) -> type[RAPEstimator]:
     return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
 
 
-def _named(given: dict[str, Any] | None, known: tuple[str, ...]) -> dict[str, Any]:
+def _parts(data: Any, y: Any, given: dict[str, Any]) -> Parts:
+    return take_apart(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", *SPLITS)))
+
+
+def _splits(given: dict[str, Any]) -> dict[str, Any] | None:
+    return {key: value for key, value in _named(given, SPLITS).items() if value is not None} or None
+
+
+def _named(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """``train_mask`` is ``train``; anything unknown is refused."""
     named: dict[str, Any] = {}
-    for key, value in (given or {}).items():
+    for key, value in given.items():
         name = key.removesuffix("_mask")
         if name not in known:
             raise InputError(f"{key} is unknown: what goes with the data is {', '.join(known)}.")
@@ -198,28 +177,3 @@ def _named(given: dict[str, Any] | None, known: tuple[str, ...]) -> dict[str, An
             raise InputError(f"give {name} or {name}_mask, not both.")
         named[name] = value
     return named
-
-
-def _checked(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:
-    if y is not None or given:
-        raise InputError("a rapgnn Graph brings its own labels, edges and splits: give nothing beside it.")
-    level, kind = task.split("-")
-    theirs, own = graph.task.split("-")
-    if level != theirs or (kind == "regression") != (own == "regression"):
-        raise InputError(f"this is an estimator for {task}, but the data are for {graph.task}.")
-    if schema is not None:
-        schema.check(graph)
-    elif graph.classes is None and own != "regression":
-        return replace(graph, classes=tuple(range(graph.num_outputs)))
-    return graph
-
-
-def _as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
-    """The graph as one for the model's task; refused where its features, or its labels, do not fit."""
-    if labelled and graph.task != schema.task:
-        raise InputError(f"the model is for {schema.task}, but the labels are for {graph.task}.")
-    if labelled and graph.y.dim() == 2 and graph.y.shape[1] != schema.out_channels:
-        raise InputError(f"the model gives {schema.out_channels} values per row, y has {graph.y.shape[1]}.")
-    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
-    schema.check(graph)
-    return graph
