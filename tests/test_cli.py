@@ -172,7 +172,7 @@ X, EDGES, Y = np.ones((40, 4)), np.arange(40).repeat(2)[:90], np.arange(40) % 3
         ({"source": np.full(90, 0.5)}, ("source 0.5",)),
         ({"y": Y[:-1]}, ("x has 40 entries but y has 39",)),
         ({"y": Y + 0.5}, ("whole numbers",)),
-        ({"y": np.full(40, -1)}, ("10 nodes of the train split have no label",)),
+        ({"y": np.full(40, -1)}, ("no row has a label",)),
         ({"y": np.array(["a"] * 40)}, ("nothing to tell apart",)),
         ({"train_mask": np.ones(39, dtype=bool)}, ("train_mask has 39",)),
         ({"val_mask": np.ones(41, dtype=bool)}, ("val_mask has 41",)),

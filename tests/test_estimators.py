@@ -255,9 +255,10 @@ def test_no_validation_rows_are_held_out_of_training():
     data = node_data()
     del data.val_mask
     model = RAPNodeClassifier(**FAST).fit(data)
-    assert len(model.split_["val"]) == 6
-    assert len(model.split_["train"]) == 24
-    assert any("no validation rows" in note for note in model.notes_)
+    assert len(model.split_["train"]) == 30  # used again once the penalty was chosen
+    assert any("6 of the 30 training rows serve" in note for note in model.notes_)
+    kept = RAPNodeClassifier(search=False, head="linear", embedding="identity", epochs=5).fit(data)
+    assert [len(kept.split_[s]) for s in ("train", "val")] == [24, 6]  # this head needs them to know when to stop
 
 
 def test_no_features_are_made_of_the_structure_and_reported(tmp_path):
@@ -339,6 +340,8 @@ def test_other_refusals():
     model = RAPNodeClassifier(**FAST).fit(data)
     with pytest.raises(InputError, match="label 9 is not one of the model's classes: 0, 1, 2"):
         model.score(data, rare)
+    with pytest.raises(InputError, match="one draw has no spread"):
+        model.predict_proba(data, n_samples=1, return_std=True)
     with pytest.raises(InputError, match="n_samples must be a whole number from 1"):
         model.predict_proba(data, n_samples=0)
     with pytest.raises(InputError, match="method 'guess' is unknown"):
@@ -451,7 +454,11 @@ def test_grid_search_and_cross_validation_over_graph_lists():
     scores = cross_val_score(base, graphs, y, cv=3, n_jobs=2)
     assert scores.shape == (3,)
     assert scores.mean() > 0.75
-    assert base.fit(graphs, y).split_["train"].size == 38  # a fifth chose the penalty, then all were used
+    fitted = base.fit(graphs, y)
+    assert fitted.split_["train"].size == 48  # a fifth chose the penalty, then all were used
+    assert fitted.split_["val"].size == 0
+    with pytest.raises(InputError, match="validation_score_"):
+        fitted.score(graphs, y, split="val")
     numbers = [float(len(g.x)) for g in graphs]
     assert cross_val_score(RAPGraphRegressor(head="ridge", embedding="identity"), graphs, numbers, cv=3).mean() > 0.8
 

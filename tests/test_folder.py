@@ -357,3 +357,81 @@ def test_unique_ids_need_no_graph_column_on_edges(tmp_path):
     frames["edges"] = edges.drop(columns="graph")
     without = load_dataset(str(write(tmp_path / "b" / "g", **frames)))
     same(with_column, without)
+
+
+# What a reader must not get wrong in silence
+
+
+@pytest.mark.parametrize("column", ["id", "graph", "graph_id"])
+def test_labels_go_to_the_graph_they_name(tmp_path, column):
+    frames = many()
+    frames["graphs"] = frames["graphs"].rename(columns={"id": column}).sample(frac=1, random_state=0)
+    graph = load_dataset(write(tmp_path / "g", **frames))
+    wanted = {f"g{i}": "star" if i % 2 else "ring" for i in range(40)}
+    assert {str(name): graph.classes[int(y)] for name, y in zip(graph.ids, graph.y, strict=True)} == wanted
+
+
+def test_names_are_taken_as_they_are_written(tmp_path):
+    (tmp_path / "nodes.csv").write_text("id,a,label\n1,0.5,p\n01,0.2,q\nNA,0.1,None\ny,0.9,q\n")
+    (tmp_path / "edges.csv").write_text("source,target\n01,NA\n1,y\n")
+    graph = load_dataset(tmp_path, reading=Reading(directed=True))
+    assert list(graph.ids) == ["1", "01", "NA", "y"]
+    assert graph.edge_index.tolist() == [[1, 0], [2, 3]]
+    assert graph.classes == ("None", "p", "q")  # a word, not a gap
+    (tmp_path / "nodes.csv").write_text("id,a,label\n001,0.5,p\n002,NA,q\n003,0.1,p\n004,0.9,q\n")
+    (tmp_path / "edges.csv").write_text("source,target\n001,002\n")
+    graph = load_dataset(tmp_path, reading=Reading(impute=True))
+    assert list(graph.ids) == ["001", "002", "003", "004"]
+    assert graph.num_features == 1  # numbers with a gap
+
+
+def test_a_model_predicts_without_the_label_column_and_keeps_its_features(rapgnn, tmp_path):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=60)
+    nodes = pd.DataFrame({"id": range(60), "x": kind + rng.random(60), "y": rng.random(60), "class": rng.random(60)})
+    edges = pd.DataFrame({"source": range(59), "target": range(1, 60)})
+    folder = write(tmp_path / "a", nodes=nodes.assign(label=np.array(["no", "yes"])[kind]), edges=edges)
+    assert rapgnn("fit", folder, "--out", tmp_path / "m")[0] == 0
+    fresh = write(tmp_path / "b", nodes=nodes, edges=edges)
+    code, _, err = rapgnn("predict", tmp_path / "m", fresh, "--out", tmp_path / "p.csv")
+    assert code == 0, err
+    assert (pd.read_csv(tmp_path / "p.csv")["label"] == np.array(["no", "yes"])[kind]).mean() > 0.7
+    named = write(tmp_path / "c", nodes=nodes.assign(species=np.array(["no", "yes"])[kind]), edges=edges)
+    assert rapgnn("fit", named, "--label", "species", "--out", tmp_path / "m2")[0] == 0
+    code, _, err = rapgnn("predict", tmp_path / "m2", fresh, "--out", tmp_path / "p.csv")
+    assert code == 0, err
+    assert rapgnn("predict", tmp_path / "m2", fresh, "--out", tmp_path / "p.csv", "--samples", 1)[0] == 2
+
+
+def test_many_labels_keep_their_names_whatever_their_order(rapgnn, tmp_path):
+    frames = many(60)
+    ring = (frames["graphs"].pop("label") == "ring").astype(int)
+    coin = np.random.default_rng(0).integers(2, size=60)
+    frames["graphs"] = frames["graphs"].assign(label_ring=ring, label_coin=coin, colour="red")
+    folder, model = write(tmp_path / "g", **frames), tmp_path / "m"
+    code, _, err = rapgnn("fit", folder, "--out", model)
+    assert code == 0, err
+    assert "left out: colour" in err
+    assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv")[0] == 0
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert [c for c in table.columns if c.startswith("probability")] == ["probability_ring", "probability_coin"]
+    assert (table["label_ring"] == ring).mean() > 0.8
+    scores = []
+    for order in (["id", "label_ring", "label_coin"], ["label_coin", "id", "label_ring"]):
+        code, out, err = rapgnn("evaluate", model, write(folder, **(frames | {"graphs": frames["graphs"][order]})))
+        assert code == 0, err
+        assert "the data name no split" in err
+        scores.append(out)
+    assert scores[0] == scores[1]
+    assert scores[0].startswith("all ")
+
+
+def test_arrays_with_an_ignored_column(rapgnn, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    np.savez(tmp_path / "nodes.npz", x=rng.random((60, 3)) + y[:, None], y=y, name=np.arange(60))
+    np.savez(tmp_path / "edges.npz", source=np.arange(59), target=np.arange(1, 60))
+    assert "put it into x, or ignore it" in rapgnn("fit", tmp_path, "--out", tmp_path / "m")[2]
+    assert rapgnn("fit", tmp_path, "--out", tmp_path / "m", "--ignore", "name")[0] == 0
+    code, _, err = rapgnn("predict", tmp_path / "m", tmp_path, "--out", tmp_path / "p.csv")
+    assert code == 0, err

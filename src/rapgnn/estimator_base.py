@@ -127,6 +127,8 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         worth = fitted.loop.best
         if len(graph.train) < len(given.train) and config.head == "ridge":
             fitted = _with_all_rows(fitted, given, config, self.seed)
+            note = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."
+            graph = replace(given, notes=(*graph.notes, note))
         self._adopt(fitted.model.cpu(), Schema.of(graph))
         self.engine_, self.engine_reason_ = fitted.engine, fitted.reason
         self.split_ = {split: graph.rows(split).cpu().numpy() for split in SPLITS}
@@ -226,6 +228,10 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         check_choice("method", method, METHODS)
         if n_samples is not None:
             n_samples = check_whole("n_samples", n_samples, *BOUNDS["num_samples"])
+        if spread and n_samples == 1:
+            raise InputError(
+                "one draw has no spread: give n_samples of 2 or more, or leave it out for exact error bars."
+            )
         if method == "exact" and n_samples is not None:
             raise InputError('method "exact" draws no samples: leave n_samples out.')
         graph = self._graph(data, given=given)
@@ -258,7 +264,9 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
             rows = own if any(len(graph.rows(s)) for s in SPLITS) else self._own_split(split, graph)
         if not len(rows):
             raise InputError(
-                "there are no labelled rows to score." if split is None else f"the {split} split is empty."
+                "there are no labelled rows to score."
+                if split is None
+                else f"the {split} split is empty (what was held out in fit is told by validation_score_)."
             )
         found = self._prediction(graph, None, None, rows)
         return self._merit(found.scores, graph.y[rows])

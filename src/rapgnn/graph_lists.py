@@ -72,7 +72,7 @@ def graph_set(
     )
     if trained or not labelled:
         none = torch.zeros(0, dtype=torch.int64)
-        rows = dict.fromkeys(SPLITS, none) if not labelled else {}
+        rows = dict.fromkeys(SPLITS, none) if not labelled or splits is None else {}
         outputs = graph.num_outputs if names is None else len(names)
         return replace(graph, **rows, num_outputs=outputs, encoding=encoding, notes=tuple(notes))
     return replace(

@@ -18,6 +18,8 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
     """One label per row, missing where there is none: NaN, None, an empty string, or the whole number -1."""
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
     if isinstance(values, pd.DataFrame | dict) or len(shape_of(values, what)) == 0:
         raise InputError(f"{what} must be one value per row, got {type(values).__name__}.")
     try:
@@ -66,6 +68,8 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], strangers: bool = Fals
         strangers: read a label that is not a class as missing instead of refusing it.
     """
     known = column.notna().to_numpy()
+    if column.dtype.kind in "iuf" and all(isinstance(c, str) for c in classes):
+        column = column.map(told).where(known, None)  # the model's classes are words, here they look like numbers
     numbers = np.asarray(pd.Index(classes).get_indexer(pd.Index(column)), dtype=np.int64)
     numbers[~known] = UNKNOWN
     strange = known & (numbers == UNKNOWN)

@@ -36,14 +36,14 @@ def prediction_table(
     values, spread = result.probabilities, result.spread
     table: dict[str, object] = {"id": rows.numpy() if graph.ids is None else graph.ids}
     if graph.rule.metric == "accuracy":
-        label = values.argmax(dim=-1)
+        label = result.scores.argmax(dim=-1)  # as predict and evaluate read it
         named = label.numpy() if classes is None else np.array(classes)[label.numpy()]
         table |= {"label": named, "probability": _at(values, label)}
         if spread is not None:
             table["spread"] = _at(spread, label)
         return pd.DataFrame(table)
     for j in range(values.shape[1]):
-        suffix = "" if values.shape[1] == 1 else f"_{j}"
+        suffix = "" if values.shape[1] == 1 else f"_{j if classes is None else classes[j]}"
         if graph.rule.metric == "rmse":
             table[f"value{suffix}"] = values[:, j].numpy()
         else:

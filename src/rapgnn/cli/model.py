@@ -22,9 +22,11 @@ from rapgnn.cli.shared import (
     LabelOption,
     LayersOption,
     SettingsOption,
+    TaskOption,
     load,
     read_settings,
     reading_of,
+    say,
     write_json,
 )
 from rapgnn.errors import InputError
@@ -42,7 +44,7 @@ def fit(
     ignore: IgnoreOption = None,
     impute: ImputeOption = False,
     directed: DirectedOption = False,
-    task: Annotated[str | None, typer.Option(help="Many graphs: classification or regression.")] = None,
+    task: TaskOption = None,
     backbone: BackboneOption = None,
     layers: LayersOption = None,
     hidden: HiddenOption = None,
@@ -138,7 +140,7 @@ def predict(
     model: ModelFolder,
     data: Data,
     out: Annotated[Path, typer.Option(help="Predictions: a .csv or .parquet file.")],
-    samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: exact, without drawing.")] = 0,
+    samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
     data_dir: DataDir = None,
 ) -> None:
     """Predict every row of a graph with a saved model: id, label, probability and its spread.
@@ -150,8 +152,8 @@ def predict(
     from rapgnn.predictions import TABLES, prediction_table, write_table
 
     check_writable(out, TABLES)
-    if samples < 0:
-        raise InputError(f"--samples must not be negative, got {samples}.")
+    if samples < 0 or samples == 1:
+        raise InputError(f"--samples must be 0, or 2 and more for a spread, got {samples}.")
     loaded, graph, schema = _open(model, data, data_dir, labelled=False)
     predictor = predictor_on(loaded, graph, "mean" if samples else "spread", samples or None)
     table = prediction_table(graph, predictor, schema.classes)
@@ -191,6 +193,7 @@ def _scores(model: Any, graph: Any) -> dict[str, float]:
     if not rows:
         known = graph.y >= 0 if graph.y.dim() == 1 else ~graph.y.isnan().all(1)
         rows = {"all": known.nonzero()[:, 0]}
+        say("the data name no split: every labelled row counts, also any that the model was trained on.")
     if not sum(map(len, rows.values())):
         raise InputError("there are no labels to score against.")
     return {split: graph.rule.score(predictor(index).scores, graph.y[index]) for split, index in rows.items()}

@@ -24,6 +24,7 @@ LabelOption = Annotated[str | None, typer.Option(help="Your folder: the column o
 IgnoreOption = Annotated[list[str] | None, typer.Option(help="Your folder: a column to leave out; repeatable.")]
 ImputeOption = Annotated[bool, typer.Option("--impute", help="Your folder: fill missing values.")]
 DirectedOption = Annotated[bool, typer.Option("--directed", help="Your folder: edges count one way.")]
+TaskOption = Annotated[str | None, typer.Option(help="Many graphs: classification, regression.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 
 

@@ -18,6 +18,7 @@ from rapgnn.cli.shared import (
     ImputeOption,
     JsonFile,
     LabelOption,
+    TaskOption,
     load,
     on_device,
     reading_of,
@@ -41,6 +42,8 @@ def tune(
     ignore: IgnoreOption = None,
     impute: ImputeOption = False,
     directed: DirectedOption = False,
+    task: TaskOption = None,
+    seed: Annotated[int, typer.Option(help="Your folder: decides a split.")] = 0,
     attributes: Attributes = False,
     storage: Annotated[Path, typer.Option(help="Keeps every trial (SQLite).")] = Path("tune.db"),
     out: Annotated[Path | None, typer.Option(help="Folder for the best model, trained anew.")] = None,
@@ -75,7 +78,7 @@ def tune(
         raise InputError("trials, workers and seeds must be at least 1.")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes must be above 0, got {minutes}.")
-    reading = reading_of(label, ignore, impute, directed)
+    reading = reading_of(label, ignore, impute, directed, task, seed)
     graph = on_device(load(dataset, data_dir, attributes, reading), device)
     with show_progress() as track:
         track.start(f"{graph.name} {method}", trials)
@@ -108,6 +111,6 @@ def tune(
         typer.echo(f"wrote {path}")
     if out is not None:
         config = METHODS[method].configure(base_config(graph, method).update(**best["settings"]))
-        best_model = estimator_for(graph.task)(settings=config.to_dict(), search=False, device=device)
+        best_model = estimator_for(graph.task)(settings=config.to_dict(), search=False, seed=seed, device=device)
         saved = fit_and_save(best_model, graph.to("cpu"), out)
         write_json([best | {"saved": saved}], json_file)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from rapgnn.errors import InputError, shown
 
+GAPS = ("NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "<NA>")  # gaps, among numbers
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 
 
@@ -53,11 +54,12 @@ def find_file(folder: Path, stem: str) -> Path | None:
     return found[0] if found else None
 
 
-def read_frame(folder: Path, stem: str, holds: str) -> Frame:
+def read_frame(folder: Path, stem: str, holds: str, words: Sequence[str] = ()) -> Frame:
     """The table called ``stem`` in the folder.
 
     Args:
         holds: what the folder should hold, for the sentence that says it is missing.
+        words: columns of a CSV file that are names: 01 is not 1, and NA is a name like any other.
     """
     path = find_file(folder, stem)
     if path is None:
@@ -65,7 +67,7 @@ def read_frame(folder: Path, stem: str, holds: str) -> Frame:
     if path.suffix == ".npz":
         return _from_npz(path)
     try:
-        table = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+        table = _parquet(path) if path.suffix == ".parquet" else _csv(path, words)
         if not isinstance(table.index, pd.RangeIndex):
             table = table.reset_index()
     except InputError:
@@ -100,13 +102,41 @@ def _with_words(frame: Frame, name: Any) -> Frame:
     return replace(frame, table=pd.DataFrame(columns, index=frame.table.index))
 
 
-def _csv(path: Path) -> pd.DataFrame:
+def _csv(path: Path, words: Sequence[str]) -> pd.DataFrame:
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, index_col=False).iloc[0].dropna()
     if header.duplicated().any():  # pandas would rename the second one
         raise InputError(f"two columns of {path} have the same name: {shown(header[header.duplicated()].iloc[0])}.")
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
-        return pd.read_csv(path, low_memory=False, index_col=False)
+        as_words = {name: str for name in header if str(name).strip().lower() in words}
+        told = {"keep_default_na": False, "na_values": [""]}  # "None" is a word; an empty cell is a gap
+        table = pd.read_csv(path, low_memory=False, index_col=False, dtype=as_words, **told)
+    return pd.DataFrame(
+        {
+            name: _whole_numbers(table[name]) if name in as_words else _numbers_with_gaps(table[name])
+            for name in table.columns
+        },
+        index=table.index,
+    )
+
+
+def _whole_numbers(names: pd.Series) -> pd.Series:
+    """Names that are whole numbers, each written the one way it can be, as numbers."""
+    if names.isna().any() or not len(names) or not names.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all():
+        return names
+    return names.astype(np.int64)
+
+
+def _numbers_with_gaps(values: pd.Series) -> pd.Series:
+    """A column of numbers in which some cells say in words that there is none."""
+    if pd.api.types.is_numeric_dtype(values) or not len(values):
+        return values
+    gap = values.isin(GAPS)
+    if not gap.any():
+        return values
+    numbers = pd.Series(pd.to_numeric(values.where(~gap), errors="coerce"), index=values.index)
+    known = values.notna() & ~gap
+    return numbers if known.any() and bool((numbers.notna() | ~known).all()) else values
 
 
 def _reason(error: Exception) -> str:
