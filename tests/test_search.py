@@ -196,15 +196,16 @@ def test_a_finished_search_has_nothing_to_do(shared_study, small_graph, monkeypa
 
 def test_killed_workers_lose_only_what_they_ran(small_graph, tmp_path):
     said, killed = [], []
+    others = {child.pid for child in multiprocessing.active_children()}  # joblib keeps its workers
 
     def kill(done: int, value: float) -> None:
-        running = [child.pid for child in multiprocessing.active_children()]
+        running = [child.pid for child in multiprocessing.active_children() if child.pid not in others]
         if not killed and done >= 1 and len(running) == 2:
             killed.extend(running)
             for pid in running:
                 os.kill(pid, signal.SIGKILL)
 
-    kept = {"trials": 8, "seeds": 16, "confirm": 1}  # long trials: none of the workers is done before it is killed
+    kept = {"trials": 8, "seeds": 8, "confirm": 1}  # long trials: none of the workers is done before it is killed
     found = search(small_graph, FAST, tmp_path / "k.db", workers=2, on_trial=kill, say=said.append, **kept)
     assert len(killed) == len(said) == 2
     assert "-9" in said[0]
@@ -214,9 +215,10 @@ def test_killed_workers_lose_only_what_they_ran(small_graph, tmp_path):
 
 
 def test_a_time_budget_ends_workers(small_graph, tmp_path):
+    others = multiprocessing.active_children()
     found = search(small_graph, FAST, tmp_path / "m.db", trials=100_000, seeds=1, confirm=1, minutes=1e-6, workers=2)
     assert 1 <= found["trials"] <= 2  # nothing begins after the end, but one there must be
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= set(others)
 
 
 def test_importances_find_what_matters(small_graph):
