@@ -3,8 +3,8 @@ r"""Error bars without sampling: what the exact variance of the representation m
 Channels are independent and :math:`h_{jiv} = \sum_k c_{jk,i} (S^k h⁰)_{iv}`, so with :math:`\mathrm{Cov}[c] = F F^T` a
 linear head's scores have the covariance :math:`\sum_i \sum_f g_{ivf} g_{ivf}^T`,
 :math:`g_{ivf} = \sum_{jk} W_{ji} F_{jk,f} (S^k h⁰)_{iv}`, exactly. An MLP head is linearised at the expectation.
-Scores are sums over many independent channels, hence close to normal: probabilities are read by cubature over that
-normal distribution, the same points every time.
+Scores are sums over independent channels, hence close to normal where there are dozens of these (with a handful it is a
+rough guide): probabilities are read by cubature over that normal distribution, the same points every time.
 """
 
 from functools import cache
