@@ -108,23 +108,23 @@ def _csv(path: Path, words: Sequence[str]) -> pd.DataFrame:
         raise InputError(f"two columns of {path} have the same name: {shown(header[header.duplicated()].iloc[0])}.")
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
-        as_words = {name: str for name in header if str(name).strip().lower() in words}
-        told = {"keep_default_na": False, "na_values": [""]}  # "None" is a word; an empty cell is a gap
-        table = pd.read_csv(path, low_memory=False, index_col=False, dtype=as_words, **told)
-    return pd.DataFrame(
-        {
-            name: _whole_numbers(table[name]) if name in as_words else _numbers_with_gaps(table[name])
-            for name in table.columns
-        },
-        index=table.index,
-    )
+        told: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}  # "None" is a word; an empty cell is a gap
+        table = pd.read_csv(path, low_memory=False, index_col=False, **told)
+        names = [name for name in table.columns if str(name).strip().lower() in words]
+        # What was taken for numbers is read again as it is written: much faster than reading everything as words.
+        guessed = [name for name in names if pd.api.types.is_numeric_dtype(table[name])]
+        written = pd.read_csv(path, usecols=guessed, dtype=str, **told) if guessed else table
+    columns = {name: written[name] if name in guessed else table[name] for name in table.columns}
+    read = {name: _whole_numbers(v) if name in names else _numbers_with_gaps(v) for name, v in columns.items()}
+    return pd.DataFrame(read, index=table.index)
 
 
 def _whole_numbers(names: pd.Series) -> pd.Series:
     """Names that are whole numbers, each written the one way it can be, as numbers."""
-    if names.isna().any() or not len(names) or not names.str.fullmatch(r"0|-?[1-9][0-9]{0,17}").all():
+    whole = r"0|-?[1-9][0-9]{0,17}"
+    if names.isna().any() or not len(names) or not names.head(100).str.fullmatch(whole).all():
         return names
-    return names.astype(np.int64)
+    return names.astype(np.int64) if names.str.fullmatch(whole).all() else names
 
 
 def _numbers_with_gaps(values: pd.Series) -> pd.Series:
