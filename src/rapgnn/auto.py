@@ -16,7 +16,7 @@ from rapgnn.config import Config
 from rapgnn.embedding import EMBEDDINGS
 from rapgnn.errors import InputError
 from rapgnn.graph import Graph
-from rapgnn.spmm import SparseMatrix
+from rapgnn.spmm import nonnegative
 from rapgnn.threads import threads
 from rapgnn.training import Fitted, fit_rap
 
@@ -67,13 +67,14 @@ def choose(
     """
     start = time.perf_counter()
     allowance = training_cost(graph) if time_budget is None else float("inf")
-    tried: dict[Config, tuple[float, float]] = {}
+    signed = not nonnegative(graph.x)
+    tried: set[Config] = set()
     trials: list[Trial] = []
     best: tuple[tuple[float, float], Fitted, Config] | None = None
     refusal: InputError | None = None
     for stage in _STAGES[graph.ptr is not None]:
         for settings in stage(graph, None if best is None else best[2]):
-            config = base.update(**_suited(graph, base, settings | fixed))
+            config = base.update(**_suited(signed, base, settings | fixed))
             if config in tried or (best is not None and not len(graph.val)):
                 continue
             cost = nominal_cost(graph, config)
@@ -81,15 +82,15 @@ def choose(
             if best is not None and (late or cost > allowance):
                 continue
             allowance -= cost
+            tried.add(config)
             began = time.perf_counter()
             try:
                 with threads(1 if cost < SMALL_COST else torch.get_num_threads()):
                     fitted = fit_rap(graph, config, seed)
             except InputError as error:  # a candidate that this graph does not admit
-                tried[config], refusal = (-float("inf"), -float("inf")), error
+                refusal = error
                 continue
             worth = fitted.loop.best or (0.0, 0.0)
-            tried[config] = worth
             value = graph.rule.merit(worth[0])
             trials.append(Trial(settings | fixed, value, time.perf_counter() - began))
             if best is None or worth > best[0]:
@@ -101,19 +102,14 @@ def choose(
     return Choice(best[1], best[2], tuple(trials))
 
 
-def _suited(graph: Graph, base: Config, settings: Settings) -> Settings:
+def _suited(signed: bool, base: Config, settings: Settings) -> Settings:
     """The settings with what follows from them and from the features' signs."""
     identity = settings.get("embedding", base.embedding) == "identity"
-    if identity and "activation" not in settings and _signed(graph):
+    if identity and "activation" not in settings and signed:
         settings = settings | {"activation": "identity"}  # linear layers, where the shortcut is exact for any sign
     if settings.get("backbone") not in (None, "gcn"):
         settings = {key: value for key, value in settings.items() if key != "self_loops"}
     return settings
-
-
-def _signed(graph: Graph) -> bool:
-    x = graph.x
-    return not (x.nonnegative if isinstance(x, SparseMatrix) else bool((x >= 0).all()))
 
 
 def _linear(graph: Graph) -> Settings:

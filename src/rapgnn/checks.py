@@ -167,6 +167,11 @@ def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", u
         )
 
 
+def labelled_rows(labels: Tensor) -> Tensor:
+    """The rows with a class, or with at least one known label or number."""
+    return (labels >= 0 if labels.dim() == 1 else ~labels.isnan().all(1)).nonzero()[:, 0]
+
+
 def check_targets(y: Any, n: int, what: str) -> Tensor:
     """Numbers to be predicted ``[n, t]``, NaN where unknown."""
     targets = as_array(y, "targets")

@@ -256,9 +256,8 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         if split is not None:
             check_choice("split", split, SPLITS)
         graph = self._graph(data, y, given, labelled=True)
-        known = graph.y >= 0 if graph.y.dim() == 1 else ~graph.y.isnan().all(1)
         if split is None:
-            rows = known.nonzero()[:, 0]
+            rows = graph.labelled
         else:
             own = graph.rows(split)
             rows = own if any(len(graph.rows(s)) for s in SPLITS) else self._own_split(split, graph)
@@ -288,9 +287,7 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """The model that ``save`` wrote; it predicts bitwise the same."""
         model, schema = load_checkpoint(Path(folder))
-        level, _, kind = schema.task.partition("-")
-        wanted, _, kinds = cls._task.partition("-")
-        if level != wanted or (kind == "regression") != (kinds == "regression"):
+        if not _suits(cls._task, schema.task):
             raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
         config = model.config
         given = {name: getattr(config, name) for name in _SETTINGS}
@@ -324,16 +321,20 @@ def _as_classes(classes: tuple[Any, ...]) -> np.ndarray:
     return found if found.tolist() == list(classes) else np.array(classes, dtype=object)
 
 
+def _suits(task: str, other: str) -> bool:
+    """Whether an estimator for one task is for the other too: classes and many labels go together, numbers do not."""
+    (level, kind), (other_level, other_kind) = task.split("-"), other.split("-")
+    return level == other_level and (kind == "regression") == (other_kind == "regression")
+
+
 def _checked(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:
     if y is not None or given:
         raise InputError("a rapgnn Graph brings its own labels, edges and splits: give nothing beside it.")
-    level, kind = task.split("-")
-    theirs, own = graph.task.split("-")
-    if level != theirs or (kind == "regression") != (own == "regression"):
+    if not _suits(task, graph.task):
         raise InputError(f"this is an estimator for {task}, but the data are for {graph.task}.")
     if schema is not None:
         schema.check(graph)
-    elif graph.classes is None and own != "regression":
+    elif graph.classes is None and graph.rule.metric != "rmse":
         return replace(graph, classes=tuple(range(graph.num_outputs)))
     return graph
 

@@ -9,7 +9,16 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.checks import SPLITS, check_edge_weight, check_edges, check_features, check_labels, check_rows, check_splits
+from rapgnn.checks import (
+    SPLITS,
+    check_edge_weight,
+    check_edges,
+    check_features,
+    check_labels,
+    check_rows,
+    check_splits,
+    labelled_rows,
+)
 from rapgnn.encoding import Encoding
 from rapgnn.errors import InputError
 from rapgnn.metrics import TASKS, Task
@@ -77,6 +86,11 @@ class Graph:
     def rule(self) -> Task:
         """The task's metric, loss and reading."""
         return TASKS[self.task]
+
+    @property
+    def labelled(self) -> Tensor:
+        """The rows that have a label."""
+        return labelled_rows(self.y)
 
     def rows(self, split: str) -> Tensor:
         return getattr(self, split)

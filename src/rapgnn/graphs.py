@@ -17,6 +17,7 @@ from rapgnn.checks import (
     check_rows,
     check_splits,
     check_targets,
+    labelled_rows,
 )
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph import Graph
@@ -135,7 +136,7 @@ def from_pyg_list(graphs: Sequence[Any], task: str | None = None, name: str = "g
 def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.1)) -> tuple[Any, Any, Any]:
     """Training, validation and test rows by chance, each class in proportion and never without a training row."""
     rng = np.random.default_rng(seed)
-    known = np.flatnonzero(~labels.isnan().all(1).numpy() if labels.dim() == 2 else (labels >= 0).numpy())
+    known = labelled_rows(labels).numpy()
     classes = labels.numpy()[known] if labels.dim() == 1 else np.zeros(len(known))
     parts: tuple[list[np.ndarray], ...] = ([], [], [])
     for one in np.unique(classes):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.operators import BACKBONES, Backbone
-from rapgnn.spmm import Features, SparseMatrix
+from rapgnn.spmm import Features, nonnegative
 from rapgnn.structure import POOLINGS, Structure
 from rapgnn.weights import RandomWeights
 
@@ -144,9 +144,9 @@ class Propagation:
             return "the graph has negative edge weights"
         if not structure.operator.nonnegative:
             return "the graph has negative edge weights" if structure.eps >= -1 else "eps is below -1"
-        if not (h.nonnegative if isinstance(h, SparseMatrix) else bool((h >= 0).all())):
+        if not nonnegative(h):
             return "the embedded features have negative entries"
-        if e is not None and not bool((e >= 0).all()):
+        if e is not None and not nonnegative(e):
             return "the embedded edge features have negative entries"
         return None
 

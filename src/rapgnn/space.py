@@ -10,7 +10,7 @@ from rapgnn.methods import METHODS
 from rapgnn.operators import BACKBONES
 from rapgnn.paper.ranges import RANGES
 from rapgnn.paper.space import graph_epochs, suggest_in_ranges
-from rapgnn.spmm import Features, SparseMatrix
+from rapgnn.spmm import nonnegative
 
 ANY = "any"
 SPACES = (ANY, "paper", "wide")
@@ -111,8 +111,8 @@ def _suggest_backbone(point: _Point, method: str, graph: Graph) -> None:
     """The layers' rule; linear layers where only these keep the shortcut exact in spite of negative numbers."""
     # Full matrices have no shortcut to keep, and trained ones need none.
     diagonal = not METHODS[method].trained and METHODS[method].settings.get("structure") != "full"
-    signed = not EMBEDDINGS[point.settings["embedding"]].mlp and _negative(graph.x)
-    linear = diagonal and (signed or (graph.edge_weight is not None and _negative(graph.edge_weight)))
+    signed = not EMBEDDINGS[point.settings["embedding"]].mlp and not nonnegative(graph.x)
+    linear = diagonal and (signed or (graph.edge_weight is not None and not nonnegative(graph.edge_weight)))
     if linear:
         point.settings["activation"] = "identity"
     edges = [] if linear or graph.edge_attr is None else ["gine"]
@@ -152,7 +152,3 @@ def _suggest_outputs(point: _Point, method: str, graph: Graph) -> None:
         point.choose("standardize", [True, False])
     if (trained and itself) or given["head"] == "mlp":
         point.choose("batch_norm", [True, False])
-
-
-def _negative(x: Features) -> bool:
-    return not (x.nonnegative if isinstance(x, SparseMatrix) else bool((x >= 0).all()))

@@ -169,6 +169,11 @@ def indicator(index: Tensor, columns: int, value: float = 1.0) -> sp.csr_matrix:
     return sp.csr_matrix((np.full(n, value), index.cpu().numpy(), np.arange(n + 1)), shape=(n, columns))
 
 
+def nonnegative(x: Features) -> bool:
+    """Whether no entry is below zero."""
+    return x.nonnegative if isinstance(x, SparseMatrix) else bool((x >= 0).all())
+
+
 def dense(x: Features) -> Tensor:
     """The features as a dense tensor."""
     return x.columns(0, x.shape[1]) if isinstance(x, SparseMatrix) else x

@@ -70,8 +70,8 @@ def compare(
         raise InputError(f"the number of seeds must be at least 1, got {seeds}.")
     if not 0 <= first_seed < (1 << 32) - 10_000:
         raise InputError(f"--first-seed must lie between 0 and 2^32 - 10000, got {first_seed}.")
-    given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
-    overrides = read_settings(settings, given | {"engine": engine, "inference": inference})
+    given = {"epochs": epochs, "head": head, "engine": engine, "inference": inference}
+    overrides = read_settings(settings, backbone=backbone, num_layers=layers, hidden_channels=hidden, **given)
     graph = on_device(load(dataset, data_dir, attributes), device)
     count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds
     configs = comparison.plan(graph, names, embedding, overrides, quick)

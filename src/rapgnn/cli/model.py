@@ -71,8 +71,9 @@ def fit(
     check_target(out)
     if budget is not None and not budget >= 0:
         raise InputError(f"--budget must not be negative, got {budget}.")
-    given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs, "head": head}
-    overrides = read_settings(settings, given)
+    overrides = read_settings(
+        settings, backbone=backbone, num_layers=layers, hidden_channels=hidden, epochs=epochs, head=head
+    )
     reading = reading_of(label, ignore, impute, directed, task, seed)
     graph = load(data, data_dir, reading=reading)
     known = best_settings(graph.name, "rap", "best", graph.rule.higher) is not None
@@ -191,8 +192,7 @@ def _scores(model: Any, graph: Any) -> dict[str, float]:
     predictor = predictor_on(model, graph)
     rows = {split: graph.rows(split) for split in SPLITS if len(graph.rows(split))}
     if not rows:
-        known = graph.y >= 0 if graph.y.dim() == 1 else ~graph.y.isnan().all(1)
-        rows = {"all": known.nonzero()[:, 0]}
+        rows = {"all": graph.labelled}
         say("the data name no split: every labelled row counts, also any that the model was trained on.")
     if not sum(map(len, rows.values())):
         raise InputError("there are no labels to score against.")

@@ -66,7 +66,7 @@ def on_device(graph: Any, device: str):
     return graph.to(pick_device(device))
 
 
-def read_settings(pairs: list[str] | None, given: dict[str, Any]) -> dict[str, Any]:
+def read_settings(pairs: list[str] | None, **given: Any) -> dict[str, Any]:
     """The settings that were given: by options of their own, then by ``--set``."""
     values = {key: value for key, value in given.items() if value is not None}
     for pair in pairs or []:

@@ -13,6 +13,7 @@ from rapgnn.encoding import Encoding
 from rapgnn.errors import InputError, shown
 
 ID, GRAPH = ("id", "node", "node_id"), ("graph", "graph_id")
+GRAPH_ID = (*GRAPH, *ID)  # what a row of graphs may call itself
 LABEL, OTHER_LABELS = ("label",), ("y", "class", "target")
 SOURCE, TARGET, WEIGHT = ("source", "src", "from"), ("target", "dst", "to"), ("weight", "edge_weight")
 SPLIT_WORDS = {

@@ -17,6 +17,7 @@ import torch
 from rapgnn.checks import SPLITS, check_edge_weight, check_features
 from rapgnn.datasets.columns import (
     GRAPH,
+    GRAPH_ID,
     ID,
     SOURCE,
     TARGET,
@@ -49,9 +50,9 @@ def read_folder(folder: Path, name: str, reading: Reading | None = None) -> Grap
         reading = replace(reading, directed=known.directed, impute=known.impute, label=known.label)
     graphs = None
     if find_file(folder, "graphs") is not None:
-        graphs = read_frame(folder, "graphs", HOLDS, words=(*ID, *GRAPH))
-    nodes = read_frame(folder, "nodes", HOLDS, words=(*ID, *GRAPH))
-    named = [*_words(nodes, ID, (*SOURCE, *TARGET)), *(_words(graphs, (*ID, *GRAPH), GRAPH) if graphs else ())]
+        graphs = read_frame(folder, "graphs", HOLDS, words=GRAPH_ID)
+    nodes = read_frame(folder, "nodes", HOLDS, words=GRAPH_ID)
+    named = [*_words(nodes, ID, (*SOURCE, *TARGET)), *(_words(graphs, GRAPH_ID, GRAPH) if graphs else ())]
     edges = read_frame(folder, "edges", HOLDS, words=named)
     strange = next((name for name in reading.ignore if name not in {*nodes.table.columns, *edges.table.columns}), None)
     if strange is not None:
@@ -109,7 +110,8 @@ def _one(nodes: Frame, edges: Frame, name: str, reading: Reading) -> Graph:
 
 
 def _many(nodes: Frame, edges: Frame, graphs: Frame, name: str, reading: Reading) -> Graph:
-    graph_ids = row_ids(graphs, [], names=(*GRAPH, *ID))
+    told_of: list[str] = []
+    graph_ids = row_ids(graphs, told_of, names=GRAPH_ID)
     used: list[str] = []
     home_column = nodes.need(*GRAPH)
     used.append(home_column[0])
@@ -127,7 +129,7 @@ def _many(nodes: Frame, edges: Frame, graphs: Frame, name: str, reading: Reading
     edge_table = edges.table[[c for c in further if c not in reading.ignore]].iloc[copied]
     ordered = Frame(nodes.path, nodes.table.iloc[order], None if nodes.matrix is None else nodes.matrix[order])
     features, edge_attr, encoding, notes = _encoded(ordered, edge_table, used, edge_index, reading)
-    y, classes, kind, labels, left = _graph_labels(graphs, reading)
+    y, classes, kind, labels, left = _graph_labels(graphs, reading, told_of)
     splits = labels.splits if reading.labelled else {}
     if not reading.trained:
         encoding = replace(encoding, label=labels.column)
@@ -164,10 +166,10 @@ def _edges(ends: np.ndarray, weight: Any, n: int, reading: Reading) -> tuple[np.
     return edge_index, None if weight is None else check_edge_weight(weight, ends.shape[1]).numpy()[copied]
 
 
-def _graph_labels(graphs: Frame, reading: Reading) -> tuple[Any, tuple[Any, ...] | None, str, Labels, list[str]]:
+def _graph_labels(
+    graphs: Frame, reading: Reading, used: list[str]
+) -> tuple[Any, tuple[Any, ...] | None, str, Labels, list[str]]:
     """(values, class names, kind of task, what the table says, columns without a meaning)."""
-    used: list[str] = []
-    row_ids(graphs, used, names=(*GRAPH, *ID))
     labels = find_labels(graphs, reading, used)
     left = [str(c) for c in graphs.table.columns if c not in used and c not in reading.ignore]
     values, count = labels.values, len(graphs.table)
