@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from rapgnn.datasets import load_dataset
-from rapgnn.defaults import base_config
-from rapgnn.experiment import run
-from rapgnn.search import CONFIRM_SEED, trial_records
+from rapgnn.experiments.run import run
+from rapgnn.experiments.tune.search import CONFIRM_SEED, trial_records
+from rapgnn.experiments.tuned import base_config
 
 TIE = 0.002
 

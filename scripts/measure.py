@@ -14,12 +14,12 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rapgnn.compare import compare, plan
 from rapgnn.datasets import load_dataset
-from rapgnn.defaults import default_config, stored
-from rapgnn.embedding import EMBEDDINGS
-from rapgnn.experiment import run, warm_up
-from rapgnn.methods import METHODS
+from rapgnn.experiments.compare import compare, plan
+from rapgnn.experiments.run import run, warm_up
+from rapgnn.experiments.tuned import default_config, stored
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.training.methods import METHODS
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 DATASETS = ["cora", "citeseer", "pubmed"]

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from rapgnn.defaults import BEST, best_settings
+from rapgnn.experiments.tuned import BEST, best_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 DATASETS = ("cora", "citeseer", "pubmed")

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from rapgnn.datasets import load_dataset
-from rapgnn.defaults import BEST, default_config
-from rapgnn.experiment import run
-from rapgnn.search import CONFIRM_SEED
+from rapgnn.experiments.run import run
+from rapgnn.experiments.tune.search import CONFIRM_SEED
+from rapgnn.experiments.tuned import BEST, default_config
 
 SEEDS = [0, 1, 2, *range(CONFIRM_SEED, CONFIRM_SEED + 5)]
 METHODS = ("fixed-diagonal", "identity", "fixed-full")

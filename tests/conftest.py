@@ -10,7 +10,7 @@ import sklearn.model_selection  # noqa: F401 (importing it moves Python's random
 import torch
 
 from rapgnn.datasets.synthetic import BlockModel
-from rapgnn.graph import Graph
+from rapgnn.graph.graph import Graph
 
 torch.set_num_threads(1)  # the tests' tensors are tiny: a second thread only waits, long on a busy machine
 

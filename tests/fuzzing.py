@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from rapgnn import InputError, InputNotice
-from rapgnn.graph import Graph
-from rapgnn.spmm import dense
+from rapgnn.graph.graph import Graph
+from rapgnn.sparse import dense
 
 REFUSED = object()
 SECONDS = 20  # of one call; they take milliseconds

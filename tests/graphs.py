@@ -3,9 +3,9 @@
 import torch
 from hypothesis import strategies as st
 
-from rapgnn.operators import BACKBONES, adjacency
-from rapgnn.spmm import SparseMatrix
-from rapgnn.structure import Structure
+from rapgnn.graph.backbones import BACKBONES, adjacency
+from rapgnn.graph.operator import Structure
+from rapgnn.sparse import SparseMatrix
 
 
 @st.composite

@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import load, save
 
 from rapgnn import Config, InputError
-from rapgnn.checkpoint import INDEX, Schema, load_checkpoint, save_checkpoint
-from rapgnn.inference import predictor_on
-from rapgnn.training import fit_rap
+from rapgnn.training.checkpoint import INDEX, Schema, load_checkpoint, save_checkpoint
+from rapgnn.training.fit import fit_rap
+from rapgnn.training.predict import predictor_on
 
 SBM = "sbm:nodes=300,classes=3,features=12,signal=3,train=10,val=60,test=100,seed=1"
 CONFIG = Config(num_layers=3, hidden_channels=8, epochs=5, pretrain_epochs=3)
@@ -141,7 +141,7 @@ def test_a_killed_save_leaves_the_old_model_or_the_new_one(saved, tmp_path):
     script.write_text(
         "import sys, torch\n"
         "from pathlib import Path\n"
-        "from rapgnn.checkpoint import load_checkpoint, save_checkpoint\n"
+        "from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint\n"
         "folder = Path(sys.argv[1])\n"
         "model, schema = load_checkpoint(folder)\n"
         "print('ready', flush=True)\n"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rapgnn.cli import main
-from rapgnn.methods import METHODS
+from rapgnn.training.methods import METHODS
 
 QUICK = ["--seeds", "1", "--epochs", "3", "--set", "pretrain_epochs=3", "--hidden", "8", "--layers", "2"]
 SBM = "sbm:nodes=200,classes=3,features=8,train=5,val=40,test=60"

@@ -41,7 +41,7 @@ def run_line(line: str, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.filterwarnings("ignore::rapgnn.estimator_base.InputNotice")
+@pytest.mark.filterwarnings("ignore::rapgnn.estimators.base.InputNotice")
 def test_every_block_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from graphs import edge_lists, operator, relative_error
 from rapgnn import RandomWeights
-from rapgnn.operators import BACKBONES
-from rapgnn.polynomial import PolynomialFilter, coefficients, expected
-from rapgnn.propagation import Propagation
-from rapgnn.spmm import SparseMatrix
-from rapgnn.stepwise import propagate
+from rapgnn.graph.backbones import BACKBONES
+from rapgnn.propagation.polynomial import PolynomialFilter, coefficients, expected
+from rapgnn.propagation.spec import Propagation
+from rapgnn.propagation.stepwise import propagate
+from rapgnn.sparse import SparseMatrix
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 PLAIN = [name for name, rule in BACKBONES.items() if not rule.itself]
@@ -61,7 +61,7 @@ def test_linear_layers_are_exact_for_any_signs(backbone, graph, num_layers, seed
 @given(graph=edge_lists(), seed=st.integers(0, 1000), data=st.data())
 def test_rows_and_columns_can_be_split(graph, seed, data):
     """Keeping some rows, or working in narrow column blocks, changes nothing."""
-    import rapgnn.polynomial as polynomial
+    import rapgnn.propagation.polynomial as polynomial
 
     n = graph[0]
     rows = torch.tensor(data.draw(st.lists(st.integers(0, n - 1), max_size=6)), dtype=torch.int64)

@@ -16,10 +16,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from torch_geometric.data import Data
 
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
-from rapgnn.auto import choose, nominal_cost, training_cost
-from rapgnn.config import Config
 from rapgnn.datasets.synthetic import BlockModel
-from rapgnn.spmm import dense
+from rapgnn.estimators.select import choose, nominal_cost, training_cost
+from rapgnn.models.config import Config
+from rapgnn.sparse import dense
 
 ESTIMATORS = (RAPNodeClassifier, RAPGraphClassifier, RAPGraphRegressor)
 FAST = {"search": False, "settings": {"embedding": "identity", "head": "ridge", "activation": "identity"}}

@@ -11,7 +11,7 @@ import torch
 from rapgnn import InputError, load_dataset
 from rapgnn.cli import main
 from rapgnn.datasets.folder import Reading
-from rapgnn.spmm import dense
+from rapgnn.sparse import dense
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from safetensors.torch import load, save
 
 from fuzzing import REFUSED, damaged, examples, finite, outcome
 from rapgnn import RAPNodeClassifier
-from rapgnn.checkpoint import INDEX, index_digest
+from rapgnn.training.checkpoint import INDEX, index_digest
 from test_estimators import FAST, node_data
 
 

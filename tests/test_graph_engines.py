@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from graphs import edge_lists, relative_error
 from rapgnn import Propagation, RandomWeights
-from rapgnn.graph import build_structure
-from rapgnn.polynomial import PolynomialFilter, expected
-from rapgnn.stepwise import pooled, propagate
-from rapgnn.structure import Structure, distinct_rows
+from rapgnn.graph.graph import build_structure
+from rapgnn.graph.operator import Structure, distinct_rows
+from rapgnn.propagation.polynomial import PolynomialFilter, expected
+from rapgnn.propagation.stepwise import pooled, propagate
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
@@ -203,7 +203,7 @@ def test_pooling_by_hand(how):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_distinct_rows(sparse):
-    from rapgnn.spmm import SparseMatrix
+    from rapgnn.sparse import SparseMatrix
 
     rows = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0], [0.0, 0.0], [0.0, 2.0]])
     first, index = distinct_rows(SparseMatrix(rows.numpy()) if sparse else rows)

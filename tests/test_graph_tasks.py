@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rapgnn import METHODS, RAPGNN, Config, InputError, fit, from_pyg_list, make_graphs
-from rapgnn.embedding import EMBEDDINGS
-from rapgnn.encoders import Encoder, one_hot
-from rapgnn.experiment import run
-from rapgnn.graph import Graph
-from rapgnn.metrics import TASKS, average_precision, rmse, rocauc
-from rapgnn.mlp import seeded
-from rapgnn.optimise import shuffled
-from rapgnn.pretraining import Embedded
-from rapgnn.protocol import at_best_mean_epoch, make_folds, paper_folds, strict_folds
-from rapgnn.stepwise import pooled
+from rapgnn.experiments.protocol import at_best_mean_epoch, make_folds, paper_folds, strict_folds
+from rapgnn.experiments.run import run
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.tasks import TASKS, average_precision, rmse, rocauc
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.layers.encoder import Encoder, one_hot
+from rapgnn.layers.mlp import seeded
+from rapgnn.propagation.stepwise import pooled
+from rapgnn.training.loop import shuffled
+from rapgnn.training.pretrain import Embedded
 
 CONFIG = Config(
     backbone="gine",
@@ -151,8 +151,8 @@ def test_heads_poolings_and_jumping_knowledge(pooling, head, jumping, molecules)
 
 def test_ridge_with_jumping_knowledge_equals_training_on_very_many_draws(molecules):
     """The block penalty is the least-squares fit to a large sample of draws."""
-    from rapgnn.heads import RidgeHead
-    from rapgnn.representation import represent
+    from rapgnn.layers.heads import RidgeHead
+    from rapgnn.propagation.engine import represent
 
     config = CONFIG.update(embedding="fixed-random", jumping="cat", hidden_channels=3, params=(0.5, 1.0))
     model = RAPGNN(4, out_channels=2, edge_channels=3, **config.to_dict()).double()
@@ -233,7 +233,7 @@ def test_random_node_features_make_them_differ_even_in_one_batch():
 
 
 def test_every_batch_of_training_has_a_draw_of_its_own(molecules, monkeypatch):
-    from rapgnn.polynomial import PolynomialFilter
+    from rapgnn.propagation.polynomial import PolynomialFilter
 
     seen = []
     genuine = PolynomialFilter.coefficients
@@ -458,8 +458,8 @@ def test_a_diverged_run_never_wins():
 
 def test_negative_weights_on_parallel_edges_are_an_obstacle():
     """The operator's sum is positive, the messages of the single edges are not."""
-    from rapgnn.graph import build_structure
-    from rapgnn.propagation import Propagation
+    from rapgnn.graph.graph import build_structure
+    from rapgnn.propagation.spec import Propagation
 
     x, e = torch.ones(2, 3), torch.ones(2, 3)
     edges, weight = torch.tensor([[0, 0], [1, 1]]), torch.tensor([2.0, -1.0])
@@ -498,7 +498,7 @@ def test_test_graphs_do_not_move_the_scale_of_training(molecules):
 
 
 def test_layer_by_layer_in_parts_changes_nothing(molecules, monkeypatch):
-    import rapgnn.representation as representation
+    import rapgnn.propagation.engine as representation
 
     config = CONFIG.update(epochs=3, embedding="fixed-random", engine="stepwise", inference="sample")
     whole = fit("fixed-full", molecules, config, 0).predict(molecules.test).scores
@@ -544,7 +544,7 @@ def test_an_edge_of_a_graph_without_nodes_is_refused():
 
 
 def test_stored_settings_are_found_for_every_strategy(molecules):
-    from rapgnn.defaults import best_settings, default_config
+    from rapgnn.experiments.tuned import best_settings, default_config
 
     named = replace(molecules, name="molesol", task="graph-regression")
     chosen = best_settings("molesol", "end-to-end", "pretrained", higher=False)

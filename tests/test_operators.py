@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 
 from graphs import edge_lists, operator
-from rapgnn.operators import adjacency, mean, symmetric
-from rapgnn.spmm import SparseMatrix
+from rapgnn.graph.backbones import adjacency, mean, symmetric
+from rapgnn.sparse import SparseMatrix
 
 
 def test_messages_flow_from_sender_to_receiver():

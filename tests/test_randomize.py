@@ -175,8 +175,8 @@ def test_layers_of_any_model_are_watched():
 def test_full_random_matrices_collapse_and_diagonals_do_not():
     """The paper's observations on rank, on the raw layers."""
     from rapgnn import Propagation
-    from rapgnn.graph import build_structure
-    from rapgnn.stepwise import propagate
+    from rapgnn.graph.graph import build_structure
+    from rapgnn.propagation.stepwise import propagate
 
     g = torch.Generator().manual_seed(0)
     x, edges = torch.rand(60, 16, generator=g), torch.randint(0, 60, (2, 300), generator=g)

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from rapgnn import Config, InputError, make_graph, make_graphs
-from rapgnn.defaults import base_config, best_settings, default_config, stored
-from rapgnn.embedding import EMBEDDINGS
-from rapgnn.graph import Graph
-from rapgnn.methods import METHODS, fit
-from rapgnn.search import search, trial_records
-from rapgnn.space import SPACES, WIDEST, default_space, suggest
-from rapgnn.study_plot import TOO_FEW, importances
+from rapgnn.experiments.tune.plot import TOO_FEW, importances
+from rapgnn.experiments.tune.search import search, trial_records
+from rapgnn.experiments.tune.space import SPACES, WIDEST, default_space, suggest
+from rapgnn.experiments.tuned import base_config, best_settings, default_config, stored
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.training.methods import METHODS, fit
 from test_cli import rapgnn, refused  # noqa: F401 - a fixture
 
 optuna = pytest.importorskip("optuna")
@@ -190,7 +190,7 @@ def test_workers_share_one_study(shared_study):
 
 def test_a_finished_search_has_nothing_to_do(shared_study, small_graph, monkeypatch):
     found, database, _ = shared_study
-    monkeypatch.setattr("rapgnn.search.run", None)  # not even the runs that decide among the best
+    monkeypatch.setattr("rapgnn.experiments.tune.search.run", None)  # not even the runs that decide among the best
     assert search(small_graph, FAST, database, trials=8, seeds=1, confirm=2) == found
 
 
@@ -238,7 +238,7 @@ def test_importances_find_what_matters(small_graph):
 
 @pytest.mark.parametrize(("kind", "trials"), [("sparse 0/1", 3), ("signed graphs with edges", TOO_FEW + 2)])
 def test_the_plot_is_written(kind, trials, tmp_path):
-    from rapgnn.study_plot import plot_study
+    from rapgnn.experiments.tune.plot import plot_study
 
     graph = KINDS[kind]
     direction, storage = "maximize" if graph.rule.higher else "minimize", f"sqlite:///{tmp_path / 'p.db'}"

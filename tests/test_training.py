@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from rapgnn import METHODS, RAPGNN, Config, InputError, fit, from_pyg
-from rapgnn.embedding import EMBEDDINGS, Inputs
-from rapgnn.heads import RidgeHead
-from rapgnn.metrics import TASKS, accuracy, rocauc
-from rapgnn.polynomial import PolynomialFilter
-from rapgnn.spmm import SparseMatrix
-from rapgnn.stepwise import propagate
-from rapgnn.structure import Structure
-from rapgnn.training import fit_rap
+from rapgnn.graph.operator import Structure
+from rapgnn.graph.tasks import TASKS, accuracy, rocauc
+from rapgnn.layers.embedding import EMBEDDINGS, Inputs
+from rapgnn.layers.heads import RidgeHead
+from rapgnn.propagation.polynomial import PolynomialFilter
+from rapgnn.propagation.stepwise import propagate
+from rapgnn.sparse import SparseMatrix
+from rapgnn.training.fit import fit_rap
 
 CONFIG = Config(
     num_layers=4, hidden_channels=16, epochs=80, pretrain_epochs=40, normalize_features=False, patience=None, lr=0.05
@@ -154,7 +154,7 @@ def test_inference_modes(small_graph):
 
 @pytest.mark.parametrize("inference", ["mean", "sample"])
 def test_predicting_in_parts_changes_nothing(inference, small_graph, monkeypatch):
-    import rapgnn.inference as inferring
+    import rapgnn.training.predict as inferring
 
     fitted = fit("rap", small_graph, CONFIG.update(inference=inference, epochs=5, num_samples=3), 0)
     whole = fitted.predict(small_graph.test)
@@ -230,7 +230,7 @@ def test_the_module_drops_out_in_training_only(small_graph):
 
 @pytest.mark.parametrize("p", [1e-4, 1e-3, 0.002, 0.1, 0.5, 0.9, 0.999])
 def test_dropout_keeps_the_mean(p):
-    from rapgnn.dropout import dropout_dense
+    from rapgnn.layers.dropout import dropout_dense
 
     x = torch.ones(400, 1000)
     out = dropout_dense(x, p, torch.Generator().manual_seed(0))

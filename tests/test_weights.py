@@ -3,7 +3,7 @@ import torch
 
 from rapgnn import RandomWeights
 from rapgnn.errors import InputError
-from rapgnn.philox import philox
+from rapgnn.prng import philox
 
 
 def test_philox_matches_the_published_test_vectors():

@@ -7,44 +7,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rapgnn.collapse import collapse_by_layer, collapse_metrics
-    from rapgnn.config import Config
     from rapgnn.datasets import load_dataset
-    from rapgnn.endtoend import EndToEnd
     from rapgnn.errors import InputError
-    from rapgnn.estimator_base import InputNotice
-    from rapgnn.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
-    from rapgnn.graph import Graph, from_pyg, make_graph
-    from rapgnn.graphs import from_pyg_list, make_graphs
-    from rapgnn.methods import METHODS, fit
-    from rapgnn.model import RAPGNN
-    from rapgnn.propagation import Propagation
-    from rapgnn.randomized import Randomized, randomize
-    from rapgnn.weights import RandomWeights
+    from rapgnn.estimators.base import InputNotice
+    from rapgnn.estimators.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
+    from rapgnn.graph.batch import from_pyg_list, make_graphs
+    from rapgnn.graph.graph import Graph, from_pyg, make_graph
+    from rapgnn.layers.weights import RandomWeights
+    from rapgnn.models.collapse import collapse_by_layer, collapse_metrics
+    from rapgnn.models.config import Config
+    from rapgnn.models.endtoend import EndToEnd
+    from rapgnn.models.randomize import Randomized, randomize
+    from rapgnn.models.rapgnn import RAPGNN
+    from rapgnn.propagation.spec import Propagation
+    from rapgnn.training.methods import METHODS, fit
 
 _HOMES = {
-    "Config": "config",
-    "EndToEnd": "endtoend",
-    "Graph": "graph",
+    "Config": "models.config",
+    "EndToEnd": "models.endtoend",
+    "Graph": "graph.graph",
     "InputError": "errors",
-    "METHODS": "methods",
-    "InputNotice": "estimator_base",
-    "Propagation": "propagation",
-    "RAPGraphClassifier": "estimators",
-    "RAPGraphRegressor": "estimators",
-    "RAPNodeClassifier": "estimators",
-    "RAPGNN": "model",
-    "RandomWeights": "weights",
-    "Randomized": "randomized",
-    "collapse_by_layer": "collapse",
-    "collapse_metrics": "collapse",
-    "fit": "methods",
-    "from_pyg": "graph",
-    "from_pyg_list": "graphs",
+    "METHODS": "training.methods",
+    "InputNotice": "estimators.base",
+    "Propagation": "propagation.spec",
+    "RAPGraphClassifier": "estimators.estimators",
+    "RAPGraphRegressor": "estimators.estimators",
+    "RAPNodeClassifier": "estimators.estimators",
+    "RAPGNN": "models.rapgnn",
+    "RandomWeights": "layers.weights",
+    "Randomized": "models.randomize",
+    "collapse_by_layer": "models.collapse",
+    "collapse_metrics": "models.collapse",
+    "fit": "training.methods",
+    "from_pyg": "graph.graph",
+    "from_pyg_list": "graph.batch",
     "load_dataset": "datasets",
-    "make_graph": "graph",
-    "make_graphs": "graphs",
-    "randomize": "randomized",
+    "make_graph": "graph.graph",
+    "make_graphs": "graph.batch",
+    "randomize": "models.randomize",
 }
 
 __all__ = [

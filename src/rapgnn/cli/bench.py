@@ -26,8 +26,8 @@ def bench_depth(
 
     Example: rapgnn bench depth pubmed --layers 32
     """
-    from rapgnn import tables
-    from rapgnn.bench.depth import bench, plot_depth
+    from rapgnn.experiments import tables
+    from rapgnn.experiments.bench.depth import bench, plot_depth
     from rapgnn.files import check_writable
 
     check_writable(json_file)
@@ -67,8 +67,8 @@ def bench_graphs(
 
     Example: rapgnn bench graphs molhiv --batch-size 512 --repeats 1
     """
-    from rapgnn import tables
-    from rapgnn.bench.graphs import bench
+    from rapgnn.experiments import tables
+    from rapgnn.experiments.bench.graphs import bench
     from rapgnn.files import check_writable
 
     check_writable(json_file)
@@ -95,10 +95,10 @@ def bench_auto(
 
     Example: rapgnn bench auto --graphs digits,words --trials 10
     """
-    from rapgnn import tables
-    from rapgnn.bench.auto import bench
-    from rapgnn.bench.unseen import UNSEEN
     from rapgnn.errors import check_choice
+    from rapgnn.experiments import tables
+    from rapgnn.experiments.bench.auto import bench
+    from rapgnn.experiments.bench.unseen import UNSEEN
     from rapgnn.files import check_writable
 
     check_writable(json_file)
@@ -125,7 +125,7 @@ def bench_files(
 
     Example: rapgnn bench files --edges 1000000
     """
-    from rapgnn.bench.files import IDS, bench
+    from rapgnn.experiments.bench.files import IDS, bench
     from rapgnn.files import check_writable
 
     check_writable(json_file)

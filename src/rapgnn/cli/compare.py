@@ -55,12 +55,12 @@ def compare(
 
     Example: rapgnn compare cora --methods rap,end-to-end --seeds 5 --json cora.json
     """
-    from rapgnn import compare as comparison
-    from rapgnn import tables
     from rapgnn.errors import check_choice
-    from rapgnn.experiment import PROTOCOLS
+    from rapgnn.experiments import compare as comparison
+    from rapgnn.experiments import tables
+    from rapgnn.experiments.run import PROTOCOLS
     from rapgnn.files import check_writable
-    from rapgnn.methods import METHODS
+    from rapgnn.training.methods import METHODS
 
     check_writable(json_file)
     check_writable(plot, PLOTS)

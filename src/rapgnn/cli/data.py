@@ -43,7 +43,7 @@ def data_info(name: str, data_dir: DataDir = None, attributes: Attributes = Fals
 
     Example: rapgnn data info cora
     """
-    from rapgnn.tables import describe
+    from rapgnn.experiments.tables import describe
 
     graph = load(name, data_dir, attributes)
     row = describe(graph)

@@ -62,10 +62,10 @@ def fit(
 
     Example: rapgnn fit my-graph/ --label species --out model/
     """
-    from rapgnn.checkpoint import check_target
-    from rapgnn.defaults import best_settings, default_config
-    from rapgnn.estimators import estimator_for
+    from rapgnn.estimators.estimators import estimator_for
+    from rapgnn.experiments.tuned import best_settings, default_config
     from rapgnn.files import check_writable
+    from rapgnn.training.checkpoint import check_target
 
     check_writable(json_file)
     check_target(out)
@@ -91,7 +91,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     """Train an estimator, save the model, and print its scores: the record of it."""
     import warnings
 
-    from rapgnn.estimator_base import InputNotice
+    from rapgnn.estimators.base import InputNotice
 
     with show_progress() as track, warnings.catch_warnings():
         warnings.simplefilter("ignore", InputNotice)  # loading has said it
@@ -148,9 +148,9 @@ def predict(
 
     Example: rapgnn predict model/ my-graph/ --out predictions.csv
     """
+    from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
-    from rapgnn.inference import predictor_on
-    from rapgnn.predictions import TABLES, prediction_table, write_table
+    from rapgnn.training.predict import predictor_on
 
     check_writable(out, TABLES)
     if samples < 0 or samples == 1:
@@ -166,8 +166,8 @@ def _open(model: Path, data: str, data_dir: Path | None, labelled: bool) -> tupl
     """(model, graph, schema): the data read as the model's were."""
     from dataclasses import replace
 
-    from rapgnn.checkpoint import load_checkpoint
     from rapgnn.datasets.folder import Reading
+    from rapgnn.training.checkpoint import load_checkpoint
 
     loaded, schema = load_checkpoint(model)
     kind = schema.task.partition("-")[2]
@@ -187,7 +187,7 @@ def _open(model: Path, data: str, data_dir: Path | None, labelled: bool) -> tupl
 
 def _scores(model: Any, graph: Any) -> dict[str, float]:
     """The metric of every split that has rows; of all labelled rows, where there is no split."""
-    from rapgnn.inference import predictor_on
+    from rapgnn.training.predict import predictor_on
 
     predictor = predictor_on(model, graph)
     rows = {split: graph.rows(split) for split in SPLITS if len(graph.rows(split))}

@@ -61,7 +61,7 @@ def reading_of(
 
 def on_device(graph: Any, device: str):
     """The graph where the user wants it."""
-    from rapgnn.threads import pick_device
+    from rapgnn.device import pick_device
 
     return graph.to(pick_device(device))
 

@@ -56,15 +56,15 @@ def tune(
 
     Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/ --plot tune.png
     """
-    from rapgnn.checkpoint import check_target
-    from rapgnn.defaults import base_config
     from rapgnn.errors import check_choice
-    from rapgnn.estimators import estimator_for
+    from rapgnn.estimators.estimators import estimator_for
+    from rapgnn.experiments.tune.plot import plot_study
+    from rapgnn.experiments.tune.search import search
+    from rapgnn.experiments.tuned import base_config
     from rapgnn.files import check_writable
-    from rapgnn.methods import METHODS
-    from rapgnn.search import search
-    from rapgnn.study_plot import plot_study
-    from rapgnn.training import fit_rap
+    from rapgnn.training.checkpoint import check_target
+    from rapgnn.training.fit import fit_rap
+    from rapgnn.training.methods import METHODS
 
     check_writable(json_file)
     check_writable(storage)

@@ -11,7 +11,7 @@ from rapgnn.datasets.sources import FileSet, Say, locate
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.datasets.tu import TU, read_tu
 from rapgnn.errors import InputError
-from rapgnn.graph import Graph
+from rapgnn.graph.graph import Graph
 
 SBM = "sbm"
 

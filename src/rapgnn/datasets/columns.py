@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.checks import SPLITS
 from rapgnn.datasets.frames import Frame
-from rapgnn.encoding import Encoding
 from rapgnn.errors import InputError, shown
+from rapgnn.graph.table import Encoding
+from rapgnn.graph.validate import SPLITS
 
 ID, GRAPH = ("id", "node", "node_id"), ("graph", "graph_id")
 GRAPH_ID = (*GRAPH, *ID)  # what a row of graphs may call itself

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rapgnn.checks import SPLITS, check_edge_weight, check_features
 from rapgnn.datasets.columns import (
     GRAPH,
     GRAPH_ID,
@@ -31,13 +30,14 @@ from rapgnn.datasets.columns import (
     row_ids,
 )
 from rapgnn.datasets.frames import Frame, find_file, read_frame
-from rapgnn.encoding import Encoding
 from rapgnn.errors import InputError
-from rapgnn.features import structural_features
-from rapgnn.graph import Graph
-from rapgnn.graphs import make_graphs
-from rapgnn.inputs import NO_FEATURES, Parts, make_split, node_graph
-from rapgnn.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.batch import make_graphs
+from rapgnn.graph.convert import NO_FEATURES, Parts, make_split, node_graph
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.structural import structural_features
+from rapgnn.graph.table import Encoding
+from rapgnn.graph.validate import SPLITS, check_edge_weight, check_features
 
 HOLDS = "a graph folder holds nodes and edges, and graphs where there are many"
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from rapgnn.datasets.sources import FileSet, Package
 from rapgnn.errors import InputError
-from rapgnn.graph import Graph, make_graph
+from rapgnn.graph.graph import Graph, make_graph
 
 _URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
 _SUFFIXES = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")

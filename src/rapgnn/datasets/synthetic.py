@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from rapgnn.errors import InputError
-from rapgnn.graph import Graph, make_graph
+from rapgnn.graph.graph import Graph, make_graph
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from rapgnn.datasets.sources import Archive, FileSet, Package
-from rapgnn.encoders import one_hot
 from rapgnn.errors import InputError
-from rapgnn.graph import Graph
-from rapgnn.graphs import make_graphs
-from rapgnn.spmm import SparseMatrix
+from rapgnn.graph.batch import make_graphs
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.encoder import one_hot
+from rapgnn.sparse import SparseMatrix
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
 

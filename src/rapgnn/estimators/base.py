@@ -1,0 +1,350 @@
+"""What the estimators share: arguments, training on a checked graph, predictions, scores, save and load."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from torch import Tensor
+
+from rapgnn.device import pick_device
+from rapgnn.errors import InputError, check_choice, shown
+from rapgnn.estimators.select import OnTrial, choose
+from rapgnn.experiments.tuned import base_config, default_config
+from rapgnn.graph.convert import hold_out
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.validate import SPLITS, check_whole
+from rapgnn.layers.heads import RidgeHead
+from rapgnn.models.config import BOUNDS, Config
+from rapgnn.training.checkpoint import Schema, load_checkpoint, save_checkpoint
+from rapgnn.training.fit import Fitted, fit_rap
+from rapgnn.training.predict import Prediction, predictor_on, represented
+
+METHODS = ("auto", "sample", "exact")
+MOST_SEED = (1 << 63) - 1
+_SETTINGS = (
+    *("backbone", "num_layers", "hidden_channels", "embedding", "head", "jumping", "pooling"),
+    *("ridge", "dropout", "lr", "weight_decay", "epochs", "inference"),
+)
+
+
+class UnfittedError(NotFittedError, InputError):
+    """Used before ``fit``."""
+
+
+class InputNotice(UserWarning):
+    """Something was decided for the user on the way in: features or a split that were not given."""
+
+
+class RAPEstimator(TransformerMixin, BaseEstimator):
+    """What the estimators share. A setting that is None is chosen on validation, or kept at its default.
+
+    Args:
+        backbone, num_layers, hidden_channels, embedding, head, jumping, pooling, ridge, dropout, lr, weight_decay,
+            epochs, inference: as in ``Config``; None leaves the choice to the search.
+        settings: any other field of ``Config``, by name.
+        search: False takes ``Config``'s general settings for what is None, and trains once.
+        time_budget: seconds after which the search begins nothing new; None: less than training one plain GNN would
+            take, counted in operations, so that the result does not depend on the clock.
+        seed: decides everything random.
+        device: ``"cpu"``, ``"cuda"``, or ``"auto"``: cuda where there is one.
+    """
+
+    _task: ClassVar[str]
+
+    def __init__(
+        self,
+        backbone: str | None = None,
+        num_layers: int | None = None,
+        hidden_channels: int | None = None,
+        *,
+        embedding: str | None = None,
+        head: str | None = None,
+        jumping: str | None = None,
+        pooling: str | None = None,
+        ridge: float | None = None,
+        dropout: float | None = None,
+        lr: float | None = None,
+        weight_decay: float | None = None,
+        epochs: int | None = None,
+        inference: str | None = None,
+        settings: dict[str, Any] | None = None,
+        search: bool = True,
+        time_budget: float | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+    ):
+        self.backbone = backbone
+        self.num_layers = num_layers
+        self.hidden_channels = hidden_channels
+        self.embedding = embedding
+        self.head = head
+        self.jumping = jumping
+        self.pooling = pooling
+        self.ridge = ridge
+        self.dropout = dropout
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.inference = inference
+        self.settings = settings
+        self.search = search
+        self.time_budget = time_budget
+        self.seed = seed
+        self.device = device
+
+    def fit_graph(
+        self, graph: Graph, on_trial: OnTrial | None = None, on_epoch: Callable[[], None] | None = None
+    ) -> Self:
+        """Train on a rapgnn ``Graph``.
+
+        Args:
+            on_trial: hears each candidate's settings and validation metric.
+            on_epoch: called after every epoch, where there is no search.
+        """
+        self._check_arguments()
+        named = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        fixed = {"ridge": None} | named | (self.settings or {})  # a penalty that is not given is chosen
+        base = base_config(graph, "rap")
+        base.update(**fixed)  # refuse what is wrong before any work
+        for name in named.keys() & (self.settings or {}):
+            base.update(**{name: named[name]})  # settings win, but nonsense is nonsense
+        for note in graph.notes:
+            warnings.warn(note, InputNotice, stacklevel=3)
+        device = pick_device(self.device)
+        given, graph = graph.to(device), hold_out(graph, self.seed).to(device)
+        if self.search:
+            found = choose(graph, base, fixed, self.seed, self.time_budget, on_trial)
+            fitted, config, self.trials_ = found.fitted, found.config, list(found.trials)
+        else:
+            config = default_config(graph, "rap").update(**fixed)
+            fitted, self.trials_ = fit_rap(graph, config, self.seed, on_epoch), []
+        worth = fitted.loop.best
+        if len(graph.train) < len(given.train) and config.head == "ridge":
+            fitted = _with_all_rows(fitted, given, config, self.seed)
+            note = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."
+            graph = replace(given, notes=(*graph.notes, note))
+        self._adopt(fitted.model.cpu(), Schema.of(graph))
+        self.engine_, self.engine_reason_ = fitted.engine, fitted.reason
+        self.split_ = {split: graph.rows(split).cpu().numpy() for split in SPLITS}
+        self.notes_ = list(graph.notes)
+        self.validation_score_ = float("nan") if worth is None else graph.rule.merit(worth[0])
+        return self
+
+    def _check_arguments(self) -> None:
+        """What ``Config`` does not see."""
+        check_whole("seed", self.seed, 0, MOST_SEED)
+        if not isinstance(self.search, bool | np.bool_):
+            raise InputError(f"search must be True or False, got {shown(self.search)}.")
+        budget = self.time_budget
+        number = isinstance(budget, int | float | np.number) and not isinstance(budget, bool)
+        if budget is not None and not (number and budget >= 0):
+            raise InputError(f"time_budget must be a number of seconds, or None, got {shown(budget)}.")
+        settings = {} if self.settings is None else self.settings
+        if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
+            raise InputError(f"settings must be a dictionary of names and values, got {shown(settings)}.")
+
+    def _adopt(self, model: Any, schema: Schema) -> None:
+        wild = next((name for name, value in model.state_dict().items() if not bool(torch.isfinite(value).all())), None)
+        if wild is not None:
+            raise InputError(
+                f"training ended with infinite numbers ({wild}): rescale the features, weights or targets."
+            )
+        self.model_, self.schema_ = model, schema
+        self.config_: Config = model.config
+        self.n_features_in_ = schema.in_channels
+        if schema.rule.metric != "rmse":
+            self.classes_ = _as_classes(schema.classes or tuple(range(schema.out_channels)))
+
+    def _fitted(self) -> Any:
+        if not hasattr(self, "model_"):
+            raise UnfittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
+        return self.model_
+
+    def _graph(
+        self,
+        data: Any,
+        y: Any = None,
+        given: dict[str, Any] | None = None,
+        *,
+        labelled: bool = False,
+        training: bool = False,
+    ) -> Graph:
+        """The checked graph; ``given`` is what the user gave by name."""
+        if isinstance(data, Graph):
+            return _checked(data, self._task, None if training else self.schema_, y, given)
+        if training:
+            return self._training_graph(data, y, given or {})
+        schema = self.schema_
+        return _as_schema(self._graph_for(schema, data, y, given or {}, labelled), schema, labelled)
+
+    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
+        """A user's data as a graph to train on."""
+        raise NotImplementedError
+
+    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
+        """A user's data as a graph for a trained model."""
+        raise NotImplementedError
+
+    def _prediction(self, graph: Graph, inference: str | None, n_samples: int | None, rows: Any = None) -> Prediction:
+        predict = predictor_on(self.model_, graph, inference, n_samples)
+        found = predict(torch.arange(graph.num_rows) if rows is None else rows)
+        if not bool(torch.isfinite(found.scores).all()):
+            raise InputError(
+                "the predictions are not finite: the features or edge weights are too large, rescale them."
+            )
+        return found
+
+    def _read(self, probabilities: Tensor) -> np.ndarray:
+        """Labels, or numbers, as the user gave them."""
+        metric = self.schema_.rule.metric
+        values = probabilities.numpy()
+        if metric == "accuracy":
+            return self.classes_[values.argmax(axis=1)]
+        if metric == "rocauc":
+            return (values > 0.5).astype(np.int64)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, data: Any, **given: Any) -> np.ndarray:
+        """Labels (or numbers) of all rows; the same in every call.
+
+        Args:
+            data: as in ``fit``, the graph of the training or another.
+            given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
+        """
+        self._fitted()
+        return self._read(self._prediction(self._graph(data, given=given), None, None).probabilities)
+
+    def _with_spread(
+        self, data: Any, n_samples: int | None, spread: bool, method: str, given: dict[str, Any]
+    ) -> Prediction:
+        """Means and, where asked for, standard deviations over draws: of so many, or exact."""
+        self._fitted()
+        check_choice("method", method, METHODS)
+        if n_samples is not None:
+            n_samples = check_whole("n_samples", n_samples, *BOUNDS["num_samples"])
+        if spread and n_samples == 1:
+            raise InputError(
+                "one draw has no spread: give n_samples of 2 or more, or leave it out for exact error bars."
+            )
+        if method == "exact" and n_samples is not None:
+            raise InputError('method "exact" draws no samples: leave n_samples out.')
+        graph = self._graph(data, given=given)
+        if method == "exact":
+            return self._prediction(graph, "exact", None)
+        if n_samples is None and method == "auto":
+            return self._prediction(graph, "spread" if spread else None, None)
+        return self._prediction(graph, "mean", n_samples)
+
+    def transform(self, data: Any, **given: Any) -> np.ndarray:
+        """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""
+        self._fitted()
+        return represented(self.model_, self._graph(data, given=given)).numpy()
+
+    def fit_transform(self, data: Any, y: Any = None, **given: Any) -> np.ndarray:  # type: ignore[override]
+        self.fit(data, y, **given)  # type: ignore[attr-defined]
+        shape = {key: value for key, value in given.items() if key in ("edge_index", "adjacency", "edge_weight")}
+        return self.transform(data, **shape)
+
+    def _score(self, data: Any, y: Any, split: str | None, given: dict[str, Any]) -> float:
+        self._fitted()
+        if split is not None:
+            check_choice("split", split, SPLITS)
+        graph = self._graph(data, y, given, labelled=True)
+        if split is None:
+            rows = graph.labelled
+        else:
+            own = graph.rows(split)
+            rows = own if any(len(graph.rows(s)) for s in SPLITS) else self._own_split(split, graph)
+        if not len(rows):
+            raise InputError(
+                "there are no labelled rows to score."
+                if split is None
+                else f"the {split} split is empty (what was held out in fit is told by validation_score_)."
+            )
+        found = self._prediction(graph, None, None, rows)
+        return self._merit(found.scores, graph.y[rows])
+
+    def _own_split(self, split: str, graph: Graph) -> Tensor:
+        rows = getattr(self, "split_", {}).get(split, np.zeros(0, dtype=np.int64))
+        if len(rows) and rows.max() >= graph.num_rows:
+            raise InputError("the splits that fit made belong to another graph: give masks.")
+        return torch.from_numpy(rows)
+
+    def _merit(self, scores: Tensor, y: Tensor) -> float:
+        return self.schema_.rule.score(scores, y)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step."""
+        save_checkpoint(Path(folder), self._fitted(), self.schema_)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The model that ``save`` wrote; it predicts bitwise the same."""
+        model, schema = load_checkpoint(Path(folder))
+        if not _suits(cls._task, schema.task):
+            raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
+        config = model.config
+        given = {name: getattr(config, name) for name in _SETTINGS}
+        others = {k: v for k, v in config.to_dict().items() if k not in _SETTINGS and v != getattr(Config(), k)}
+        loaded = cls(**given, settings=others or None, search=False, seed=model.seed)
+        loaded._adopt(model, schema)
+        return loaded
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True
+        return tags
+
+
+def _with_all_rows(fitted: Fitted, graph: Graph, config: Config, seed: int) -> Fitted:
+    """A head in closed form needs no validation rows once its penalty is chosen: solve again with all training rows."""
+    chosen = fitted.model.head
+    assert isinstance(chosen, RidgeHead)
+    again = fit_rap(graph, config.update(ridge=chosen.penalty), seed)
+    again.model.head.sharpness.copy_(chosen.sharpness)  # type: ignore[union-attr]
+    return again
+
+
+def _as_classes(classes: tuple[Any, ...]) -> np.ndarray:
+    """As numpy holds them, unless that would change them: whole numbers too large for 64 bits."""
+    found = np.array(classes)
+    return found if found.tolist() == list(classes) else np.array(classes, dtype=object)
+
+
+def _suits(task: str, other: str) -> bool:
+    """Whether an estimator for one task is for the other too: classes and many labels go together, numbers do not."""
+    (level, kind), (other_level, other_kind) = task.split("-"), other.split("-")
+    return level == other_level and (kind == "regression") == (other_kind == "regression")
+
+
+def _checked(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:
+    if y is not None or given:
+        raise InputError("a rapgnn Graph brings its own labels, edges and splits: give nothing beside it.")
+    if not _suits(task, graph.task):
+        raise InputError(f"this is an estimator for {task}, but the data are for {graph.task}.")
+    if schema is not None:
+        schema.check(graph)
+    elif graph.classes is None and graph.rule.metric != "rmse":
+        return replace(graph, classes=tuple(range(graph.num_outputs)))
+    return graph
+
+
+def _as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
+    """The graph as one for the model's task; refused where its features, or its labels, do not fit."""
+    if labelled and graph.task != schema.task:
+        raise InputError(f"the model is for {schema.task}, but the labels are for {graph.task}.")
+    if labelled and graph.y.dim() == 2 and graph.y.shape[1] != schema.out_channels:
+        raise InputError(f"the model gives {schema.out_channels} values per row, y has {graph.y.shape[1]}.")
+    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
+    schema.check(graph)
+    return graph

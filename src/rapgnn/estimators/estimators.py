@@ -1,0 +1,179 @@
+"""scikit-learn's contract for graphs: fit, predict, predict_proba, transform, score; and save, load."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin, RegressorMixin
+from torch import Tensor
+
+from rapgnn.errors import InputError
+from rapgnn.estimators.base import MOST_SEED, RAPEstimator
+from rapgnn.graph.convert import Parts, node_graph, take_apart
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.lists import graph_set
+from rapgnn.graph.validate import SPLITS, check_whole
+from rapgnn.training.checkpoint import Schema
+
+
+class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
+    classes_: np.ndarray
+
+    def score(  # type: ignore[override]
+        self, data: Any, y: Any = None, *, split: str | None = None, **given: Any
+    ) -> float:
+        """Accuracy, or ROC-AUC where there are many labels, on the labelled rows or on those of a split.
+
+        Args:
+            split: ``"train"``, ``"val"`` or ``"test"``; None: every labelled row. Where the data name no splits, those
+                that ``fit`` made count.
+        """
+        return self._score(data, y, split, given)
+
+    def predict_proba(
+        self,
+        data: Any,
+        *,
+        n_samples: int | None = None,
+        return_std: bool = False,
+        method: str = "auto",
+        **given: Any,
+    ) -> Any:
+        """Probabilities ``[rows, classes]``, and with ``return_std`` their standard deviation over draws.
+
+        Args:
+            n_samples: the mean over so many draws of the weights; None: the model's own way, one exact pass.
+            method: ``"exact"``: mean and spread from the exact variance, without a draw; ``"sample"``: by draws.
+            given: as in ``predict``.
+        """
+        found = self._with_spread(data, n_samples, return_std, method, given)
+        if not return_std:
+            return found.probabilities.numpy()
+        spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread
+        return found.probabilities.numpy(), spread.numpy()
+
+
+class RAPNodeClassifier(_Classifier):
+    """Classes, or many labels, for the nodes of one graph.
+
+    ``RAPNodeClassifier().fit(data)`` chooses embedding, depth and head on validation. Fitted: ``classes_``, ``config_``
+    (the settings chosen), ``trials_``, ``validation_score_``, ``split_``, ``notes_``, ``engine_``, ``model_``.
+    """
+
+    __doc__ = f"{__doc__}\n{RAPEstimator.__doc__}"
+    _task = "node-classification"
+
+    def fit(self, data: Any, y: Any = None, **given: Any) -> Self:
+        """Train.
+
+        Args:
+            data: a PyG ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame;
+                None: there are none).
+            y: labels, words or whole numbers, NaN, None or -1 where unknown; may be a part of ``data``.
+            given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; and the splits
+                ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
+                stratified split.
+        """
+        return self.fit_graph(self._graph(data, y, given, labelled=True, training=True))
+
+    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
+        return node_graph(_parts(data, y, given), seed=check_whole("seed", self.seed, 0, MOST_SEED))
+
+    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
+        classes = schema.classes or tuple(range(schema.out_channels))
+        known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
+        return node_graph(_parts(data, y, given), labelled=labelled, **known)
+
+
+class _GraphEstimator(RAPEstimator):
+    def fit(self, graphs: Any, y: Any = None, **splits: Any) -> Self:
+        """Train on a list of graphs.
+
+        Args:
+            graphs: a list or dataset of PyG ``Data``, of networkx graphs, of (features, edge_index) pairs, or a
+                rapgnn ``Graph``.
+            y: one label per graph; None takes the graphs' own.
+            splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation.
+        """
+        return self.fit_graph(self._graph(graphs, y, splits, labelled=True, training=True))
+
+    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
+        return graph_set(data, y, task=self._kind, splits=_splits(given))
+
+    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
+        known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "trained": True}
+        return graph_set(data, y, task=self._kind, splits=_splits(given), labelled=labelled, **known)
+
+    @property
+    def _kind(self) -> str:
+        return self._task.partition("-")[2]
+
+
+class RAPGraphClassifier(_GraphEstimator, _Classifier):
+    """Classes, or many labels, for whole graphs."""
+
+    __doc__ = f"{__doc__}\n{RAPEstimator.__doc__}"
+    _task = "graph-classification"
+
+
+class RAPGraphRegressor(RegressorMixin, _GraphEstimator):  # type: ignore[misc]
+    """Numbers, one or several, for whole graphs."""
+
+    __doc__ = f"{__doc__}\n{RAPEstimator.__doc__}"
+    _task = "graph-regression"
+
+    def score(  # type: ignore[override]
+        self, data: Any, y: Any = None, *, split: str | None = None, **given: Any
+    ) -> float:
+        """R² on the labelled graphs, or on those of a split (see the classifiers)."""
+        return self._score(data, y, split, given)
+
+    def predict(  # type: ignore[override]
+        self, data: Any, *, n_samples: int | None = None, return_std: bool = False, method: str = "auto", **given: Any
+    ) -> Any:
+        """Numbers of all graphs, and with ``return_std`` their standard deviation over draws.
+
+        Args:
+            n_samples, method: as in the classifiers' ``predict_proba``.
+        """
+        found = self._with_spread(data, n_samples, return_std, method, given)
+        if not return_std:
+            return self._read(found.probabilities)
+        spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread
+        return self._read(found.probabilities), self._read(spread)
+
+    def _merit(self, scores: Tensor, y: Tensor) -> float:
+        from sklearn.metrics import r2_score
+
+        known = ~y.isnan()
+        values = [r2_score(y[k, j], scores[k, j]) for j, k in enumerate(known.T) if int(k.sum()) > 1]
+        return float(np.mean(values)) if values else float("nan")
+
+
+def estimator_for(task: str) -> type[RAPEstimator]:
+    """The estimator for a task, a name from ``TASKS``."""
+    level, kind = task.split("-")
+    if level == "node":
+        return RAPNodeClassifier
+    return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
+
+
+def _parts(data: Any, y: Any, given: dict[str, Any]) -> Parts:
+    return take_apart(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", *SPLITS)))
+
+
+def _splits(given: dict[str, Any]) -> dict[str, Any] | None:
+    return {key: value for key, value in _named(given, SPLITS).items() if value is not None} or None
+
+
+def _named(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """``train_mask`` is ``train``; anything unknown is refused."""
+    named: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key.removesuffix("_mask")
+        if name not in known:
+            raise InputError(f"{key} is unknown: what goes with the data is {', '.join(known)}.")
+        if name in named:
+            raise InputError(f"give {name} or {name}_mask, not both.")
+        named[name] = value
+    return named

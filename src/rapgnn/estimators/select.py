@@ -1,0 +1,223 @@
+"""Settings for a graph that nobody tuned for: a short search, most of it in closed form, on validation.
+
+The propagation (backbone, depth, which layers the head sees) is chosen with the ridge head, which is one solve; then
+non-linear embeddings and heads are tried on the best of it. What a candidate costs is estimated by counting operations
+and not by the clock, so that the same graph and seed give the same model on any machine.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from rapgnn.device import threads
+from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.models.config import Config
+from rapgnn.sparse import nonnegative
+from rapgnn.training.fit import Fitted, fit_rap
+
+Settings = dict[str, Any]
+OnTrial = Callable[[Settings, float], None]
+
+DENSE, SPARSE = 2e10, 1e9  # multiply-adds per second of a matrix product, of a sparse one: a laptop's two cores
+STEP, CANDIDATE = 8e-4, 0.01  # seconds around every optimiser step, around every candidate
+SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
+SOLVES = 4  # penalties tried per ridge head
+DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16)
+WIDE = 2 << 30  # bytes of n × c features beyond which they are embedded first
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate: its settings, what it was worth on validation, and what it took."""
+
+    settings: Settings
+    value: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best candidate, trained, and all that were tried."""
+
+    fitted: Fitted
+    config: Config
+    trials: tuple[Trial, ...]
+
+
+def choose(
+    graph: Graph,
+    base: Config,
+    fixed: Settings,
+    seed: int,
+    time_budget: float | None = None,
+    on_trial: OnTrial | None = None,
+) -> Choice:
+    """Try candidates in order of promise and keep the best on validation.
+
+    Args:
+        base: the settings that no candidate changes.
+        fixed: settings that are not to be chosen.
+        time_budget: begin no further candidate after so many seconds; None: together they shall cost less than one
+            plain GNN's training end to end, by counted operations.
+    """
+    start = time.perf_counter()
+    allowance = training_cost(graph) if time_budget is None else float("inf")
+    signed = not nonnegative(graph.x)
+    tried: set[Config] = set()
+    trials: list[Trial] = []
+    best: tuple[tuple[float, float], Fitted, Config] | None = None
+    refusal: InputError | None = None
+    for stage in _STAGES[graph.ptr is not None]:
+        for settings in stage(graph, None if best is None else best[2]):
+            config = base.update(**_suited(signed, base, settings | fixed))
+            if config in tried or (best is not None and not len(graph.val)):
+                continue
+            cost = nominal_cost(graph, config)
+            late = time_budget is not None and time.perf_counter() - start > time_budget
+            if best is not None and (late or cost > allowance):
+                continue
+            allowance -= cost
+            tried.add(config)
+            began = time.perf_counter()
+            try:
+                with threads(1 if cost < SMALL_COST else torch.get_num_threads()):
+                    fitted = fit_rap(graph, config, seed)
+            except InputError as error:  # a candidate that this graph does not admit
+                refusal = error
+                continue
+            worth = fitted.loop.best or (0.0, 0.0)
+            value = graph.rule.merit(worth[0])
+            trials.append(Trial(settings | fixed, value, time.perf_counter() - began))
+            if best is None or worth > best[0]:
+                best = worth, fitted, config
+            if on_trial:
+                on_trial(settings, value)
+    if best is None:
+        raise refusal or InputError("no candidate could be trained.")
+    return Choice(best[1], best[2], tuple(trials))
+
+
+def _suited(signed: bool, base: Config, settings: Settings) -> Settings:
+    """The settings with what follows from them and from the features' signs."""
+    identity = settings.get("embedding", base.embedding) == "identity"
+    if identity and "activation" not in settings and signed:
+        settings = settings | {"activation": "identity"}  # linear layers, where the shortcut is exact for any sign
+    if settings.get("backbone") not in (None, "gcn"):
+        settings = {key: value for key, value in settings.items() if key != "self_loops"}
+    return settings
+
+
+def _linear(graph: Graph) -> Settings:
+    """The cheapest embedding there is, with a head in closed form."""
+    if 4 * graph.num_nodes * graph.num_features > WIDE:
+        return {"embedding": "fixed-random", "embedding_output": "split", "head": "ridge", "ridge": None}
+    return {"embedding": "identity", "head": "ridge", "ridge": None}
+
+
+def _node_propagations(graph: Graph, best: Config | None) -> Iterator[Settings]:
+    for backbone, depth, jumping in (
+        ("gcn", 2, "last"),
+        ("gcn", 8, "last"),
+        ("gcn", 1, "last"),
+        ("gcn", 1, "cat"),
+        ("gcn", 4, "last"),
+        ("sage", 1, "last"),
+        ("sage", 2, "last"),
+    ):
+        yield _linear(graph) | {
+            "backbone": backbone,
+            "num_layers": depth,
+            "jumping": jumping,
+            "normalize_features": False,
+        }
+
+
+def _graph_propagations(graph: Graph, best: Config | None) -> Iterator[Settings]:
+    for depth, pooling in ((3, "sum"), (3, "mean"), (1, "sum"), (5, "sum")):
+        yield _linear(graph) | {"backbone": "gin", "num_layers": depth, "jumping": "cat", "pooling": pooling}
+    if graph.edge_attr is not None:
+        drawn = {"embedding": "fixed-random", "embedding_output": "split", "head": "ridge", "ridge": None}
+        for pooling in ("sum", "mean"):
+            yield drawn | {"backbone": "gine", "num_layers": 3, "jumping": "cat", "pooling": pooling}
+
+
+def _around(graph: Graph, best: Config | None) -> Iterator[Settings]:
+    """One step in every direction from the best so far."""
+    if best is None:
+        return
+    here = _of(best)
+    depth = min(DEPTHS, key=lambda d: abs(d - best.num_layers))
+    place = DEPTHS.index(depth)
+    for other in (*DEPTHS[place + 1 : place + 2], *DEPTHS[max(0, place - 1) : place]):
+        yield here | {"num_layers": other}
+    if graph.ptr is None:
+        yield here | {"normalize_features": not best.normalize_features}
+        if best.backbone == "gcn":
+            yield here | {"self_loops": not best.self_loops}
+        if best.jumping == "cat":
+            yield here | {"backbone": "sage" if best.backbone == "gcn" else "gcn"}
+    elif best.backbone == "gin":
+        yield here | {"jumping": "last" if best.jumping == "cat" else "cat"}
+
+
+def _nonlinear(graph: Graph, best: Config | None) -> Iterator[Settings]:
+    """A random, a trained and a pretrained non-linear map on the best propagation."""
+    if best is None:
+        return
+    here = {key: value for key, value in _of(best).items() if key not in ("activation", "ridge")}
+    yield here | {"embedding": "fixed-random", "embedding_output": "split", "head": "ridge", "ridge": None}
+    steps: Settings = {"epochs": 100, "patience": 30, "dropout": 0.5, "standardize": True, "hidden_channels": 64}
+    if graph.ptr is not None:
+        steps |= {"batch_size": 128, "dropout": 0.2, "weight_decay": 1e-4}
+    yield here | {"head": "mlp", "head_layers": 2} | steps
+    pretrained = {"embedding": "pretrained", "pretrain_epochs": 100, "hidden_channels": 128}
+    yield here | pretrained | {"head": "ridge", "ridge": None}
+    if graph.edge_attr is not None:
+        yield here | pretrained | {"embedding": "pretrained-gnn", "backbone": "gine"} | {"head": "mlp"} | steps
+
+
+_STAGES = {False: (_node_propagations, _around, _around, _nonlinear), True: (_graph_propagations, _around, _nonlinear)}
+_CHOSEN = (
+    *("backbone", "num_layers", "jumping", "pooling", "self_loops", "normalize_features", "activation"),
+    *("embedding", "embedding_output", "head", "ridge", "hidden_channels"),
+)
+
+
+def _of(config: Config) -> Settings:
+    return {name: getattr(config, name) for name in _CHOSEN}
+
+
+def training_cost(graph: Graph) -> float:
+    """Seconds, by counted operations, that 200 epochs of a plain GNN with 16 channels would take end to end."""
+    n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1] + graph.num_nodes
+    passes = 3 * (n * c * 16 / DENSE + m * (16 + min(16, graph.num_outputs)) / SPARSE)
+    batches = 1 if graph.ptr is None else max(1, len(graph.train) // 128)
+    return 0.5 * 200 * (passes + 2.5 * STEP * batches)
+
+
+def nominal_cost(graph: Graph, config: Config) -> float:
+    """Seconds, by counted operations, that a candidate takes."""
+    n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1]
+    rows, L = len(graph.train), config.num_layers
+    kind = EMBEDDINGS[config.embedding]
+    hidden = config.hidden_channels * (2 if config.embedding_output == "split" else 1)
+    d = hidden if kind.mlp else c
+    outputs = L + 1 if config.jumping == "cat" else 1
+    seconds = CANDIDATE + L * m * d / SPARSE
+    if kind.mlp:
+        seconds += n * c * config.hidden_channels / DENSE
+    if kind.trained == "before":
+        seconds += config.pretrain_epochs * (3 * rows * c * config.hidden_channels / DENSE + STEP)
+    width = outputs * d
+    if config.head == "ridge":
+        if 2 * rows <= width:
+            return seconds + SOLVES * rows * rows * (width + rows / 3) / DENSE
+        return seconds + (rows * width * width + SOLVES * width**3 / 3) / DENSE
+    inner = config.hidden_channels if config.head == "mlp" else graph.num_outputs
+    batches = -(-rows // (config.batch_size or max(1, rows)))
+    return seconds + config.epochs * (3 * rows * width * inner / DENSE + rows * (L + 1) * d / SPARSE + STEP * batches)

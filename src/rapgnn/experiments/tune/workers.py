@@ -1,0 +1,90 @@
+"""Several processes on one study: they share nothing but its SQLite file, so any of them may die at any moment."""
+
+import gc
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+
+from rapgnn.experiments.tune.search import Search, confirmed, work
+
+POLL_SECONDS = 0.25
+
+
+def run_workers(plan: Search, count: int, tell: Callable[[], None], say: Callable[[str], None]) -> None:
+    """Start ``count`` processes and follow them until the last one ends.
+
+    Args:
+        tell: called now and then.
+        say: told of a process that died.
+    """
+    context = multiprocessing.get_context("spawn")  # what every system has, and safe beside threads and CUDA
+    # Plain bytes: tensors that are passed as such would lie in shared memory, which is scarce in containers.
+    known = pickle.dumps(replace(plan, graph=plan.graph.to("cpu")))
+    shared = (known, str(plan.graph.y.device), count, max(1, torch.get_num_threads() // count))
+    processes = [context.Process(target=_worker, args=(*shared, n), daemon=True) for n in range(1, count + 1)]
+    try:
+        with _deaf_children():
+            for process in processes:
+                process.start()
+        running = processes
+        while running:
+            ended = multiprocessing.connection.wait([p.sentinel for p in running], POLL_SECONDS)
+            for process in running:
+                if process.sentinel in ended:
+                    process.join()
+                    if process.exitcode:
+                        say(f"a worker died (exit code {process.exitcode}); its trial is made up for.")
+            running = [p for p in running if p.sentinel not in ended]
+            tell()
+    finally:
+        for process in processes:
+            if process.pid is not None:
+                process.terminate()
+                process.join()
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started in here ignore Ctrl-C from their first moment on, where the system hands this down."""
+    if threading.current_thread() is not threading.main_thread():  # only that one may say what signals do
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _worker(known: bytes, device: str, count: int, threads: int, number: int) -> None:
+    """What one process does: trials, then its share of the runs that decide among the best."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
+    torch.set_num_threads(threads)
+    gc.freeze()  # libraries stay loaded: the collection before every fit need not walk through them
+    plan: Search = pickle.loads(known)
+    plan = replace(plan, graph=plan.graph.to(device))
+    parent = multiprocessing.parent_process()
+
+    def wanted() -> bool:
+        return parent is None or parent.is_alive()
+
+    try:
+        study = plan.open()
+        work(plan, study, worker=number, wanted=wanted)
+        # Trials that are still running elsewhere may change the order: what is left open the parent does.
+        for trial in plan.best(study)[number - 1 :: count]:
+            if wanted():
+                confirmed(plan, study, trial)
+    except Exception as error:  # the parent meets the same trouble, and reports it
+        sys.stderr.write(f"rapgnn: a worker stopped: {type(error).__name__}: {error}\n")
+        sys.stderr.flush()
+        os._exit(1)

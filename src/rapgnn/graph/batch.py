@@ -1,0 +1,181 @@
+"""Many graphs as one ``Graph``: the door for graph-level tasks, and splits where none are given."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError, check_choice
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.validate import (
+    SPLITS,
+    as_array,
+    check_edge_features,
+    check_edges,
+    check_features,
+    check_labels,
+    check_rows,
+    check_splits,
+    check_targets,
+    labelled_rows,
+)
+from rapgnn.sparse import SparseMatrix, row_block
+
+GRAPH_TASKS = ("classification", "multilabel", "regression")
+
+
+def make_graphs(
+    x: Any,
+    edge_index: Any,
+    sizes: Any,
+    y: Any,
+    train: Any = None,
+    val: Any = None,
+    test: Any = None,
+    *,
+    edge_attr: Any = None,
+    task: str | None = None,
+    name: str = "graphs",
+    folds: bool = False,
+    seed: int = 0,
+) -> Graph:
+    """Check everything a user can get wrong, and put the graphs side by side.
+
+    Args:
+        x: features of all nodes, graph after graph.
+        edge_index: two rows, senders and receivers, numbered through all graphs.
+        sizes: number of nodes of each graph; 0 is a graph without nodes.
+        y: one label per graph: class numbers, a table of 0, 1 and NaN (unknown), or numbers.
+        train, val, test: masks or graph numbers; all None: a stratified split of 80, 10 and 10 percent by ``seed``.
+        edge_attr: features of every edge.
+        task: one of ``GRAPH_TASKS``; None tells classes from a table of 0 and 1 by the shape of y.
+        folds: whether these graphs are evaluated by cross-validation.
+    """
+    features = x if isinstance(x, SparseMatrix) else check_features(x)
+    n = features.shape[0]
+    counts = as_array(sizes, "the graphs' sizes")
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any() or counts.sum() != n:
+        raise InputError(f"the graphs' sizes must be whole numbers that add up to the {n} nodes.")
+    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    edges = check_edges(edge_index, n)
+    home = np.searchsorted(bounds, edges.numpy(), side="right") - 1
+    crossing = np.flatnonzero(home[0] != home[1])
+    if len(crossing):
+        u, v = edges[:, crossing[0]].tolist()
+        raise InputError(f"edge ({u}, {v}) joins two different graphs.")
+    attributes = None if edge_attr is None else check_edge_features(edge_attr, edges.shape[1])
+    order = np.argsort(home[0], kind="stable")
+    if (np.diff(order) < 0).any():  # graph after graph, as the nodes are
+        edges = edges[:, order]
+        if attributes is not None:
+            attributes = row_block(attributes, torch.from_numpy(order))
+    total = len(counts)
+    kind = _kind(task, y)
+    labels = check_targets(y, total, "graphs") if kind == "regression" else _class_labels(y, total, kind)
+    if train is None and val is None and test is None:
+        train, val, test = split_rows(labels, seed)
+    given = zip(SPLITS, ([] if part is None else part for part in (train, val, test)), strict=True)
+    rows = {split: check_rows(part, total, split, "graphs") for split, part in given}
+    check_splits(labels, rows, "graphs")
+    outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
+    return Graph(
+        name,
+        features,
+        edges,
+        labels,
+        **rows,  # type: ignore[arg-type]
+        num_outputs=outputs,
+        edge_attr=attributes,
+        ptr=torch.from_numpy(bounds),
+        task=f"graph-{kind}",
+        folds=folds,
+    )
+
+
+def from_pyg_list(graphs: Sequence[Any], task: str | None = None, name: str = "graphs", **splits: Any) -> Graph:
+    """A list or dataset of PyTorch Geometric ``Data``, one label each, as a ``Graph``.
+
+    Args:
+        splits: ``train``, ``val``, ``test`` as in ``make_graphs``, and ``seed``.
+    """
+    if not len(graphs):
+        raise InputError("the list of graphs is empty.")
+    for i, data in enumerate(graphs):
+        missing = [f for f in ("x", "edge_index", "y") if getattr(data, f, None) is None]
+        if missing:
+            raise InputError(f"graph {i} has no {', '.join(missing)}.")
+        for field in ("x", "edge_index", "edge_attr"):
+            if not isinstance(getattr(data, field, None), Tensor | None):
+                raise InputError(f"{field} of graph {i} must be a tensor, got {type(getattr(data, field)).__name__}.")
+    for what, field in (("node", "x"), ("edge", "edge_attr")):
+        _same_width([getattr(data, field, None) for data in graphs], what)
+    sizes = [len(data.x) for data in graphs]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    for i, data in enumerate(graphs):
+        check_edges(data.edge_index, sizes[i])
+    edges = [data.edge_index + int(offset) for data, offset in zip(graphs, offsets[:-1], strict=True)]
+    with_edges = graphs[0].edge_attr is not None if hasattr(graphs[0], "edge_attr") else False
+    labels = [torch.as_tensor(data.y).reshape(1, -1) for data in graphs]
+    if len({len(label[0]) for label in labels}) > 1:
+        raise InputError("the graphs differ in their number of labels.")
+    y = torch.cat(labels)
+    return make_graphs(
+        torch.cat([_columns(data.x) for data in graphs]),
+        torch.cat(edges, dim=1),
+        np.asarray(sizes),
+        y[:, 0] if y.shape[1] == 1 and task != "multilabel" else y,
+        edge_attr=torch.cat([_columns(data.edge_attr) for data in graphs]) if with_edges else None,
+        task=task,
+        name=name,
+        **splits,
+    )
+
+
+def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.1)) -> tuple[Any, Any, Any]:
+    """Training, validation and test rows by chance, each class in proportion and never without a training row."""
+    rng = np.random.default_rng(seed)
+    known = labelled_rows(labels).numpy()
+    classes = labels.numpy()[known] if labels.dim() == 1 else np.zeros(len(known))
+    parts: tuple[list[np.ndarray], ...] = ([], [], [])
+    for one in np.unique(classes):
+        members = rng.permutation(known[classes == one])
+        val, test = (round(share * len(members)) for share in shares)
+        cuts = np.split(members, [len(members) - val - test, len(members) - test])
+        for part, chosen in zip(parts, cuts, strict=True):
+            part.append(chosen)
+    train, val, test = (np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *part])) for part in parts)
+    return train, val, test
+
+
+def _kind(task: str | None, y: Any) -> str:
+    if task is None:
+        array = as_array(y, "labels")
+        return "multilabel" if array.ndim == 2 and array.shape[1] > 1 else "classification"
+    check_choice("graph task", task, GRAPH_TASKS)
+    return task
+
+
+def _class_labels(y: Any, total: int, kind: str) -> Tensor:
+    if kind == "classification":
+        return check_labels(y, total, "graphs")
+    table = as_array(y, "labels")
+    if table.ndim not in (1, 2) or len(table) != total:
+        raise InputError(f"there are {total} graphs but labels of shape {table.shape}.")
+    if table.ndim == 1 or table.shape[1] == 1:  # one column of labels is a table too
+        twice = np.repeat(table.reshape(len(table), 1), 2, axis=1)
+        return check_labels(twice, total, "graphs")[:, :1].contiguous()
+    return check_labels(table, total, "graphs")
+
+
+def _columns(values: Tensor) -> Tensor:
+    return values[:, None] if values.dim() == 1 else values
+
+
+def _same_width(tables: list[Any], what: str) -> None:
+    widths = [None if t is None else (t.shape[1] if t.dim() > 1 else 1) for t in tables]
+    odd = next((i for i, width in enumerate(widths) if width != widths[0]), None)
+    if odd is not None:
+        told = ["none" if w is None else str(w) for w in (widths[0], widths[odd])]
+        raise InputError(f"graph 0 has {told[0]} {what} features but graph {odd} has {told[1]}.")

@@ -1,0 +1,95 @@
+"""Labels as a user has them (words, numbers, gaps) <-> class numbers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from rapgnn.errors import InputError, shown
+from rapgnn.graph.validate import shape_of
+
+UNKNOWN = -1
+EXACT = 2.0**53  # the whole numbers below it are exact as floats
+
+
+def label_column(values: Any, what: str = "labels") -> pd.Series:
+    """One label per row, missing where there is none: NaN, None, an empty string, or the whole number -1."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if isinstance(values, pd.DataFrame | dict) or len(shape_of(values, what)) == 0:
+        raise InputError(f"{what} must be one value per row, got {type(values).__name__}.")
+    try:
+        column = pd.Series(values).reset_index(drop=True)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{what} must be one value per row: {str(error).splitlines()[0]}.") from error
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype)
+    kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
+    if kind in "iuf":
+        if kind == "f" and not np.isfinite(column[column.notna()]).all():
+            raise InputError(f"{what} hold infinite values.")
+        known = column[column.notna()]
+        if (known == UNKNOWN).any() and set(np.unique(known)) == {UNKNOWN, 1}:
+            raise InputError(f"{what} are -1 and 1, and -1 means unknown here: use 0 and 1, or words.")
+        if kind != "f" and len(known) and max(abs(int(known.min())), abs(int(known.max()))) >= EXACT:
+            column = column.astype(object)  # as floats, which have a place for gaps, they would run together
+        return column.where(column != UNKNOWN)
+    if kind in "bO" or pd.api.types.is_string_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
+        odd = next((v for v in column if not _plain(v)), None)
+        if odd is not None:
+            raise InputError(f"{what} must be words or whole numbers, got a value of type {type(odd).__name__}.")
+        return column.astype(object).where(column.notna() & ~column.isin([""]), None)
+    raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
+
+
+def find_classes(column: pd.Series) -> tuple[Any, ...]:
+    """The distinct labels in order, as plain Python values."""
+    known = column[column.notna()]
+    if not len(known):
+        raise InputError("no row has a label (every label is -1 or missing).")
+    if column.dtype.kind == "f":  # whole numbers with gaps arrive as floats
+        if (known != known.round()).any() or (np.abs(known) >= EXACT).any():
+            raise InputError("class labels must be words or whole numbers; these look like regression targets.")
+        return tuple(int(v) for v in np.unique(known))
+    values = [_as_plain(v) for v in known]
+    if len({str if isinstance(v, str) else type(v) for v in values}) > 1:
+        raise InputError("labels mix words and numbers, or numbers and booleans: make all of them words.")
+    return tuple(sorted(set(values)))
+
+
+def to_numbers(column: pd.Series, classes: Sequence[Any], strangers: bool = False) -> np.ndarray:
+    """Each row's place in ``classes``, -1 where the label is missing.
+
+    Args:
+        strangers: read a label that is not a class as missing instead of refusing it.
+    """
+    known = column.notna().to_numpy()
+    if column.dtype.kind in "iuf" and all(isinstance(c, str) for c in classes):
+        column = column.map(told).where(known, None)  # the model's classes are words, here they look like numbers
+    numbers = np.asarray(pd.Index(classes).get_indexer(pd.Index(column)), dtype=np.int64)
+    numbers[~known] = UNKNOWN
+    strange = known & (numbers == UNKNOWN)
+    if strange.any() and not strangers:
+        value = column.iloc[int(strange.argmax())]
+        known_ones = ", ".join(map(told, list(classes)[:8])) + (", ..." if len(classes) > 8 else "")
+        raise InputError(f"label {told(value)} is not one of the model's classes: {known_ones}.")
+    return numbers
+
+
+def told(label: Any) -> str:
+    """A label as a sentence shows it."""
+    number = isinstance(label, float | np.floating) and float(label).is_integer()
+    return shown(int(label) if number else _as_plain(label))
+
+
+def _as_plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain(value: Any) -> bool:
+    missing = value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
+    return missing or isinstance(value, str | bool | int | np.integer | np.bool_)

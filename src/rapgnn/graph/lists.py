@@ -1,0 +1,192 @@
+"""Whatever a user holds many graphs in (a list of PyG ``Data``, networkx graphs, pairs of arrays) -> ``Graph``."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError
+from rapgnn.graph.batch import make_graphs
+from rapgnn.graph.convert import MOST_NODES, Parts, bare_count, is_table, make_features, take_apart
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.table import Encoding
+from rapgnn.graph.validate import SPLITS, as_array, check_edges, check_whole, shape_of
+
+
+def graph_set(
+    graphs: Any,
+    y: Any = None,
+    *,
+    task: str,
+    classes: Sequence[Any] | None = None,
+    encoding: Encoding | None = None,
+    labelled: bool = True,
+    trained: bool = False,
+    splits: dict[str, Any] | None = None,
+    name: str = "graphs",
+) -> Graph:
+    """The checked graphs, side by side.
+
+    Args:
+        graphs: a list or dataset of PyG ``Data``, of networkx graphs, or of (features, edge_index) pairs.
+        y: a label per graph; None takes the graphs' own.
+        task: ``"classification"`` (classes, or a table of 0, 1 and NaN) or ``"regression"``.
+        splits: ``train``, ``val``, ``test`` as in ``make_graphs``; None: every labelled graph is for training.
+        classes, encoding, labelled, trained: as in ``node_graph``.
+    """
+    parts = [_one(graph, i) for i, graph in enumerate(_members(graphs))]
+    sizes = np.array([_size(part, i) for i, part in enumerate(parts)], dtype=np.int64)
+    whole = _joined(parts, sizes)
+    features, encoding, notes = make_features(whole, whole.edge_index, int(sizes.sum()), encoding, trained)
+    if not labelled:
+        values = np.zeros(len(parts)) if task == "regression" else np.zeros(len(parts), dtype=np.int64)
+    else:
+        values = _labels(parts, y)
+    kind, names = task, classes
+    if task == "classification" and is_table(values):
+        kind = "multilabel"
+        names = tuple(range(np.asarray(values).shape[1])) if classes is None else classes
+    elif task == "classification" and labelled:
+        column = label_column(values)
+        if len(column) != len(parts):
+            raise InputError(f"there are {len(parts)} graphs but {len(column)} labels.")
+        names = find_classes(column) if classes is None else classes
+        values = to_numbers(column, names)
+        if len(names) < 2:
+            raise InputError(f"every label is {told(column.dropna().iloc[0])}: there is nothing to tell apart.")
+    given = splits or {"train": _known(values)}
+    graph = make_graphs(
+        features,
+        whole.edge_index,
+        sizes,
+        values,
+        **given,
+        edge_attr=whole.edge_attr,
+        task=kind,
+        name=name,
+    )
+    if trained or not labelled:
+        none = torch.zeros(0, dtype=torch.int64)
+        rows = dict.fromkeys(SPLITS, none) if not labelled or splits is None else {}
+        outputs = graph.num_outputs if names is None else len(names)
+        return replace(graph, **rows, num_outputs=outputs, encoding=encoding, notes=tuple(notes))
+    return replace(
+        graph, classes=None if names is None else tuple(names), encoding=encoding, notes=(*notes, *graph.notes)
+    )
+
+
+def _members(graphs: Any) -> list[Any]:
+    if isinstance(graphs, str | bytes | dict) or not hasattr(graphs, "__len__") or hasattr(graphs, "edge_index"):
+        raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}.")
+    try:
+        members = [graphs[i] for i in range(len(graphs))]
+    except (TypeError, KeyError, IndexError, ValueError) as error:  # a set, a table, a single number
+        raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}.") from error
+    if not members:
+        raise InputError("the list of graphs is empty.")
+    return members
+
+
+def _one(graph: Any, number: int) -> Parts:
+    parts = _taken_apart(graph, number)
+    if parts.edge_weight is not None:
+        raise InputError(f"graph {number} has edge weights, which are for one graph: make them edge features.")
+    return parts
+
+
+def _taken_apart(graph: Any, number: int) -> Parts:
+    if isinstance(graph, tuple | list):
+        if not 2 <= len(graph) <= 3:
+            raise InputError(f"graph {number} must be (features, edge_index) or (features, edge_index, edge features).")
+        return Parts(graph[0], graph[1], edge_attr=graph[2] if len(graph) == 3 else None)
+    try:
+        return take_apart(graph)
+    except InputError as error:
+        raise InputError(f"graph {number}: {error}") from error
+
+
+def _size(parts: Parts, number: int) -> int:
+    stated = parts.num_nodes
+    if stated is not None:
+        stated = check_whole(f"num_nodes of graph {number}", stated, 0, MOST_NODES)
+    if parts.x is not None:
+        shape = shape_of(parts.x, f"the features of graph {number}")
+        if len(shape) not in (1, 2) or stated not in (None, shape[0]):
+            told = "" if stated is None else f" for {stated} nodes"
+            raise InputError(f"the features of graph {number} have shape {tuple(shape)}{told}.")
+        return int(shape[0])
+    found = bare_count(parts.edge_index, f"edge_index of graph {number}", stated)
+    return max(found, 1) if stated is None else found
+
+
+def _joined(parts: list[Parts], sizes: np.ndarray) -> Parts:
+    """One big graph of all; labels and splits are left out."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    edges = []
+    for i, part in enumerate(parts):
+        try:
+            edges.append(check_edges(part.edge_index, int(sizes[i])) + int(offsets[i]))
+        except InputError as error:
+            raise InputError(f"graph {i}: {error}") from error
+    x = _stacked([part.x for part in parts], "node", sizes)
+    counts = np.array([e.shape[1] for e in edges])
+    edge_attr = _stacked([part.edge_attr for part in parts], "edge", counts)
+    return Parts(x, torch.cat(edges, dim=1), edge_attr=edge_attr)
+
+
+def _stacked(tables: list[Any], what: str, rows: np.ndarray) -> np.ndarray | None:
+    """All graphs' features in one array; None where no graph has any."""
+    having = [table is not None for table in tables]
+    if not any(having):
+        return None
+    if not all(having):
+        has, lacks = having.index(True), having.index(False)
+        raise InputError(f"graph {has} has {what} features but graph {lacks} has none.")
+    arrays = []
+    for i, table in enumerate(tables):
+        array = table.toarray() if sp.issparse(table) else as_array(table, f"the {what} features of graph {i}")
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2 or len(array) != rows[i]:
+            raise InputError(f"graph {i} has {rows[i]} {what}s but {what} features of shape {array.shape}.")
+        if arrays and array.shape[1] != arrays[0].shape[1]:
+            raise InputError(f"graph 0 has {arrays[0].shape[1]} {what} features but graph {i} has {array.shape[1]}.")
+        arrays.append(array)
+    return np.concatenate(arrays)
+
+
+def _labels(parts: list[Parts], y: Any) -> Any:
+    if y is None:
+        if any(part.y is None for part in parts):
+            number = next(i for i, part in enumerate(parts) if part.y is None)
+            raise InputError(f"graph {number} has no label: give y, or a label to every graph.")
+        rows = [_own_labels(part.y, i) for i, part in enumerate(parts)]
+        if len({len(row) for row in rows}) > 1:
+            raise InputError("the graphs differ in their number of labels.")
+        y = [row[0] for row in rows] if len(rows[0]) == 1 else rows
+    shape = shape_of(y, "labels")
+    if len(shape) not in (1, 2) or shape[0] != len(parts):
+        raise InputError(f"there are {len(parts)} graphs but labels of shape {shape}.")
+    return y
+
+
+def _own_labels(y: Any, number: int) -> list[Any]:
+    """A graph's labels, as many as there are; numbers and words stay what they are."""
+    shape_of(y, f"the label of graph {number}")
+    row = (as_array(y, f"the label of graph {number}") if isinstance(y, Tensor) else np.asarray(y)).reshape(-1).tolist()
+    if not row:
+        raise InputError(f"graph {number} has no label: give y, or a label to every graph.")
+    return row
+
+
+def _known(values: Any) -> np.ndarray:
+    """The graphs that have a label."""
+    array = np.asarray(values)
+    if array.dtype.kind == "f":
+        missing = np.isnan(array)
+        return np.flatnonzero(~(missing.all(axis=1) if array.ndim == 2 else missing))
+    return np.flatnonzero(array >= 0) if array.dtype.kind in "iu" and array.ndim == 1 else np.arange(len(array))

@@ -1,0 +1,199 @@
+"""The door: everything a user can get wrong about a graph's arrays, refused in one sentence."""
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError, shown
+from rapgnn.sparse import Features, SparseMatrix
+
+SPLITS = ("train", "val", "test")
+LARGEST = 1e15  # of a feature or a weight: squares of larger ones, summed, leave 32 bits
+
+
+def as_array(value: Any, what: str) -> np.ndarray:
+    try:
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(f"{what} cannot be read as an array: {reason}.") from error
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{what} must be numbers, got values of type {array.dtype}.")
+    return array
+
+
+def as_float32(array: Any) -> Any:
+    """What is too large for 32 bits becomes infinite, quietly: every caller refuses infinite values."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(np.float32)
+
+
+def shape_of(value: Any, what: str) -> tuple[int, ...]:
+    """The shape of an array, a table or nested lists; rows of different lengths are refused."""
+    if sp.issparse(value) or isinstance(value, Tensor):
+        return tuple(value.shape)
+    try:
+        return np.shape(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{what} cannot be read as an array: its rows differ in length or kind.") from error
+
+
+def check_whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number between two others, as a plain one."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        raise InputError(f"{name} must be a whole number from {least} to {most}, got {shown(value)}.")
+    return int(value)
+
+
+def check_features(x: Any, sparse: bool | None = None) -> Features:
+    if sp.issparse(x):
+        if len(x.shape) != 2 or x.dtype.kind not in "biuf":
+            raise InputError(f"sparse node features must be a table of numbers, got {x.dtype} of shape {x.shape}.")
+        matrix: Any = as_float32(sp.csr_matrix(x))
+        values = matrix.data
+    else:
+        matrix = values = as_float32(as_array(x, "the node features"))
+    if len(matrix.shape) != 2 or 0 in matrix.shape:
+        raise InputError(
+            f"node features must be a table with a row per node and at least one column, got shape {matrix.shape}."
+        )
+    bad = int((~np.isfinite(values)).sum())
+    if bad:
+        raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
+    _refuse_giants(values, "node features")
+    filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
+    if sparse if sparse is not None else filled < 0.25:
+        return SparseMatrix(matrix)
+    return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
+
+
+def _refuse_giants(values: np.ndarray, what: str) -> None:
+    if max(values.max(initial=0), -values.min(initial=0)) > LARGEST:
+        raise InputError(f"{what} hold numbers beyond {LARGEST:g}: rescale them first.")
+
+
+def check_edges(edge_index: Any, n: int) -> Tensor:
+    edges = as_array(edge_index, "edge_index")
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise InputError(f"edge_index must have two rows, senders and receivers, got shape {edges.shape}.")
+    if edges.size and edges.dtype.kind not in "iu":
+        raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
+    outside = (edges < 0) | (edges >= n)
+    if outside.any():
+        allowed = f"the nodes are numbered 0 to {n - 1}" if n else "there is none"
+        raise InputError(f"edge_index names node {edges[outside][0]}, but {allowed}.")
+    return torch.from_numpy(np.ascontiguousarray(edges.astype(np.int64)))
+
+
+def check_edge_weight(edge_weight: Any, m: int) -> Tensor:
+    weight = as_float32(as_array(edge_weight, "edge weights"))
+    if weight.shape not in ((m,), (m, 1)):
+        raise InputError(f"there are {m} edges but edge weights of shape {weight.shape}: give one number per edge.")
+    weight = weight.reshape(-1)
+    if not np.isfinite(weight).all():
+        raise InputError("edge weights hold NaN or infinite values: remove or impute them first.")
+    _refuse_giants(weight, "edge weights")
+    return torch.from_numpy(weight)
+
+
+def check_labels(y: Any, n: int, what: str = "nodes") -> Tensor:
+    labels = as_array(y, "labels")
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim not in (1, 2) or len(labels) != n:
+        raise InputError(f"there are {n} {what} but labels of shape {labels.shape}.")
+    if labels.ndim == 2:
+        known = labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels
+        if not np.isin(known, (0, 1)).all():
+            raise InputError("a table of labels must hold only 0, 1 and NaN (unknown).")
+        return torch.from_numpy(labels.astype(np.float32))
+    if labels.dtype.kind == "f":
+        labels = np.where(np.isnan(labels), -1, labels)
+        if not (np.abs(labels) < 2.0**53).all() or (labels != np.round(labels)).any():
+            raise InputError("class labels must be whole numbers; these look like regression targets.")
+    labels = labels.astype(np.int64)
+    if labels.max(initial=-1) < 0:
+        raise InputError(f"no {what[:-1]} has a label (every label is -1 or missing).")
+    return torch.from_numpy(np.maximum(labels, -1))
+
+
+def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
+    array = as_array(mask, f"the {split} split")
+    if array.ndim != 1:
+        raise InputError(f"the {split} split must be one mask or one list of numbers, got shape {array.shape}.")
+    if array.dtype == bool:
+        if len(array) != n:
+            raise InputError(f"there are {n} {what} but the {split} mask has {len(array)} entries.")
+        return torch.from_numpy(np.flatnonzero(array))
+    if n > 2 and len(array) == n and np.isin(array, (0, 1)).all():
+        raise InputError(f"the {split} split holds {n} zeros and ones: give a mask as booleans.")
+    if array.size and (array.dtype.kind == "f" or array.min() < 0 or array.max() >= n):
+        raise InputError(f"the {split} split must name {what} 0 to {n - 1}.")
+    return torch.from_numpy(np.unique(array).astype(np.int64))
+
+
+def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", unseen_classes: bool = False) -> None:
+    if not len(rows["train"]):
+        raise InputError(f"no labelled {what}: the training split is empty.")
+    for one, other in combinations(SPLITS, 2):
+        shared = np.intersect1d(rows[one].numpy(), rows[other].numpy())
+        if len(shared):
+            raise InputError(
+                f"{len(shared)} {what} are in both the {one} and the {other} split, number {shared[0]} first."
+            )
+    if labels.dim() == 2:
+        for split, index in rows.items():
+            if len(index) and bool(labels[index].isnan().all()):
+                raise InputError(f"no labelled {what}: every label of the {split} split is NaN.")
+        never = labels[rows["train"]].isnan().all(0) & ~labels.isnan().all(0)
+        if bool(never.any()) and not unseen_classes:
+            column = int(never.nonzero()[0, 0])
+            raise InputError(f"label {column} is unknown for every one of the training {what}: it cannot be learned.")
+        return
+    for split, index in rows.items():
+        unknown = int((labels[index] < 0).sum())
+        if unknown:
+            raise InputError(f"{unknown} {what} of the {split} split have no label.")
+    trained = set(labels[rows["train"]].tolist())
+    wanted = trained.union(*(labels[rows[s]].tolist() for s in ("val", "test")))
+    missing = next((c for c in range(max(wanted) + 1) if c not in trained), None)
+    if missing is not None and not unseen_classes:
+        raise InputError(
+            f"class {missing} does not occur in the training split, so it cannot be learned (the first class is 0)."
+        )
+
+
+def labelled_rows(labels: Tensor) -> Tensor:
+    """The rows with a class, or with at least one known label or number."""
+    return (labels >= 0 if labels.dim() == 1 else ~labels.isnan().all(1)).nonzero()[:, 0]
+
+
+def check_targets(y: Any, n: int, what: str) -> Tensor:
+    """Numbers to be predicted ``[n, t]``, NaN where unknown."""
+    targets = as_array(y, "targets")
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    if targets.ndim != 2 or len(targets) != n:
+        raise InputError(f"there are {n} {what} but targets of shape {targets.shape}.")
+    targets = as_float32(targets)
+    if np.isinf(targets).any():
+        raise InputError("targets hold infinite values, or numbers too large for 32 bits: remove them first.")
+    return torch.from_numpy(targets)
+
+
+def check_edge_features(edge_attr: Any, m: int) -> Features:
+    """``[m, e]``: 0/1 rows made from categories, or finite numbers."""
+    if isinstance(edge_attr, SparseMatrix):
+        features: Features = edge_attr
+    else:
+        table = as_float32(as_array(edge_attr, "edge features"))
+        features = torch.from_numpy(np.ascontiguousarray(table[:, None] if table.ndim == 1 else table))
+        if not bool(torch.isfinite(features).all()):
+            raise InputError("edge features hold NaN or infinite values: remove or impute them first.")
+        _refuse_giants(table, "edge features")
+    if len(features.shape) != 2 or features.shape[0] != m:
+        raise InputError(f"there are {m} edges but edge features of shape {tuple(features.shape)}.")
+    return features

@@ -1,1 +1,0 @@
-"""The paper's experiments: its search ranges and published numbers."""

@@ -1,0 +1,5 @@
+"""The random layers: their rule, layer by layer (the reference), and the exact polynomial shortcut.
+
+In: embedded features h⁰ and a graph's operator. Out: the representation that a head sees, of one draw or of many, its
+exact expectation and variance, and which engine gives it and why.
+"""

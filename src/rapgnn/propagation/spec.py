@@ -1,0 +1,156 @@
+"""What the random layers are, said once for both engines: the layer rule, its draws, and when the shortcut is exact."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rapgnn.errors import InputError, check_choice
+from rapgnn.graph.backbones import BACKBONES, Backbone
+from rapgnn.graph.operator import POOLINGS, Structure
+from rapgnn.layers.weights import RandomWeights
+from rapgnn.sparse import Features, nonnegative
+
+ACTIVATIONS = {
+    "relu": torch.relu,
+    "leaky_relu": F.leaky_relu,
+    "tanh": torch.tanh,
+    "identity": lambda z: z,
+}
+# These are the identity on non-negative numbers, and f(c·z) = c·f(z) for c > 0.
+HOMOGENEOUS = ("relu", "leaky_relu", "identity")
+
+
+JUMPING = ("last", "cat")
+
+
+@dataclass(frozen=True)
+class Propagation:
+    r"""L layers :math:`h ← s·h + σ(a ⊙ h + b ⊙ (S h))` with drawn a and b, and the pooling of graphs into rows.
+
+    Args:
+        backbone: a name from ``BACKBONES``.
+        num_layers: L.
+        weights: how a and b are drawn.
+        residual: s; None takes the backbone's own.
+        activation: σ, a name from ``ACTIVATIONS``.
+        dropout: between layers, in training.
+        rescale: divide each layer by its expected growth, a constant, so that depth neither overflows nor underflows.
+            The paper's raw equation is ``rescale=False``; the two differ by one constant factor on each layer's output.
+        factors: how many weights follow one another in a layer, each with its σ, as in the MLP of a GIN layer.
+        jumping: ``"last"`` gives h^L, ``"cat"`` h⁰ … h^L side by side (jumping knowledge).
+        pooling: how a graph's nodes become one row, a name from ``POOLINGS``; only where rows are graphs.
+        operator_scale: how much S typically enlarges what it multiplies: 1 where it is normalised.
+    """
+
+    backbone: str = "gcn"
+    num_layers: int = 8
+    weights: RandomWeights = field(default_factory=RandomWeights)
+    residual: bool | None = None
+    activation: str = "relu"
+    dropout: float = 0.0
+    rescale: bool = True
+    factors: int = 1
+    jumping: str = "last"
+    pooling: str = "sum"
+    operator_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("backbone", self.backbone, BACKBONES)
+        check_choice("activation", self.activation, ACTIVATIONS)
+        check_choice("jumping knowledge", self.jumping, JUMPING)
+        check_choice("pooling", self.pooling, POOLINGS)
+        if self.num_layers < 1:
+            raise InputError(f"the number of layers must be at least 1, got {self.num_layers}.")
+        if not 0.0 <= self.dropout < 1.0:
+            raise InputError(f"dropout must lie in [0, 1), got {self.dropout}.")
+        if not 1 <= self.factors <= 4:
+            raise InputError(f"a layer has 1 to 4 weights in a row, got {self.factors}.")
+        if self.factors > 1 and len(self.rule.terms) > 1:
+            raise InputError(f"{self.backbone} has weights side by side, so factors must be 1, got {self.factors}.")
+
+    @property
+    def rule(self) -> Backbone:
+        return BACKBONES[self.backbone]
+
+    @property
+    def skip(self) -> float:
+        """s: 1 with the residual, 0 without."""
+        return float(self.rule.residual if self.residual is None else self.residual)
+
+    @property
+    def outputs(self) -> range:
+        """The layers whose output is part of the representation."""
+        return range(self.num_layers + 1) if self.jumping == "cat" else range(self.num_layers, self.num_layers + 1)
+
+    def draw(self, counters: int | Sequence[int] | Tensor, channels: int, **to) -> dict[str, Tensor]:
+        """{term: weights}, ``[T, L, d]`` or, for full matrices, ``[T, L, d, d]``; ``to`` names device and dtype.
+
+        The first factor of each term; ``further_factors`` draws the rest.
+        """
+        terms = enumerate(self.rule.terms)
+        return {term: self.weights.draw(counters, self.num_layers, channels, slot, **to) for slot, term in terms}
+
+    def further_factors(self, counters: int | Sequence[int] | Tensor, channels: int, **to) -> list[Tensor]:
+        """The weights that follow the first in every layer, shaped as in ``draw``."""
+        slots = range(len(self.rule.terms), len(self.rule.terms) + self.factors - 1)
+        return [self.weights.draw(counters, self.num_layers, channels, slot, **to) for slot in slots]
+
+    def growth(self, channels: int) -> float:
+        """The constant each layer's output is divided by: s plus what the weights add up to on average."""
+        if not self.rescale or self.activation not in HOMOGENEOUS:
+            return 1.0
+        fan_in = channels if self.weights.structure == "full" else 1
+        w = self.weights
+        typical = (w.mean * fan_in if w.nonnegative else math.sqrt(w.second_moment * fan_in)) ** self.factors
+        sizes = {"root": 1.0, "neighbour": self.operator_scale}
+        growth = self.skip + sum(sizes[term] for term in self.rule.terms) * typical
+        return growth if growth > 0 else 1.0
+
+    def first_moments(self) -> tuple[float, float]:
+        """E[a], E[b] of one channel of one layer."""
+        mean = self.weights.mean**self.factors
+        return tuple(mean if t in self.rule.terms else 0.0 for t in ("root", "neighbour"))  # type: ignore[return-value]
+
+    def weight_variance(self) -> float:
+        """Var[a] or Var[b], whichever the layer has."""
+        return self.weights.second_moment**self.factors - self.weights.mean ** (2 * self.factors)
+
+    def obstacle(self, structure: Structure, h: Features, e: Tensor | None = None) -> str | None:
+        """Why the polynomial shortcut would not be exact here; None where it is.
+
+        Args:
+            h: h⁰.
+            e: the embedded edge types, where messages have edge features.
+        """
+        if self.weights.structure == "full":
+            return "full weight matrices mix channels"
+        if self.dropout > 0:
+            return "dropout acts between the layers"
+        if structure.ptr is not None and self.pooling == "max" and not self.one_hop:
+            return "the maximum over nodes does not commute with a sum of several hops"
+        if self.activation == "identity" and not self.rule.edges:
+            if structure.ptr is not None and self.pooling == "max" and not self.weights.nonnegative:
+                return "the maximum over nodes does not commute with negative weights"
+            return None  # linear: signs do not matter
+        if self.activation not in HOMOGENEOUS:
+            return f"the activation {self.activation} is not the identity on non-negative numbers"
+        if not self.weights.nonnegative:
+            return f"the {self.weights.distribution}{self.weights.params} weights can be negative"
+        if structure.edges is not None and not structure.edges.receiver.nonnegative:
+            return "the graph has negative edge weights"
+        if not structure.operator.nonnegative:
+            return "the graph has negative edge weights" if structure.eps >= -1 else "eps is below -1"
+        if not nonnegative(h):
+            return "the embedded features have negative entries"
+        if e is not None and not nonnegative(e):
+            return "the embedded edge features have negative entries"
+        return None
+
+    @property
+    def one_hop(self) -> bool:
+        """Whether layer l's output is a multiple, channel by channel, of the one matrix S^l h⁰."""
+        return not self.skip and self.rule.terms == ("neighbour",) and not self.rule.edges

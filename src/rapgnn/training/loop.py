@@ -1,0 +1,120 @@
+"""The one training loop, for phase 1, phase 2 and end-to-end training alike."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from rapgnn.graph.tasks import Task
+
+OnEpoch = Callable[[], None]
+Validate = Callable[[int], tuple[float, float]]
+Passes = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
+
+
+@dataclass
+class Loop:
+    """What a run of the loop did and cost; evaluation is not part of the training time.
+
+    ``history`` is the validation metric after every epoch, ``epoch_ms`` the training time of each; ``best`` is what
+    the kept state is worth on validation, (metric, loss), both turned so that more is better.
+    """
+
+    best_epoch: int
+    epochs: int
+    train_ms_per_epoch: float
+    eval_ms_per_epoch: float
+    history: list[float] = field(default_factory=list)
+    epoch_ms: list[float] = field(default_factory=list)
+    best: tuple[float, float] | None = None
+
+
+def optimise(
+    modules: list[nn.Module],
+    passes: Passes,
+    task: Task,
+    *,
+    lr: float,
+    weight_decay: float,
+    epochs: int,
+    patience: int | None = None,
+    keep_best: bool = True,
+    validate: Validate | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> Loop:
+    """Adam on the task's loss, keeping the state of the best validation epoch.
+
+    Args:
+        modules: whose parameters are trained, as far as they require gradients.
+        passes: epoch -> (scores, labels) of one batch after another; each is a step.
+        validate: epoch -> (metric, loss); ties in the metric go to the lower loss. None keeps the last epoch.
+        patience: stop after so many epochs without a better one; None never stops early.
+        keep_best: False keeps the last epoch's state, and validation is only recorded.
+    """
+    parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
+    state = [*parameters, *(b for module in modules for b in module.buffers())]
+    # Fused: one kernel for all parameters. The tensors are small, so launching kernels is what an update costs.
+    optimizer = torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=True)
+    best, best_epoch, kept = (-float("inf"), -float("inf")), 0, [t.detach().clone() for t in state]
+    eval_seconds = 0.0
+    history: list[float] = []
+    epoch_ms: list[float] = []
+    epoch = -1
+    for epoch in range(epochs):
+        start = time.perf_counter()
+        for scores, y in passes(epoch):
+            optimizer.zero_grad()
+            task.loss(scores, y).backward()
+            optimizer.step()
+        if parameters[0].is_cuda:
+            torch.cuda.synchronize(parameters[0].device)
+        middle = time.perf_counter()
+        epoch_ms.append(1e3 * (middle - start))
+        if on_epoch:
+            on_epoch()
+            middle = time.perf_counter()  # drawing a progress bar is nobody's cost
+        if validate is None:
+            best_epoch = epoch
+            continue
+        metric, value = validate(epoch)
+        eval_seconds += time.perf_counter() - middle
+        history.append(metric)
+        merit = task.merit(metric)
+        # A diverged run (NaN) is the worst there can be, not an incomparable one.
+        now = (merit if merit == merit else -float("inf"), -value if value == value else -float("inf"))
+        if now > best:
+            best, best_epoch = now, epoch
+            for old, new in zip(kept, state, strict=True):
+                old.copy_(new.detach())
+        elif patience is not None and epoch - best_epoch >= patience:
+            break
+    if validate is not None and keep_best:
+        with torch.no_grad():
+            for tensor, value in zip(state, kept, strict=True):
+                tensor.copy_(value)
+    done = epoch + 1
+    means = sum(epoch_ms) / max(1, done), 1e3 * eval_seconds / max(1, done)
+    return Loop(best_epoch, done, *means, history, epoch_ms, None if validate is None else best)
+
+
+def validator(task: Task, y: Tensor, scores: Callable[[int], Tensor]) -> Validate | None:
+    """epoch -> (metric, loss) on the validation rows, or None where there are none."""
+    if not len(y):
+        return None
+
+    @torch.no_grad()
+    def validate(epoch: int) -> tuple[float, float]:
+        out = scores(epoch)
+        return task.score(out, y), float(task.loss(out, y))
+
+    return validate
+
+
+def shuffled(rows: int, batch_size: int | None, generator: torch.Generator, device: torch.device) -> list[Tensor]:
+    """The rows of one epoch in random batches; all of them at once, in order, without a batch size."""
+    if batch_size is None or batch_size >= rows:
+        return [torch.arange(rows, device=device)]
+    order = torch.randperm(rows, generator=generator).to(device)
+    return list(order.split(batch_size))

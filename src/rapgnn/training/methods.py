@@ -1,0 +1,41 @@
+"""The training strategies of the paper's tables, as points of one grid."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rapgnn.errors import check_choice
+from rapgnn.graph.graph import Graph
+from rapgnn.models.config import Config
+from rapgnn.training.fit import Fitted, fit_embedding, fit_end_to_end, fit_rap
+
+
+@dataclass(frozen=True)
+class Method:
+    """A strategy: its title in tables, how it is trained, and the settings that make it what it is."""
+
+    title: str
+    fit: Callable[..., Fitted]
+    settings: dict[str, Any] = field(default_factory=dict)
+    trained: bool = False  # whether its layers are
+
+    def configure(self, config: Config) -> Config:
+        return config.update(**self.settings)
+
+
+METHODS = {
+    "rap": Method("RAP-GNN", fit_rap),  # diagonal, every forward, unless the settings say otherwise
+    "end-to-end": Method("End-to-End", fit_end_to_end, trained=True),
+    "pretrained-embedding": Method("Pretrained Embedding", fit_embedding),
+    "fixed-diagonal": Method("Fixed Random Diagonal", fit_rap, {"structure": "diagonal", "schedule": "fixed"}),
+    "fixed-full": Method("Fixed Random Weights", fit_rap, {"structure": "full", "schedule": "fixed"}),
+    "random-full": Method("Random Weights", fit_rap, {"structure": "full", "schedule": "forward"}),
+    "identity": Method("Identity Weights", fit_rap, {"structure": "identity", "schedule": "fixed"}),
+}
+
+
+def fit(method: str, graph: Graph, config: Config, seed: int, on_epoch: Callable[[], None] | None = None) -> Fitted:
+    """Train one strategy once."""
+    check_choice("method", method, METHODS)
+    chosen = METHODS[method]
+    return chosen.fit(graph, chosen.configure(config), seed, on_epoch)
