@@ -4,7 +4,7 @@ import torch
 from hypothesis import strategies as st
 
 from rapgnn.graph.backbones import BACKBONES, adjacency
-from rapgnn.graph.operator import Structure
+from rapgnn.graph.operator import GraphOperator
 from rapgnn.sparse import SparseMatrix
 
 
@@ -24,10 +24,10 @@ def edge_lists(draw, max_nodes: int = 24, max_edges: int = 60):
     return n, edge_index, weight
 
 
-def operator(backbone: str, graph, self_loops: bool = False, dtype: torch.dtype = torch.float64) -> Structure:
+def operator(backbone: str, graph, self_loops: bool = False, dtype: torch.dtype = torch.float64) -> GraphOperator:
     n, edge_index, weight = graph
     A = adjacency(edge_index, weight, n, self_loops)
-    return Structure(SparseMatrix(BACKBONES[backbone].operator(A), dtype=dtype))
+    return GraphOperator(SparseMatrix(BACKBONES[backbone].operator(A), dtype=dtype))
 
 
 def relative_error(a: torch.Tensor, b: torch.Tensor) -> float:

@@ -79,13 +79,6 @@ def test_every_linked_file_exists(page):
     assert [link for link in local if not ((ROOT / page).parent / link).exists()] == []
 
 
-def test_tables_are_those_of_the_results():
-    done = subprocess.run(
-        [sys.executable, "scripts/readme_tables.py", "--check"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr or "a page differs: run scripts/readme_tables.py"
-
-
 def test_help_answers_at_once():
     """Generous against a busy machine; the usual time is a fifth of a second."""
     import time

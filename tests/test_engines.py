@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from graphs import edge_lists, operator, relative_error
 from rapgnn import RandomWeights
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.propagation.polynomial import PolynomialFilter, coefficients, expected
+from rapgnn.propagation.coefficients import coefficients
+from rapgnn.propagation.polynomial import PolynomialFilter, expectation
 from rapgnn.propagation.spec import Propagation
 from rapgnn.propagation.stepwise import propagate
 from rapgnn.sparse import SparseMatrix
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
-PLAIN = [name for name, rule in BACKBONES.items() if not rule.itself]
+PLAIN = [name for name, rule in BACKBONES.items() if not rule.includes_self]
 layer_counts = st.sampled_from([1, 2, 3, 5, 8, 16, 33, 64])
 
 
@@ -69,9 +70,9 @@ def test_rows_and_columns_can_be_split(graph, seed, data):
     whole = PolynomialFilter(spec, S, h)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(polynomial, "BLOCK_BYTES", 8 * n)  # two columns at a time
-        part = PolynomialFilter(spec, S, h, rows, average=rows)
+        part = PolynomialFilter(spec, S, h, rows, expect=rows)
     torch.testing.assert_close(part.draw([3])[0], whole.draw([3])[0][rows], rtol=1e-12, atol=0)
-    torch.testing.assert_close(part.averaged, whole.mean()[rows], rtol=1e-12, atol=0)
+    torch.testing.assert_close(part.expected, whole.expectation()[rows], rtol=1e-12, atol=0)
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -127,7 +128,7 @@ def test_exact_moments_agree_with_20000_draws(backbone, num_layers):
     spec = Propagation(backbone, num_layers, RandomWeights(seed=5))
     kept = PolynomialFilter(spec, operator(backbone, (12, edges, None)), features(12, 6, 4) + 0.1)
     drawn = kept.draw(range(20_000))
-    torch.testing.assert_close(drawn.mean(0), kept.mean(), rtol=0.02, atol=0)
+    torch.testing.assert_close(drawn.mean(0), kept.expectation(), rtol=0.02, atol=0)
     torch.testing.assert_close(drawn.std(0), kept.variance().sqrt(), rtol=0.02, atol=1e-12)
 
 
@@ -137,7 +138,7 @@ def test_expected_equals_weights_at_their_mean():
     S, h = operator("sage", (12, edges, None)), features(12, 3, 4)
     random = Propagation("sage", 5, RandomWeights())
     constant = Propagation("sage", 5, RandomWeights(params=(0.5, 0.5)))
-    torch.testing.assert_close(expected(random, S, h, torch.arange(12)), propagate(constant, S, h, 0))
+    torch.testing.assert_close(expectation(random, S, h, torch.arange(12)), propagate(constant, S, h, 0))
 
 
 @pytest.mark.parametrize("backbone", PLAIN)

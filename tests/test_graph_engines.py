@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from graphs import edge_lists, relative_error
 from rapgnn import Propagation, RandomWeights
-from rapgnn.graph.graph import build_structure
-from rapgnn.graph.operator import Structure, distinct_rows
-from rapgnn.propagation.polynomial import PolynomialFilter, expected
+from rapgnn.graph.operator import GraphOperator, build_operator, distinct_rows
+from rapgnn.propagation.polynomial import PolynomialFilter, expectation
 from rapgnn.propagation.stepwise import pooled, propagate
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
@@ -39,21 +38,21 @@ def batches(draw, max_graphs: int = 5):
 
 
 def build(backbone, batch, dtype=torch.float64, eps=0.0, seed=0, channels=4):
-    """(structure, h⁰, e), all non-negative."""
+    """(operator, h⁰, e), all non-negative."""
     sizes, edge_index, weight, codes = batch
     g = torch.Generator().manual_seed(seed)
     x = torch.rand(sum(sizes), channels, generator=g, dtype=dtype)
     ptr = torch.tensor([0, *np.cumsum(sizes)])
     edge_attr = torch.eye(3, dtype=dtype)[codes] if backbone == "gine" else None
-    structure = build_structure(x, edge_index, backbone, weight, edge_attr, ptr, eps=eps)
+    operator = build_operator(x, edge_index, backbone, weight, edge_attr, ptr, eps=eps)
     e = None
-    if structure.edges is not None:
-        e = structure.edges.features @ torch.rand(3, channels, generator=g, dtype=dtype)
-    return structure, x, e
+    if operator.edges is not None:
+        e = operator.edges.features @ torch.rand(3, channels, generator=g, dtype=dtype)
+    return operator, x, e
 
 
-def adapted(spec: Propagation, structure: Structure) -> Propagation:
-    return replace(spec, operator_scale=structure.growth_rate)
+def adapted(spec: Propagation, operator: GraphOperator) -> Propagation:
+    return replace(spec, operator_scale=operator.growth_rate)
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
@@ -70,7 +69,7 @@ def adapted(spec: Propagation, structure: Structure) -> Propagation:
 )
 def test_shortcut_equals_layer_by_layer(backbone, dtype, batch, num_layers, seed, how, jumping, flags, factors):
     rescale, residual, eps = flags
-    structure, h, e = build(backbone, batch, dtype, eps, seed % 1000)
+    operator, h, e = build(backbone, batch, dtype, eps, seed % 1000)
     spec = Propagation(
         backbone,
         num_layers,
@@ -81,13 +80,13 @@ def test_shortcut_equals_layer_by_layer(backbone, dtype, batch, num_layers, seed
         jumping=jumping,
         pooling=how,
     )
-    spec = adapted(spec, structure)
-    assert spec.obstacle(structure, h, e) is None
-    kept = PolynomialFilter(spec, structure, h, e=e)
+    spec = adapted(spec, operator)
+    assert spec.obstacle(operator, h, e) is None
+    kept = PolynomialFilter(spec, operator, h, e=e)
     drawn = kept.draw([11, 12])
-    rows = torch.arange(structure.num_rows).flip(0)
+    rows = torch.arange(operator.num_rows).flip(0)
     for position, counter in enumerate([11, 12]):
-        reference = pooled(spec, structure, h, counter, e=e)
+        reference = pooled(spec, operator, h, counter, e=e)
         assert torch.isfinite(reference).all()
         assert relative_error(drawn[position], reference) < TOLERANCE[dtype]
         one = kept.draw_batch(rows, kept.coefficients([counter])[0])
@@ -98,30 +97,30 @@ def test_shortcut_equals_layer_by_layer(backbone, dtype, batch, num_layers, seed
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(batch=batches(), num_layers=st.integers(1, 6), seed=st.integers(0, 1000))
 def test_the_maximum_commutes_with_a_single_hop(jumping, batch, num_layers, seed):
-    structure, h, _ = build("gin", batch, seed=seed)
+    operator, h, _ = build("gin", batch, seed=seed)
     spec = Propagation("gin", num_layers, RandomWeights(seed=seed), jumping=jumping, pooling="max")
-    spec = adapted(spec, structure)
-    assert spec.obstacle(structure, h) is None
-    drawn = PolynomialFilter(spec, structure, h).draw([3])[0]
-    assert relative_error(drawn, pooled(spec, structure, h, 3)) < 1e-12
+    spec = adapted(spec, operator)
+    assert spec.obstacle(operator, h) is None
+    drawn = PolynomialFilter(spec, operator, h).draw([3])[0]
+    assert relative_error(drawn, pooled(spec, operator, h, 3)) < 1e-12
 
 
 @pytest.mark.parametrize(("backbone", "residual"), [("gine", None), ("gin", True)])
 def test_the_maximum_is_an_obstacle_elsewhere(backbone, residual):
     batch = ([3, 0], torch.tensor([[0, 1], [1, 2]]), None, torch.tensor([0, 1]))
-    structure, h, e = build(backbone, batch)
+    operator, h, e = build(backbone, batch)
     spec = Propagation(backbone, 2, residual=residual, pooling="max")
-    assert "maximum" in (spec.obstacle(structure, h, e) or "")
+    assert "maximum" in (spec.obstacle(operator, h, e) or "")
 
 
 def test_signed_edge_embeddings_are_an_obstacle_and_matter():
     batch = ([4], torch.tensor([[0, 1, 2, 3, 1], [1, 0, 1, 2, 3]]), None, torch.tensor([0, 1, 2, 0, 1]))
-    structure, h, e = build("gine", batch)
+    operator, h, e = build("gine", batch)
     spec = Propagation("gine", 3)
     e = e - 1.5
-    assert "edge features" in (spec.obstacle(structure, h, e) or "")
-    wrong = PolynomialFilter(spec, structure, h, e=e).draw([0])[0]
-    assert relative_error(wrong, pooled(spec, structure, h, 0, e=e)) > 1e-3
+    assert "edge features" in (spec.obstacle(operator, h, e) or "")
+    wrong = PolynomialFilter(spec, operator, h, e=e).draw([0])[0]
+    assert relative_error(wrong, pooled(spec, operator, h, 0, e=e)) > 1e-3
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -130,11 +129,11 @@ def test_gine_by_hand(full):
     edges = torch.tensor([[0, 1, 2, 0, 0], [1, 0, 1, 1, 0]])  # a duplicate and a self-loop
     weight = torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0])
     codes = torch.tensor([0, 1, 2, 1, 0])
-    structure, h, e = build("gine", ([3], edges, weight, codes), eps=0.25)
+    operator, h, e = build("gine", ([3], edges, weight, codes), eps=0.25)
     h, e = h - 0.5, e - 0.5
     weights = RandomWeights("full" if full else "diagonal", seed=4)
     spec = Propagation("gine", 2, weights, rescale=False, factors=2)
-    per_edge = e[structure.edges.kind]
+    per_edge = e[operator.edges.kind]
     by_hand = h
     for layer in range(2):
         z = 1.25 * by_hand
@@ -144,7 +143,7 @@ def test_gine_by_hand(full):
             w = weights.draw(6, [layer], 4, slot, dtype=torch.float64)[0, 0]
             z = torch.relu(z @ w if full else z * w)
         by_hand = z
-    torch.testing.assert_close(propagate(spec, structure, h, 6, e=e), by_hand)
+    torch.testing.assert_close(propagate(spec, operator, h, 6, e=e), by_hand)
 
 
 @pytest.mark.parametrize("backbone", ["gin", "gine"])
@@ -153,14 +152,14 @@ def test_exact_moments_agree_with_20000_draws(backbone, jumping):
     g = torch.Generator().manual_seed(3)
     edges = torch.cat([torch.randint(0, 6, (2, 14), generator=g), torch.randint(6, 11, (2, 9), generator=g)], dim=1)
     codes = torch.randint(0, 3, (23,), generator=g)
-    structure, h, e = build(backbone, ([6, 5], edges, None, codes), channels=3)
+    operator, h, e = build(backbone, ([6, 5], edges, None, codes), channels=3)
     spec = Propagation(backbone, 3, RandomWeights(seed=5, params=(0.2, 1.0)), factors=2, jumping=jumping)
-    spec = adapted(spec, structure)
-    kept = PolynomialFilter(spec, structure, h, e=e)
+    spec = adapted(spec, operator)
+    kept = PolynomialFilter(spec, operator, h, e=e)
     drawn = kept.draw(range(20_000))
-    torch.testing.assert_close(drawn.mean(0), kept.mean(), rtol=0.03, atol=0)
+    torch.testing.assert_close(drawn.mean(0), kept.expectation(), rtol=0.03, atol=0)
     torch.testing.assert_close(drawn.std(0), kept.variance().sqrt(), rtol=0.04, atol=1e-12)
-    torch.testing.assert_close(expected(spec, structure, h, torch.tensor([1]), e), kept.mean()[1:])
+    torch.testing.assert_close(expectation(spec, operator, h, torch.tensor([1]), e), kept.expectation()[1:])
     # Covariances between the outputs of one channel, summed over the rows.
     outputs = len(spec.outputs)
     apart = (drawn - drawn.mean(0)).view(20_000, 2, outputs, 3)
@@ -172,23 +171,23 @@ def test_exact_moments_agree_with_20000_draws(backbone, jumping):
 def test_sixty_four_layers_neither_overflow_nor_vanish(backbone):
     star = torch.stack([torch.arange(1, 400), torch.zeros(399, dtype=torch.int64)])
     edges = torch.cat([star, star.flip(0)], dim=1)
-    structure, h, e = build(backbone, ([400], edges, None, torch.zeros(798, dtype=torch.int64)), torch.float32)
-    spec = adapted(Propagation(backbone, 64, RandomWeights(seed=1)), structure)
-    reference = pooled(spec, structure, h * 1e6, 0, e=e)
+    operator, h, e = build(backbone, ([400], edges, None, torch.zeros(798, dtype=torch.int64)), torch.float32)
+    spec = adapted(Propagation(backbone, 64, RandomWeights(seed=1)), operator)
+    reference = pooled(spec, operator, h * 1e6, 0, e=e)
     assert torch.isfinite(reference).all()
     assert float(reference.max()) > 1e-3
-    assert relative_error(PolynomialFilter(spec, structure, h * 1e6, e=e).draw([0])[0], reference) < 1e-5
+    assert relative_error(PolynomialFilter(spec, operator, h * 1e6, e=e).draw([0])[0], reference) < 1e-5
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(batch=batches(), seed=st.integers(0, 1000), data=st.data())
 def test_graphs_taken_out_of_a_batch_keep_their_rows(batch, seed, data):
     """Any choice of graphs, in any order and repeated, gives the rows they have in the whole batch."""
-    structure, h, e = build("gine", batch, seed=seed)
+    operator, h, e = build("gine", batch, seed=seed)
     chosen = torch.tensor(data.draw(st.lists(st.integers(0, len(batch[0]) - 1), max_size=6)), dtype=torch.int64)
-    spec = adapted(Propagation("gine", 2, RandomWeights(seed=seed), jumping="cat"), structure)
-    whole = pooled(spec, structure, h, 5, e=e)
-    part, nodes = structure.select(chosen)
+    spec = adapted(Propagation("gine", 2, RandomWeights(seed=seed), jumping="cat"), operator)
+    whole = pooled(spec, operator, h, 5, e=e)
+    part, nodes = operator.select(chosen)
     alone = pooled(spec, part, h[nodes], 5, e=e)
     torch.testing.assert_close(alone, whole[chosen], rtol=1e-12, atol=0)
 
@@ -196,9 +195,9 @@ def test_graphs_taken_out_of_a_batch_keep_their_rows(batch, seed, data):
 @pytest.mark.parametrize("how", ["sum", "mean", "max"])
 def test_pooling_by_hand(how):
     h = torch.tensor([[1.0, -2.0], [3.0, -4.0], [5.0, 6.0]], dtype=torch.float64)
-    structure, _, _ = build("gin", ([2, 0, 1], torch.zeros(2, 0, dtype=torch.int64), None, None))
+    operator, _, _ = build("gin", ([2, 0, 1], torch.zeros(2, 0, dtype=torch.int64), None, None))
     by_hand = {"sum": [[4.0, -6.0]], "mean": [[2.0, -3.0]], "max": [[3.0, -2.0]]}[how]
-    assert structure.pool(h, how).tolist() == [*by_hand, [0.0, 0.0], [5.0, 6.0]]
+    assert operator.pool(h, how).tolist() == [*by_hand, [0.0, 0.0], [5.0, 6.0]]
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -221,11 +220,11 @@ def test_gin_and_gine_match_pytorch_geometric():
     identity = torch.nn.Identity()
     identity.in_channels = 4  # GINEConv asks its network for its width
     for backbone in ("gin", "gine"):
-        structure, h, e = build(backbone, ([7], edges, None, codes), eps=0.3)
+        operator, h, e = build(backbone, ([7], edges, None, codes), eps=0.3)
         spec = Propagation(backbone, 1, RandomWeights("identity"), activation="identity", rescale=False)
-        ours = propagate(spec, structure, h, 0, e=e)
+        ours = propagate(spec, operator, h, 0, e=e)
         if backbone == "gin":
             theirs = GINConv(identity, eps=0.3)(h, edges)
         else:
-            theirs = GINEConv(identity, eps=0.3)(h, edges, e[structure.edges.kind])
+            theirs = GINEConv(identity, eps=0.3)(h, edges, e[operator.edges.kind])
         torch.testing.assert_close(ours, theirs)

@@ -10,16 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rapgnn import METHODS, RAPGNN, Config, InputError, fit, from_pyg_list, make_graphs
-from rapgnn.experiments.protocol import at_best_mean_epoch, make_folds, paper_folds, strict_folds
+from rapgnn.datasets.categories import one_hot
+from rapgnn.experiments.protocol import at_best_mean_epoch, paper_folds, strict_folds
 from rapgnn.experiments.run import run
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.splits import make_folds
 from rapgnn.graph.tasks import TASKS, average_precision, rmse, rocauc
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.layers.encoder import Encoder, one_hot
-from rapgnn.layers.mlp import seeded
+from rapgnn.layers.encoder import Encoder
+from rapgnn.prng import seeded
 from rapgnn.propagation.stepwise import pooled
 from rapgnn.training.loop import shuffled
-from rapgnn.training.pretrain import Embedded
+from rapgnn.training.pretrain import PooledEmbedding
 
 CONFIG = Config(
     backbone="gine",
@@ -64,7 +66,7 @@ def molecules() -> Graph:
 
 
 def on_test(graph: Graph, fitted) -> float:
-    return graph.rule.score(fitted.predict(graph.test).scores, graph.y[graph.test])
+    return graph.objective.score(fitted.predict(graph.test).scores, graph.y[graph.test])
 
 
 @pytest.mark.parametrize("task", ["classification", "multilabel", "regression"])
@@ -80,7 +82,9 @@ def test_every_method_learns_every_task(method, task, fresh_random_state):
     assert torch.isfinite(scores).all()
     if method in ("rap", "fixed-diagonal", "identity", "end-to-end"):
         plain = float(graph.y[graph.test].std()) if task == "regression" else 0.5
-        assert graph.rule.merit(on_test(graph, a)) > graph.rule.merit(plain * (0.75 if task == "regression" else 1.3))
+        assert graph.objective.merit(on_test(graph, a)) > graph.objective.merit(
+            plain * (0.75 if task == "regression" else 1.3)
+        )
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "sage", "gin", "gine"])
@@ -112,28 +116,28 @@ def test_embedding_equal_nodes_once_changes_nothing(embedding, pooling, molecule
     """Phase 1's counting of equal nodes against embedding every node and pooling."""
     settings = CONFIG.update(embedding=embedding, pooling=pooling).to_dict()
     model = RAPGNN(molecules.num_features, out_channels=2, edge_channels=3, **settings)
-    structure = molecules.structure("gine")
-    embedded = Embedded(model, molecules, structure)
+    operator = molecules.operator("gine")
+    embedded = PooledEmbedding(model, molecules, operator)
     rows = molecules.train[:7]
-    h = model.embedding.embed(model.embedding.inputs(molecules.x, structure))
-    whole = structure.pool(h, pooling)
+    h = model.embedding.embed(model.embedding.inputs(molecules.x, operator))
+    whole = operator.pool(h, pooling)
     if embedding == "pretrained":
         # The classifier of phase 1 sees the edges too, so that their embedding is trained with the nodes'.
         how = "sum" if pooling == "max" else pooling
-        whole = whole + structure.pool(structure.edges.counts @ model.embedding.edges(structure), how)
+        whole = whole + operator.pool(operator.edges.counts @ model.embedding.edges(operator), how)
     torch.testing.assert_close(embedded(rows, 0), whole[rows], rtol=1e-4, atol=1e-5)
 
 
 def test_one_gine_layer_by_counting_equals_the_layer(molecules):
     model = RAPGNN(4, out_channels=2, edge_channels=3, **CONFIG.update(embedding="pretrained-gnn", eps=0.5).to_dict())
-    structure, embedding = molecules.structure("gine", eps=0.5), model.embedding
+    operator, embedding = molecules.operator("gine", eps=0.5), model.embedding
     x = embedding.node_encoder(molecules.x)
-    e = torch.relu(embedding.edge_encoder(structure.edges.features))
+    e = torch.relu(embedding.edge_encoder(operator.edges.features))
     z = 1.5 * x
-    for (u, v), kind in zip(molecules.edge_index.T.tolist(), structure.edges.kind.tolist(), strict=True):
+    for (u, v), kind in zip(molecules.edge_index.T.tolist(), operator.edges.kind.tolist(), strict=True):
         z = z.index_add(0, torch.tensor([v]), torch.relu(x[u] + e[kind])[None])
     by_hand = torch.relu(embedding.mlp(z))
-    h = embedding.embed(embedding.inputs(molecules.x, structure))
+    h = embedding.embed(embedding.inputs(molecules.x, operator))
     torch.testing.assert_close(h, by_hand, rtol=1e-4, atol=1e-5)
 
 
@@ -146,12 +150,12 @@ def test_heads_poolings_and_jumping_knowledge(pooling, head, jumping, molecules)
     assert fitted.engine == "polynomial"
     assert torch.isfinite(fitted.predict(molecules.test).scores).all()
     if pooling == "sum":  # the label is a matter of counts, which a mean or a maximum hides
-        assert molecules.rule.score(fitted.predict(molecules.train).scores, molecules.y[molecules.train]) > 0.6
+        assert molecules.objective.score(fitted.predict(molecules.train).scores, molecules.y[molecules.train]) > 0.6
 
 
 def test_ridge_with_jumping_knowledge_equals_training_on_very_many_draws(molecules):
     """The block penalty is the least-squares fit to a large sample of draws."""
-    from rapgnn.layers.heads import RidgeHead
+    from rapgnn.layers.ridge import RidgeHead
     from rapgnn.propagation.engine import represent
 
     config = CONFIG.update(embedding="fixed-random", jumping="cat", hidden_channels=3, params=(0.5, 1.0))
@@ -159,13 +163,13 @@ def test_ridge_with_jumping_knowledge_equals_training_on_very_many_draws(molecul
     graph = replace(
         molecules, x=molecules.x.to(dtype=torch.float64), edge_attr=molecules.edge_attr.to(dtype=torch.float64)
     )
-    structure = graph.structure("gine")
-    model.adapt(structure)
-    kept = represent(model.spec, structure, graph.x, model.embedding).rows(torch.arange(30)).filter
+    operator = graph.operator("gine")
+    model.fit_operator_scale(operator)
+    kept = represent(model.spec, operator, graph.x, model.embedding).rows(torch.arange(30)).filter
     y = torch.randn(30, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    head = RidgeHead(9, 1).double().fit(kept.mean(), kept.scatter, y, ridge=0.0)
+    head = RidgeHead(9, 1).double().fit(kept.expectation(), kept.scatter, y, ridge=0.0)
     draws = kept.draw(range(20_000))
-    flat = (draws - kept.mean().mean(0)).reshape(-1, 9)
+    flat = (draws - kept.expectation().mean(0)).reshape(-1, 9)
     sampled = torch.linalg.lstsq(flat, (y - y.mean(0)).repeat(20_000, 1)).solution
     fitted, wanted = flat @ head.weight, flat @ sampled
     assert float((fitted - wanted).norm() / wanted.norm()) < 0.15
@@ -191,7 +195,7 @@ def outputs(schedule: str = "forward", random_features: int = 0, **settings) -> 
         backbone="gin", schedule=schedule, random_features=random_features, embedding="fixed-random", **settings
     )
     model = RAPGNN(2, out_channels=2, **config.to_dict())
-    rows = model.source(graph.x, graph.structure("gin")).rows(torch.tensor([0, 1]))
+    rows = model.embed(graph.x, graph.operator("gin")).rows(torch.tensor([0, 1]))
     weights = model.spec.weights
     both, one, other = torch.tensor([0, 1]), torch.tensor([0]), torch.tensor([1])
     counters = [weights.counter(*at) for at in ((0, 0), (1, 1), (2, 1), (3, 2))]
@@ -275,7 +279,7 @@ def test_rocauc_averages_over_tasks_with_both_classes():
     nan = float("nan")
     scores = torch.tensor([[0.1, 0.2, 0.3], [0.9, 0.1, 0.1], [0.8, 0.3, 0.5], [0.2, 0.9, 0.9]])
     y = torch.tensor([[0.0, 1.0, nan], [1.0, 1.0, nan], [1.0, 1.0, 1.0], [0.0, nan, 0.0]])
-    # Task 0: every positive above every negative, 1. Task 1: no negative, left out. Task 2: one pair, wrong way, 0.
+    # Label 0: every positive above every negative, 1. Label 1: no negative, left out. Label 2: one pair, wrong way, 0.
     assert rocauc(scores, y) == 0.5
     binary = TASKS["graph-multilabel"].loss(torch.zeros(4, 3), y)
     assert float(binary) == pytest.approx(np.log(2))
@@ -347,7 +351,7 @@ def pyg(n: int = 3, width: int = 2, y: float = 0, **changes):
     ("graphs", "words"),
     [
         ([pyg(), pyg(width=3)], "graph 0 has 2 node features but graph 1 has 3"),
-        ([pyg(edge_attr=torch.ones(2, 1)), pyg()], "graph 0 has 1 edge features but graph 1 has none"),
+        ([pyg(edge_attr=torch.ones(2, 1)), pyg()], "graph 0 has edge features but graph 1 has none"),
         ([pyg(y=0.25), pyg(y=1.5)], "regression targets"),
         ([pyg(), pyg(edge_index=torch.tensor([[0], [7]]))], "names node 7"),
         ([pyg(x=torch.tensor([[float("nan"), 0.0]] * 3)), pyg()], "NaN or infinite"),
@@ -414,9 +418,9 @@ def test_permuting_the_nodes_of_graphs_changes_nothing(seed):
     model = RAPGNN(4, out_channels=2, edge_channels=3, **CONFIG.update(embedding="pretrained-gnn").to_dict())
     rows = []
     for g in (graph, moved):
-        structure = g.structure("gine")
-        h, e = model.embedding.embed(model.embedding.inputs(g.x, structure)), model.embedding.edges(structure)
-        rows.append(pooled(model.spec, structure, h, 4, e=e))
+        operator = g.operator("gine")
+        h, e = model.embedding.embed(model.embedding.inputs(g.x, operator)), model.embedding.edges(operator)
+        rows.append(pooled(model.spec, operator, h, 4, e=e))
     torch.testing.assert_close(rows[0], rows[1], rtol=1e-4, atol=1e-5)
 
 
@@ -458,14 +462,14 @@ def test_a_diverged_run_never_wins():
 
 def test_negative_weights_on_parallel_edges_are_an_obstacle():
     """The operator's sum is positive, the messages of the single edges are not."""
-    from rapgnn.graph.graph import build_structure
+    from rapgnn.graph.operator import build_operator
     from rapgnn.propagation.spec import Propagation
 
     x, e = torch.ones(2, 3), torch.ones(2, 3)
     edges, weight = torch.tensor([[0, 0], [1, 1]]), torch.tensor([2.0, -1.0])
-    structure = build_structure(x, edges, "gine", weight, torch.eye(2))
-    assert structure.operator.nonnegative
-    assert "negative edge weights" in (Propagation("gine", 2).obstacle(structure, x, e) or "")
+    operator = build_operator(x, edges, "gine", weight, torch.eye(2))
+    assert operator.matrix.nonnegative
+    assert "negative edge weights" in (Propagation("gine", 2).obstacle(operator, x, e) or "")
 
 
 def test_another_feature_makes_another_fingerprint(molecules):

@@ -10,7 +10,7 @@ from rapgnn.sparse import SparseMatrix
 
 def test_messages_flow_from_sender_to_receiver():
     """Row v of S gathers from the nodes that point at v."""
-    S = operator("sage", (3, torch.tensor([[0, 1], [2, 2]]), None)).operator
+    S = operator("sage", (3, torch.tensor([[0, 1], [2, 2]]), None)).matrix
     x = torch.tensor([[1.0], [3.0], [50.0]], dtype=torch.float64)
     assert (S @ x).flatten().tolist() == [0.0, 0.0, 2.0]
 
@@ -56,7 +56,7 @@ def test_operators_stay_bounded(graph):
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(edge_lists())
 def test_the_product_and_its_gradient_match_dense(graph):
-    S = operator("gcn", graph).operator
+    S = operator("gcn", graph).matrix
     dense = torch.from_numpy(S.scipy().toarray())
     x = torch.rand(graph[0], 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(S @ x, dense @ x)

@@ -175,15 +175,15 @@ def test_layers_of_any_model_are_watched():
 def test_full_random_matrices_collapse_and_diagonals_do_not():
     """The paper's observations on rank, on the raw layers."""
     from rapgnn import Propagation
-    from rapgnn.graph.graph import build_structure
+    from rapgnn.graph.operator import build_operator
     from rapgnn.propagation.stepwise import propagate
 
     g = torch.Generator().manual_seed(0)
     x, edges = torch.rand(60, 16, generator=g), torch.randint(0, 60, (2, 300), generator=g)
-    structure = build_structure(x, edges, "gcn")
+    operator = build_operator(x, edges, "gcn")
     ranks = {}
     for kind in ("diagonal", "full"):
-        layers = propagate(Propagation("gcn", 8, RandomWeights(kind)), structure, x, 0, every_layer=True)
+        layers = propagate(Propagation("gcn", 8, RandomWeights(kind)), operator, x, 0, every_layer=True)
         ranks[kind] = collapse_metrics(layers[-1], edges)["effective_rank"]
     assert ranks["full"] < 2
     assert ranks["diagonal"] > 2 * ranks["full"]

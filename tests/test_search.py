@@ -13,10 +13,13 @@ import pytest
 import torch
 
 from rapgnn import Config, InputError, make_graph, make_graphs
+from rapgnn.estimators.start import start_config
+from rapgnn.experiments.tune.general import WIDEST
 from rapgnn.experiments.tune.plot import TOO_FEW, importances
-from rapgnn.experiments.tune.search import search, trial_records
-from rapgnn.experiments.tune.space import SPACES, WIDEST, default_space, suggest
-from rapgnn.experiments.tuned import base_config, best_settings, default_config, stored
+from rapgnn.experiments.tune.search import search
+from rapgnn.experiments.tune.space import SPACES, default_space, suggest
+from rapgnn.experiments.tune.study import trial_records
+from rapgnn.experiments.tuned import best_settings, default_config, stored
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.training.methods import METHODS, fit
@@ -79,7 +82,7 @@ def test_every_strategy_has_a_space(method, space, small_graph):
         for embedding in ("pretrained", "pretrained-gnn", "learnable", "fixed-random", "random", "identity"):
             trial = optuna.create_study().ask()
             settings = suggest(trial, method, embedding, space, replace(graph, name=dataset))
-            base_config(graph, method).update(**settings)
+            start_config(graph, METHODS[method].trained).update(**settings)
 
 
 def _nodes(x, y=None, weight=None) -> Graph:
@@ -128,7 +131,7 @@ def test_the_space_for_any_graph_holds_what_the_graph_admits(kind):
     for method in METHODS:
         for embedding in (None, *EMBEDDINGS):
             for s in _draws(graph, method, embedding, 15):
-                c = METHODS[method].configure(base_config(graph, method).update(**s))
+                c = METHODS[method].configure(start_config(graph, METHODS[method].trained).update(**s))
                 assert embedding in (None, c.embedding)
                 assert (c.backbone in ("gin", "gine")) == (graph.ptr is not None) or "backbone" not in s
                 assert c.backbone != "gine" or graph.edge_attr is not None
@@ -150,12 +153,12 @@ def test_every_point_for_any_graph_has_the_exact_shortcut(kind):
     graph = replace(KINDS[kind], folds=False)
     quick = {"epochs": 2, "pretrain_epochs": 2}
     for settings in _draws(graph, "rap", None, 6):
-        fitted = fit("rap", graph, base_config(graph, "rap").update(**settings | quick), 0)
+        fitted = fit("rap", graph, start_config(graph).update(**settings | quick), 0)
         assert fitted.engine == "polynomial", settings
         assert fitted.predict(graph.val).scores.isfinite().all()
     for method in ("end-to-end", "fixed-full"):
         for settings in _draws(graph, method, None, 1):
-            fit(method, graph, base_config(graph, method).update(**settings | quick), 0)
+            fit(method, graph, start_config(graph, METHODS[method].trained).update(**settings | quick), 0)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +193,7 @@ def test_workers_share_one_study(shared_study):
 
 def test_a_finished_search_has_nothing_to_do(shared_study, small_graph, monkeypatch):
     found, database, _ = shared_study
-    monkeypatch.setattr("rapgnn.experiments.tune.search.run", None)  # not even the runs that decide among the best
+    monkeypatch.setattr("rapgnn.experiments.tune.trials.run", None)  # not even the runs that decide among the best
     assert search(small_graph, FAST, database, trials=8, seeds=1, confirm=2) == found
 
 
@@ -241,7 +244,7 @@ def test_the_plot_is_written(kind, trials, tmp_path):
     from rapgnn.experiments.tune.plot import plot_study
 
     graph = KINDS[kind]
-    direction, storage = "maximize" if graph.rule.higher else "minimize", f"sqlite:///{tmp_path / 'p.db'}"
+    direction, storage = "maximize" if graph.objective.higher else "minimize", f"sqlite:///{tmp_path / 'p.db'}"
     study = optuna.create_study(study_name="s", storage=storage, direction=direction)
     for trial in (study.ask() for _ in range(trials)):
         study.tell(trial, 1.0 / suggest(trial, FAST, None, "any", graph)["hidden_channels"])

@@ -14,6 +14,7 @@ import pytest
 from rapgnn.datasets import DATASETS, load_dataset, sources
 from rapgnn.datasets.sources import FileSet, Package, locate
 from rapgnn.errors import InputError
+from rapgnn.files import sha256
 
 CONTENT = {"a.txt": b"first file", "b.txt": b"second file"}
 SUMS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
@@ -73,7 +74,7 @@ def wheel(tmp_path, monkeypatch) -> Package:
         file.writestr("tinydata-1.0.dist-info/RECORD", "")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return Package("tinydata==1.0", "3.8", "manylinux1_x86_64", sources.sha256(path), "tinydata")
+    return Package("tinydata==1.0", "3.8", "manylinux1_x86_64", sha256(path), "tinydata")
 
 
 @pytest.mark.parametrize("layout", ["", "kind/Tiny/raw", "Tiny/raw", "raw", "tiny/raw", "tiny"])

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from rapgnn import METHODS, RAPGNN, Config, InputError, fit, from_pyg
-from rapgnn.graph.operator import Structure
+from rapgnn.graph.operator import GraphOperator
 from rapgnn.graph.tasks import TASKS, accuracy, rocauc
-from rapgnn.layers.embedding import EMBEDDINGS, Inputs
-from rapgnn.layers.heads import RidgeHead
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.layers.inputs import Inputs
+from rapgnn.layers.ridge import RidgeHead
 from rapgnn.propagation.polynomial import PolynomialFilter
 from rapgnn.propagation.stepwise import propagate
 from rapgnn.sparse import SparseMatrix
@@ -22,7 +23,7 @@ CONFIG = Config(
 
 
 def on_test(graph, fitted) -> float:
-    return graph.rule.score(fitted.predict(graph.test).scores, graph.y[graph.test])
+    return graph.objective.score(fitted.predict(graph.test).scores, graph.y[graph.test])
 
 
 @pytest.mark.parametrize("method", list(METHODS))
@@ -101,13 +102,13 @@ def test_ridge_equals_training_on_very_many_draws():
     np.add.at(dense, (edges[1], edges[0]), 0.2)
     spec = Propagation("gcn", 3, RandomWeights(seed=1))
     kept = PolynomialFilter(
-        spec, Structure(SparseMatrix(dense, dtype=torch.float64)), torch.rand(rows, d, generator=g).double()
+        spec, GraphOperator(SparseMatrix(dense, dtype=torch.float64)), torch.rand(rows, d, generator=g).double()
     )
     y = torch.randn(rows, 2, generator=g, dtype=torch.float64)
-    head = RidgeHead(d, 2).double().fit(kept.mean(), kept.scatter, y, ridge=0.0)
+    head = RidgeHead(d, 2).double().fit(kept.expectation(), kept.scatter, y, ridge=0.0)
     draws = kept.draw(range(60_000))
     # The bias is fitted to the mean representation, as in the head.
-    center = kept.mean().mean(0)
+    center = kept.expectation().mean(0)
     flat = (draws - center).reshape(-1, d)
     sampled = torch.linalg.lstsq(flat, (y - y.mean(0)).repeat(len(draws), 1)).solution
     torch.testing.assert_close(head.weight, sampled, rtol=0.05, atol=0.02)
@@ -164,8 +165,8 @@ def test_predicting_in_parts_changes_nothing(inference, small_graph, monkeypatch
 
 def test_fixed_weights_predict_with_their_own_draw(small_graph):
     fitted = fit("fixed-diagonal", small_graph, CONFIG, 0)
-    model, structure = fitted.model, small_graph.structure("gcn")
-    h = propagate(model.spec, structure, model.embedding(Inputs(small_graph.x)), 0)[small_graph.test]
+    model, operator = fitted.model, small_graph.operator("gcn")
+    h = propagate(model.spec, operator, model.embedding(Inputs(small_graph.x)), 0)[small_graph.test]
     torch.testing.assert_close(fitted.predict(small_graph.test).scores, model.head(h), rtol=1e-4, atol=1e-5)
 
 
@@ -205,7 +206,7 @@ def test_the_module_draws_anew_and_can_replay(small_graph, fresh_random_state):
 def test_random_features_are_new_in_every_pass_whatever_the_weights_schedule(small_graph):
     """Under fixed weights the random node features still change, and the embedding still learns."""
     model = fit("fixed-diagonal", small_graph, CONFIG.update(random_features=3, epochs=2), 0).model
-    source = model.source(small_graph.x, small_graph.structure("gcn"))
+    source = model.embed(small_graph.x, small_graph.operator("gcn"))
     a, b = source.rows(small_graph.test).draws([0, 0], steps=[1, 2])
     assert not torch.equal(a, b)
     start = RAPGNN(12, 16, 4, 3, embedding="learnable", random_features=3)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset
-    from rapgnn.errors import InputError
-    from rapgnn.estimators.base import InputNotice
+    from rapgnn.errors import InputError, InputNotice
     from rapgnn.estimators.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
-    from rapgnn.graph.batch import from_pyg_list, make_graphs
-    from rapgnn.graph.graph import Graph, from_pyg, make_graph
+    from rapgnn.graph.batch import make_graphs
+    from rapgnn.graph.graph import Graph, make_graph
+    from rapgnn.graph.lists import from_pyg_list
+    from rapgnn.graph.nodes import from_pyg
     from rapgnn.layers.weights import RandomWeights
     from rapgnn.models.collapse import collapse_by_layer, collapse_metrics
     from rapgnn.models.config import Config
@@ -28,7 +29,7 @@ _HOMES = {
     "Graph": "graph.graph",
     "InputError": "errors",
     "METHODS": "training.methods",
-    "InputNotice": "estimators.base",
+    "InputNotice": "errors",
     "Propagation": "propagation.spec",
     "RAPGraphClassifier": "estimators.estimators",
     "RAPGraphRegressor": "estimators.estimators",
@@ -39,8 +40,8 @@ _HOMES = {
     "collapse_by_layer": "models.collapse",
     "collapse_metrics": "models.collapse",
     "fit": "training.methods",
-    "from_pyg": "graph.graph",
-    "from_pyg_list": "graph.batch",
+    "from_pyg": "graph.nodes",
+    "from_pyg_list": "graph.lists",
     "load_dataset": "datasets",
     "make_graph": "graph.graph",
     "make_graphs": "graph.batch",

@@ -1,4 +1,7 @@
-"""The one exception that means "the input is at fault": the command line prints it as one sentence, exit code 2."""
+"""What is said about a user's input: the exception that refuses it, and the warning of what was decided for the user.
+
+The command line prints the exception as one sentence, exit code 2.
+"""
 
 LONGEST = 400  # characters of a sentence; what a user gave, and the sentence quotes, may be of any length
 
@@ -8,6 +11,10 @@ class InputError(ValueError):
 
     def __init__(self, sentence: str = "the input is at fault."):
         super().__init__(_one_line(sentence))
+
+
+class InputNotice(UserWarning):
+    """Something was decided for the user on the way in: features or a split that were not given."""
 
 
 def check_choice(name: str, value: object, allowed: object) -> None:

@@ -1,5 +1,6 @@
 """Files that are whole or absent: written under a temporary name, then renamed."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -48,3 +49,9 @@ def check_writable(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
             pass
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def sha256(path: Path) -> str:
+    """The file's SHA-256, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

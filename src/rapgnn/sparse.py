@@ -63,8 +63,8 @@ class SparseMatrix:
         self._set(_Pattern(crow, col, matrix_shape(csr)), values)
 
     @classmethod
-    def from_parts(cls, crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]) -> "SparseMatrix":
-        """From CSR parts that are known to be in order, on their device."""
+    def from_csr(cls, crow: Tensor, col: Tensor, values: Tensor, shape: tuple[int, int]) -> "SparseMatrix":
+        """From the three arrays of a CSR matrix, rows in order, on their device."""
         matrix = cls.__new__(cls)
         matrix._set(_Pattern(crow, col, shape), values)
         return matrix
@@ -113,8 +113,10 @@ class SparseMatrix:
         return self._transpose
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SparseMatrix":
-        device, dtype = torch.device(device or self.device), dtype or self.dtype
-        if device.type == self.device.type and dtype == self.dtype:
+        dtype = dtype or self.dtype
+        # As a tensor would: "cuda" is the current GPU, which may not be the one the matrix lies on.
+        device = self.values.new_empty(0).to(device).device if device is not None else self.device
+        if device == self.device and dtype == self.dtype:
             return self
         return SparseMatrix(self.scipy(), dtype=dtype, device=device)
 
@@ -126,7 +128,7 @@ class SparseMatrix:
         """The given rows, still sparse."""
         starts = self.crow[rows].long()
         bounds, entries = ranges(starts, self.crow[rows + 1].long() - starts)
-        return SparseMatrix.from_parts(bounds, self.col[entries], self.values[entries], (len(rows), self.shape[1]))
+        return SparseMatrix.from_csr(bounds, self.col[entries], self.values[entries], (len(rows), self.shape[1]))
 
     def columns(self, start: int, stop: int) -> Tensor:
         """Dense ``[rows, stop - start]``."""

@@ -76,7 +76,7 @@ def fit(
     )
     reading = reading_of(label, ignore, impute, directed, task, seed)
     graph = load(data, data_dir, reading=reading)
-    known = best_settings(graph.name, "rap", "best", graph.rule.higher) is not None
+    known = best_settings(graph.name, "rap", "best", graph.objective.higher) is not None
     if known or embedding == "best":
         overrides = default_config(graph, "rap", embedding).to_dict() | overrides
     elif embedding is not None:
@@ -91,7 +91,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     """Train an estimator, save the model, and print its scores: the record of it."""
     import warnings
 
-    from rapgnn.estimators.base import InputNotice
+    from rapgnn.errors import InputNotice
 
     with show_progress() as track, warnings.catch_warnings():
         warnings.simplefilter("ignore", InputNotice)  # loading has said it
@@ -101,14 +101,14 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
         tried: list[float] = []
 
         def on_trial(settings: dict[str, Any], value: float) -> None:
-            tried.append(graph.rule.merit(value))
-            best = graph.rule.show(graph.rule.merit(max(tried)))
+            tried.append(graph.objective.merit(value))
+            best = graph.objective.show(graph.objective.merit(max(tried)))
             track.set(len(tried), f"{graph.name}: best of {len(tried)} candidates {best}")
 
         estimator.fit_graph(graph, on_trial, track.advance)
     estimator.save(out)
     config = estimator.config_
-    record = {"dataset": graph.name, "task": graph.task, "metric": graph.rule.metric, "engine": estimator.engine_}
+    record = {"dataset": graph.name, "task": graph.task, "metric": graph.objective.metric, "engine": estimator.engine_}
     record |= {"model": str(out), "config": config.to_dict(), "candidates": len(estimator.trials_)}
     record |= _scores(estimator.model_, graph)
     write_json([record], json_file)
@@ -130,7 +130,7 @@ def evaluate(model: ModelFolder, data: Data, data_dir: DataDir = None, json_file
 
     check_writable(json_file)
     loaded, graph, _ = _open(model, data, data_dir, labelled=True)
-    record = {"dataset": graph.name, "task": graph.task, "metric": graph.rule.metric, "model": str(model)}
+    record = {"dataset": graph.name, "task": graph.task, "metric": graph.objective.metric, "model": str(model)}
     record |= _scores(loaded, graph)
     write_json([record], json_file)
     _show_scores(graph, record)
@@ -156,7 +156,7 @@ def predict(
     if samples < 0 or samples == 1:
         raise InputError(f"--samples must be 0, or 2 and more for a spread, got {samples}.")
     loaded, graph, schema = _open(model, data, data_dir, labelled=False)
-    predictor = predictor_on(loaded, graph, "mean" if samples else "spread", samples or None)
+    predictor = predictor_on(loaded, graph, "mean" if samples else "auto", samples or None, error_bars=True)
     table = prediction_table(graph, predictor, schema.classes)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")
@@ -196,11 +196,11 @@ def _scores(model: Any, graph: Any) -> dict[str, float]:
         say("the data name no split: every labelled row counts, also any that the model was trained on.")
     if not sum(map(len, rows.values())):
         raise InputError("there are no labels to score against.")
-    return {split: graph.rule.score(predictor(index).scores, graph.y[index]) for split, index in rows.items()}
+    return {split: graph.objective.score(predictor(index).scores, graph.y[index]) for split, index in rows.items()}
 
 
 def _show_scores(graph: Any, record: dict[str, Any]) -> None:
-    unit = " %" if graph.rule.percent else ""
+    unit = " %" if graph.objective.percent else ""
     for split in (*SPLITS, "all"):
         if split in record:
-            typer.echo(f"{split:<6} {graph.rule.title} {graph.rule.show(record[split])}{unit}")
+            typer.echo(f"{split:<6} {graph.objective.title} {graph.objective.show(record[split])}{unit}")

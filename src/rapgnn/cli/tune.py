@@ -58,9 +58,9 @@ def tune(
     """
     from rapgnn.errors import check_choice
     from rapgnn.estimators.estimators import estimator_for
+    from rapgnn.estimators.start import start_config
     from rapgnn.experiments.tune.plot import plot_study
     from rapgnn.experiments.tune.search import search
-    from rapgnn.experiments.tuned import base_config
     from rapgnn.files import check_writable
     from rapgnn.training.checkpoint import check_target
     from rapgnn.training.fit import fit_rap
@@ -93,7 +93,7 @@ def tune(
             minutes=minutes,
             workers=workers,
             on_trial=lambda done, value: track.set(
-                done, f"{graph.name} {method}: best validation {graph.rule.show(value)}"
+                done, f"{graph.name} {method}: best validation {graph.objective.show(value)}"
             ),
             say=say,
         )
@@ -104,13 +104,13 @@ def tune(
         f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
         for key, value in best["settings"].items()
     )
-    found = graph.rule.show(best["val_mean"])
+    found = graph.objective.show(best["val_mean"])
     typer.echo(f"best of {best['trials']} trials: number {best['trial']}, validation {found}; {values}")
     typer.echo(f"every trial is in {storage}")
     for path in filter(None, (json_file, plot)):
         typer.echo(f"wrote {path}")
     if out is not None:
-        config = METHODS[method].configure(base_config(graph, method).update(**best["settings"]))
+        config = METHODS[method].configure(start_config(graph, METHODS[method].trained).update(**best["settings"]))
         best_model = estimator_for(graph.task)(settings=config.to_dict(), search=False, seed=seed, device=device)
         saved = fit_and_save(best_model, graph.to("cpu"), out)
         write_json([best | {"saved": saved}], json_file)

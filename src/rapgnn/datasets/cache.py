@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rapgnn.datasets.sources import cache_dir, sha256
+from rapgnn.datasets.sources import cache_dir
 from rapgnn.errors import InputError
-from rapgnn.files import write_atomic
+from rapgnn.files import sha256, write_atomic
 
 Arrays = dict[str, np.ndarray]
 VERSION = 1  # of what the parsers make of a file; raise it when that changes

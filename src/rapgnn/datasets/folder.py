@@ -32,9 +32,11 @@ from rapgnn.datasets.columns import (
 from rapgnn.datasets.frames import Frame, find_file, read_frame
 from rapgnn.errors import InputError
 from rapgnn.graph.batch import make_graphs
-from rapgnn.graph.convert import NO_FEATURES, Parts, make_split, node_graph
+from rapgnn.graph.convert import RawGraph
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.nodes import NO_FEATURES, node_graph
+from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, check_edge_weight, check_features
@@ -87,7 +89,7 @@ def _one(nodes: Frame, edges: Frame, name: str, reading: Reading) -> Graph:
     if isinstance(features, pd.DataFrame) and not reading.trained:
         encoding = Encoding.learn(features, reading.impute)
     given: dict[str, Any] = {**labels.splits, "num_nodes": len(nodes.table), "ids": ids.to_numpy()}
-    parts = Parts(features, edge_index, weight, y=labels.values, **given)
+    parts = RawGraph(features, edge_index, weight, y=labels.values, **given)
     graph = node_graph(
         parts,
         classes=reading.classes,

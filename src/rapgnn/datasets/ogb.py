@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from rapgnn.datasets.cache import Arrays, parsed
+from rapgnn.datasets.categories import one_hot
 from rapgnn.datasets.sources import Archive, FileSet
 from rapgnn.errors import InputError
 from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.layers.encoder import one_hot
 
 _URL = "http://snap.stanford.edu/ogb/data"
 CHUNK = 2_000_000  # rows of a CSV file that are in memory at a time

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rapgnn.errors import InputError
-from rapgnn.files import write_atomic
+from rapgnn.files import sha256, write_atomic
 
 HOST_TIMEOUT = 5.0  # seconds without an answer after which a host is given up
 PACKAGE_TIMEOUT = 300.0
@@ -81,11 +81,6 @@ def data_dir(named: Path | None) -> Path | None:
     if named is not None and not named.is_dir():
         raise InputError(f"the data folder {named} does not exist.")
     return named
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def locate(files: FileSet, named: Path | None = None, say: Say = lambda line: None) -> Path:

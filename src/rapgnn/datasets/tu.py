@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from rapgnn.datasets.categories import one_hot
 from rapgnn.datasets.sources import Archive, FileSet, Package
 from rapgnn.errors import InputError
 from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.encoder import one_hot
 from rapgnn.sparse import SparseMatrix
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"

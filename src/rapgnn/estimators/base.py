@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,19 +12,19 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from rapgnn.device import pick_device
-from rapgnn.errors import InputError, check_choice, shown
-from rapgnn.estimators.select import OnTrial, choose
-from rapgnn.experiments.tuned import base_config, default_config
-from rapgnn.graph.convert import hold_out
+from rapgnn.errors import InputError, InputNotice, check_choice, shown
+from rapgnn.estimators.compatible import as_classes, as_schema, check_graph, suits
+from rapgnn.estimators.select import OnTrial
+from rapgnn.estimators.start import start_config
+from rapgnn.estimators.train import train
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.validate import SPLITS, check_whole
-from rapgnn.layers.heads import RidgeHead
 from rapgnn.models.config import BOUNDS, Config
-from rapgnn.training.checkpoint import Schema, load_checkpoint, save_checkpoint
-from rapgnn.training.fit import Fitted, fit_rap
+from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.predict import Prediction, predictor_on, represented
+from rapgnn.training.schema import Schema
 
-METHODS = ("auto", "sample", "exact")
+ERROR_BARS = ("auto", "sample", "exact")  # ways to get them
 MOST_SEED = (1 << 63) - 1
 _SETTINGS = (
     *("backbone", "num_layers", "hidden_channels", "embedding", "head", "jumping", "pooling"),
@@ -35,10 +34,6 @@ _SETTINGS = (
 
 class UnfittedError(NotFittedError, InputError):
     """Used before ``fit``."""
-
-
-class InputNotice(UserWarning):
-    """Something was decided for the user on the way in: features or a split that were not given."""
 
 
 class RAPEstimator(TransformerMixin, BaseEstimator):
@@ -110,30 +105,29 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         self._check_arguments()
         named = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
         fixed = {"ridge": None} | named | (self.settings or {})  # a penalty that is not given is chosen
-        base = base_config(graph, "rap")
-        base.update(**fixed)  # refuse what is wrong before any work
+        start = start_config(graph)
+        start.update(**fixed)  # refuse what is wrong before any work
         for name in named.keys() & (self.settings or {}):
-            base.update(**{name: named[name]})  # settings win, but nonsense is nonsense
+            start.update(**{name: named[name]})  # settings win, but what is wrong is refused all the same
         for note in graph.notes:
             warnings.warn(note, InputNotice, stacklevel=3)
-        device = pick_device(self.device)
-        given, graph = graph.to(device), hold_out(graph, self.seed).to(device)
-        if self.search:
-            found = choose(graph, base, fixed, self.seed, self.time_budget, on_trial)
-            fitted, config, self.trials_ = found.fitted, found.config, list(found.trials)
-        else:
-            config = default_config(graph, "rap").update(**fixed)
-            fitted, self.trials_ = fit_rap(graph, config, self.seed, on_epoch), []
-        worth = fitted.loop.best
-        if len(graph.train) < len(given.train) and config.head == "ridge":
-            fitted = _with_all_rows(fitted, given, config, self.seed)
-            note = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."
-            graph = replace(given, notes=(*graph.notes, note))
+        found = train(
+            graph,
+            start,
+            fixed,
+            self.seed,
+            pick_device(self.device),
+            search=bool(self.search),
+            time_budget=self.time_budget,
+            on_trial=on_trial,
+            on_epoch=on_epoch,
+        )
+        fitted, graph = found.fitted, found.graph
         self._adopt(fitted.model.cpu(), Schema.of(graph))
+        self.trials_, self.validation_score_ = list(found.trials), found.validation_score
         self.engine_, self.engine_reason_ = fitted.engine, fitted.reason
         self.split_ = {split: graph.rows(split).cpu().numpy() for split in SPLITS}
         self.notes_ = list(graph.notes)
-        self.validation_score_ = float("nan") if worth is None else graph.rule.merit(worth[0])
         return self
 
     def _check_arguments(self) -> None:
@@ -158,8 +152,8 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         self.model_, self.schema_ = model, schema
         self.config_: Config = model.config
         self.n_features_in_ = schema.in_channels
-        if schema.rule.metric != "rmse":
-            self.classes_ = _as_classes(schema.classes or tuple(range(schema.out_channels)))
+        if schema.objective.metric != "rmse":
+            self.classes_ = as_classes(schema.classes or tuple(range(schema.out_channels)))
 
     def _fitted(self) -> Any:
         if not hasattr(self, "model_"):
@@ -177,11 +171,11 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
     ) -> Graph:
         """The checked graph; ``given`` is what the user gave by name."""
         if isinstance(data, Graph):
-            return _checked(data, self._task, None if training else self.schema_, y, given)
+            return check_graph(data, self._task, None if training else self.schema_, y, given)
         if training:
             return self._training_graph(data, y, given or {})
         schema = self.schema_
-        return _as_schema(self._graph_for(schema, data, y, given or {}, labelled), schema, labelled)
+        return as_schema(self._graph_for(schema, data, y, given or {}, labelled), schema, labelled)
 
     def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
         """A user's data as a graph to train on."""
@@ -191,9 +185,9 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         """A user's data as a graph for a trained model."""
         raise NotImplementedError
 
-    def _prediction(self, graph: Graph, inference: str | None, n_samples: int | None, rows: Any = None) -> Prediction:
-        predict = predictor_on(self.model_, graph, inference, n_samples)
-        found = predict(torch.arange(graph.num_rows) if rows is None else rows)
+    def _prediction(self, graph: Graph, rows: Tensor | None = None, **how: Any) -> Prediction:
+        """For all rows or some; ``how`` as in ``predictor_on``."""
+        found = predictor_on(self.model_, graph, **how)(torch.arange(graph.num_rows) if rows is None else rows)
         if not bool(torch.isfinite(found.scores).all()):
             raise InputError(
                 "the predictions are not finite: the features or edge weights are too large, rescale them."
@@ -202,7 +196,7 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
 
     def _read(self, probabilities: Tensor) -> np.ndarray:
         """Labels, or numbers, as the user gave them."""
-        metric = self.schema_.rule.metric
+        metric = self.schema_.objective.metric
         values = probabilities.numpy()
         if metric == "accuracy":
             return self.classes_[values.argmax(axis=1)]
@@ -218,14 +212,14 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
             given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
         """
         self._fitted()
-        return self._read(self._prediction(self._graph(data, given=given), None, None).probabilities)
+        return self._read(self._prediction(self._graph(data, given=given)).probabilities)
 
     def _with_spread(
         self, data: Any, n_samples: int | None, spread: bool, method: str, given: dict[str, Any]
     ) -> Prediction:
         """Means and, where asked for, standard deviations over draws: of so many, or exact."""
         self._fitted()
-        check_choice("method", method, METHODS)
+        check_choice("method", method, ERROR_BARS)
         if n_samples is not None:
             n_samples = check_whole("n_samples", n_samples, *BOUNDS["num_samples"])
         if spread and n_samples == 1:
@@ -236,10 +230,10 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
             raise InputError('method "exact" draws no samples: leave n_samples out.')
         graph = self._graph(data, given=given)
         if method == "exact":
-            return self._prediction(graph, "exact", None)
+            return self._prediction(graph, inference="expected", error_bars=True)
         if n_samples is None and method == "auto":
-            return self._prediction(graph, "spread" if spread else None, None)
-        return self._prediction(graph, "mean", n_samples)
+            return self._prediction(graph, inference="auto" if spread else None, error_bars=spread)
+        return self._prediction(graph, inference="mean", num_samples=n_samples)
 
     def transform(self, data: Any, **given: Any) -> np.ndarray:
         """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""
@@ -267,8 +261,8 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
                 if split is None
                 else f"the {split} split is empty (what was held out in fit is told by validation_score_)."
             )
-        found = self._prediction(graph, None, None, rows)
-        return self._merit(found.scores, graph.y[rows])
+        found = self._prediction(graph, rows)
+        return self._metric(found.scores, graph.y[rows])
 
     def _own_split(self, split: str, graph: Graph) -> Tensor:
         rows = getattr(self, "split_", {}).get(split, np.zeros(0, dtype=np.int64))
@@ -276,8 +270,8 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
             raise InputError("the splits that fit made belong to another graph: give masks.")
         return torch.from_numpy(rows)
 
-    def _merit(self, scores: Tensor, y: Tensor) -> float:
-        return self.schema_.rule.score(scores, y)
+    def _metric(self, scores: Tensor, y: Tensor) -> float:
+        return self.schema_.objective.score(scores, y)
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step."""
@@ -287,7 +281,7 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """The model that ``save`` wrote; it predicts bitwise the same."""
         model, schema = load_checkpoint(Path(folder))
-        if not _suits(cls._task, schema.task):
+        if not suits(cls._task, schema.task):
             raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
         config = model.config
         given = {name: getattr(config, name) for name in _SETTINGS}
@@ -304,47 +298,3 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.no_validation = True
         return tags
-
-
-def _with_all_rows(fitted: Fitted, graph: Graph, config: Config, seed: int) -> Fitted:
-    """A head in closed form needs no validation rows once its penalty is chosen: solve again with all training rows."""
-    chosen = fitted.model.head
-    assert isinstance(chosen, RidgeHead)
-    again = fit_rap(graph, config.update(ridge=chosen.penalty), seed)
-    again.model.head.sharpness.copy_(chosen.sharpness)  # type: ignore[union-attr]
-    return again
-
-
-def _as_classes(classes: tuple[Any, ...]) -> np.ndarray:
-    """As numpy holds them, unless that would change them: whole numbers too large for 64 bits."""
-    found = np.array(classes)
-    return found if found.tolist() == list(classes) else np.array(classes, dtype=object)
-
-
-def _suits(task: str, other: str) -> bool:
-    """Whether an estimator for one task is for the other too: classes and many labels go together, numbers do not."""
-    (level, kind), (other_level, other_kind) = task.split("-"), other.split("-")
-    return level == other_level and (kind == "regression") == (other_kind == "regression")
-
-
-def _checked(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:
-    if y is not None or given:
-        raise InputError("a rapgnn Graph brings its own labels, edges and splits: give nothing beside it.")
-    if not _suits(task, graph.task):
-        raise InputError(f"this is an estimator for {task}, but the data are for {graph.task}.")
-    if schema is not None:
-        schema.check(graph)
-    elif graph.classes is None and graph.rule.metric != "rmse":
-        return replace(graph, classes=tuple(range(graph.num_outputs)))
-    return graph
-
-
-def _as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
-    """The graph as one for the model's task; refused where its features, or its labels, do not fit."""
-    if labelled and graph.task != schema.task:
-        raise InputError(f"the model is for {schema.task}, but the labels are for {graph.task}.")
-    if labelled and graph.y.dim() == 2 and graph.y.shape[1] != schema.out_channels:
-        raise InputError(f"the model gives {schema.out_channels} values per row, y has {graph.y.shape[1]}.")
-    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
-    schema.check(graph)
-    return graph

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import MOST_SEED, RAPEstimator
-from rapgnn.graph.convert import Parts, node_graph, take_apart
+from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.lists import graph_set
+from rapgnn.graph.nodes import node_graph
 from rapgnn.graph.validate import SPLITS, check_whole
-from rapgnn.training.checkpoint import Schema
+from rapgnn.training.schema import Schema
 
 
 class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
@@ -142,7 +143,7 @@ class RAPGraphRegressor(RegressorMixin, _GraphEstimator):  # type: ignore[misc]
         spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread
         return self._read(found.probabilities), self._read(spread)
 
-    def _merit(self, scores: Tensor, y: Tensor) -> float:
+    def _metric(self, scores: Tensor, y: Tensor) -> float:
         from sklearn.metrics import r2_score
 
         known = ~y.isnan()
@@ -158,8 +159,8 @@ def estimator_for(task: str) -> type[RAPEstimator]:
     return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
 
 
-def _parts(data: Any, y: Any, given: dict[str, Any]) -> Parts:
-    return take_apart(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", *SPLITS)))
+def _parts(data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
+    return unpack(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", *SPLITS)))
 
 
 def _splits(given: dict[str, Any]) -> dict[str, Any] | None:

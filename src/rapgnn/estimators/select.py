@@ -33,7 +33,7 @@ WIDE = 2 << 30  # bytes of n × c features beyond which they are embedded first
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate: its settings, what it was worth on validation, and what it took."""
+    """One candidate: its settings, the metric on validation, and the seconds it took."""
 
     settings: Settings
     value: float
@@ -90,11 +90,11 @@ def choose(
             except InputError as error:  # a candidate that this graph does not admit
                 refusal = error
                 continue
-            worth = fitted.loop.best or (0.0, 0.0)
-            value = graph.rule.merit(worth[0])
+            merit = fitted.loop.best or (0.0, 0.0)
+            value = graph.objective.merit(merit[0])
             trials.append(Trial(settings | fixed, value, time.perf_counter() - began))
-            if best is None or worth > best[0]:
-                best = worth, fitted, config
+            if best is None or merit > best[0]:
+                best = merit, fitted, config
             if on_trial:
                 on_trial(settings, value)
     if best is None:

@@ -35,7 +35,7 @@ def prediction_table(
     result = predict(rows)
     values, spread = result.probabilities, result.spread
     table: dict[str, object] = {"id": rows.numpy() if graph.ids is None else graph.ids}
-    if graph.rule.metric == "accuracy":
+    if graph.objective.metric == "accuracy":
         label = result.scores.argmax(dim=-1)  # as predict and evaluate read it
         named = label.numpy() if classes is None else np.array(classes)[label.numpy()]
         table |= {"label": named, "probability": _at(values, label)}
@@ -44,7 +44,7 @@ def prediction_table(
         return pd.DataFrame(table)
     for j in range(values.shape[1]):
         suffix = "" if values.shape[1] == 1 else f"_{j if classes is None else classes[j]}"
-        if graph.rule.metric == "rmse":
+        if graph.objective.metric == "rmse":
             table[f"value{suffix}"] = values[:, j].numpy()
         else:
             table[f"label{suffix}"] = (values[:, j] > 0.5).long().numpy()

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from rapgnn.errors import InputError, check_choice
-from rapgnn.experiments.protocol import FOLDS
 from rapgnn.experiments.run import Record, run, warm_up
 from rapgnn.experiments.tuned import BEST, default_config
 from rapgnn.files import write_atomic
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.splits import FOLDS
 from rapgnn.graph.tasks import TASKS
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config

@@ -17,23 +17,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-
-FOLDS = 10
-
-
-def make_folds(graph: Graph, seed: int, count: int = FOLDS) -> list[Tensor]:
-    """The labelled rows in ``count`` parts, every class in proportion."""
-    from sklearn.model_selection import KFold, StratifiedKFold
-
-    y = graph.y.cpu()
-    known = torch.cat([graph.train, graph.val, graph.test]).cpu().sort().values.numpy()
-    classes = y[torch.from_numpy(known)].numpy() if y.dim() == 1 else None
-    least = len(known) if classes is None else int(np.bincount(classes).min())
-    if least < count:
-        raise InputError(f"{count}-fold cross-validation needs {count} graphs of every class, the rarest has {least}.")
-    splitter = (StratifiedKFold if classes is not None else KFold)(count, shuffle=True, random_state=seed)
-    parts = splitter.split(known, classes)
-    return [torch.from_numpy(known[held_out]).to(graph.y.device) for _, held_out in parts]
+from rapgnn.graph.splits import make_folds
 
 
 def paper_folds(graph: Graph, seed: int) -> Iterator[Graph]:

@@ -12,9 +12,10 @@ import torch
 
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.errors import InputError
-from rapgnn.experiments.protocol import FOLDS, at_best_mean_epoch, paper_folds, strict_folds
+from rapgnn.experiments.protocol import at_best_mean_epoch, paper_folds, strict_folds
 from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.splits import FOLDS
 from rapgnn.graph.tasks import average_precision
 from rapgnn.memory import PeakMemory
 from rapgnn.models.config import Config
@@ -85,7 +86,7 @@ def run(
         "task": graph.task,
         "method": method,
         "backbone": chosen.backbone,
-        "metric": graph.rule.metric,
+        "metric": graph.objective.metric,
         **figures,
         "seeds": list(seeds),
         "fit_seconds": statistics.median(costs.seconds),
@@ -122,8 +123,8 @@ def _on_splits(
         for split in splits:
             rows = graph.rows(split)
             scores = fitted.predict(rows).scores
-            values[split].append(graph.rule.score(scores, graph.y[rows]))
-            if graph.rule.metric == "rocauc" and split == splits[-1]:
+            values[split].append(graph.objective.score(scores, graph.y[rows]))
+            if graph.objective.metric == "rocauc" and split == splits[-1]:
                 precision.append(average_precision(scores, graph.y[rows]))
     figures = {"protocol": "fixed split", **_figures(values[splits[-1]])}
     if "val" in values:
@@ -145,7 +146,7 @@ def _cross_validate(
     protocol: str,
     on_epoch: OnEpoch,
 ) -> Record:
-    rule = graph.rule
+    rule = graph.objective
     values: list[float] = []
     best_epochs = []
     whole = config.update(patience=None)  # the best mean epoch is only known when every fold ran to the end

@@ -121,7 +121,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     row |= {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "features": graph.num_features}
     if graph.edge_attr is not None:
         row["edge features"] = graph.num_edge_features
-    what = {"accuracy": "classes", "rocauc": "labels", "rmse": "targets"}[graph.rule.metric]
+    what = {"accuracy": "classes", "rocauc": "labels", "rmse": "targets"}[graph.objective.metric]
     row[what] = graph.num_outputs
     if what == "classes":
         row["class sizes"] = torch.bincount(graph.y[graph.y >= 0]).tolist()

@@ -1,5 +1,28 @@
 """One graph type, and everything a user may hand in becomes one, checked once.
 
-In: PyG data, networkx graphs, arrays, tables, labels and splits as a user has them. Out: a ``Graph``, and for a
-backbone its propagation operator S.
+In: PyG data, networkx graphs, arrays, tables, labels and splits as a user has them. Out: a ``Graph``, and for a backbone
+its propagation operator S. What docs teach of this room is importable from here.
 """
+
+from rapgnn.graph.backbones import BACKBONES, Backbone, adjacency
+from rapgnn.graph.batch import make_graphs
+from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.graph.lists import from_pyg_list
+from rapgnn.graph.nodes import from_pyg
+from rapgnn.graph.operator import GraphOperator, build_operator
+from rapgnn.graph.tasks import TASKS, Objective
+
+__all__ = [
+    "BACKBONES",
+    "TASKS",
+    "Backbone",
+    "Graph",
+    "GraphOperator",
+    "Objective",
+    "adjacency",
+    "build_operator",
+    "from_pyg",
+    "from_pyg_list",
+    "make_graph",
+    "make_graphs",
+]

@@ -1,9 +1,9 @@
-"""Graph -> propagation operator S and the weights of its layer, one row per backbone.
+"""Backbones: how an adjacency matrix becomes the propagation matrix S, and which weights a layer has. One row each.
 
 An edge (u, v) of ``edge_index`` is a message from u to v, as in PyTorch Geometric, so S has the receiver as row and the
 sender as column. On a directed graph a node is normalised by the edges it really has on that side: a receiver by its
-in-degree, a sender by its out-degree. (PyTorch Geometric takes the in-degree for both and so silences every node that
-nothing points to.) Edges listed twice count twice; self-loops are kept; degrees sum the magnitudes of edge weights.
+in-degree, a sender by its out-degree. (PyTorch Geometric takes the in-degree for both, so a node that nothing points to
+sends nothing.) Edges listed twice count twice; self-loops are kept; degrees sum the magnitudes of edge weights.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def mean(A: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def plain(A: sp.csr_matrix) -> sp.csr_matrix:
-    """A itself: the sum over the nodes that send to a node."""
+    """A includes_self: the sum over the nodes that send to a node."""
     return A
 
 
@@ -62,20 +62,20 @@ class Backbone:
         normalise: the adjacency matrix as the layer uses it.
         terms: what is multiplied with a weight of its own: ``"root"`` is h, ``"neighbour"`` is S h.
         residual: whether the layer's input is added to its output unless told otherwise.
-        itself: whether a node hears itself, with weight 1 + ε, so that S = (1 + ε) I + A.
+        includes_self: whether a node hears includes_self, with weight 1 + ε, so that S = (1 + ε) I + A.
         edges: whether a message is ReLU(h_u + e_uv), with an embedding e of the edge's features.
     """
 
     normalise: Callable[[sp.csr_matrix], sp.csr_matrix]
     terms: tuple[str, ...]
     residual: bool
-    itself: bool = False
+    includes_self: bool = False
     edges: bool = False
 
     def operator(self, A: sp.csr_matrix, eps: float = 0.0) -> sp.csr_matrix:
         """S from the adjacency matrix."""
         matrix = self.normalise(A)
-        if self.itself:
+        if self.includes_self:
             matrix = matrix + (1.0 + eps) * sp.identity(matrix_shape(A)[0], format="csr")
         return sp.csr_matrix(matrix)
 
@@ -83,6 +83,6 @@ class Backbone:
 BACKBONES = {
     "gcn": Backbone(symmetric, terms=("neighbour",), residual=True),
     "sage": Backbone(mean, terms=("root", "neighbour"), residual=False),
-    "gin": Backbone(plain, terms=("neighbour",), residual=False, itself=True),
-    "gine": Backbone(plain, terms=("neighbour",), residual=False, itself=True, edges=True),
+    "gin": Backbone(plain, terms=("neighbour",), residual=False, includes_self=True),
+    "gine": Backbone(plain, terms=("neighbour",), residual=False, includes_self=True, edges=True),
 }

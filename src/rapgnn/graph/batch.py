@@ -1,6 +1,5 @@
-"""Many graphs as one ``Graph``: the door for graph-level tasks, and splits where none are given."""
+"""Many graphs side by side as one ``Graph``, from arrays, checked."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.splits import split_rows
 from rapgnn.graph.validate import (
     SPLITS,
     as_array,
@@ -19,7 +19,6 @@ from rapgnn.graph.validate import (
     check_rows,
     check_splits,
     check_targets,
-    labelled_rows,
 )
 from rapgnn.sparse import SparseMatrix, row_block
 
@@ -94,61 +93,6 @@ def make_graphs(
     )
 
 
-def from_pyg_list(graphs: Sequence[Any], task: str | None = None, name: str = "graphs", **splits: Any) -> Graph:
-    """A list or dataset of PyTorch Geometric ``Data``, one label each, as a ``Graph``.
-
-    Args:
-        splits: ``train``, ``val``, ``test`` as in ``make_graphs``, and ``seed``.
-    """
-    if not len(graphs):
-        raise InputError("the list of graphs is empty.")
-    for i, data in enumerate(graphs):
-        missing = [f for f in ("x", "edge_index", "y") if getattr(data, f, None) is None]
-        if missing:
-            raise InputError(f"graph {i} has no {', '.join(missing)}.")
-        for field in ("x", "edge_index", "edge_attr"):
-            if not isinstance(getattr(data, field, None), Tensor | None):
-                raise InputError(f"{field} of graph {i} must be a tensor, got {type(getattr(data, field)).__name__}.")
-    for what, field in (("node", "x"), ("edge", "edge_attr")):
-        _same_width([getattr(data, field, None) for data in graphs], what)
-    sizes = [len(data.x) for data in graphs]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    for i, data in enumerate(graphs):
-        check_edges(data.edge_index, sizes[i])
-    edges = [data.edge_index + int(offset) for data, offset in zip(graphs, offsets[:-1], strict=True)]
-    with_edges = graphs[0].edge_attr is not None if hasattr(graphs[0], "edge_attr") else False
-    labels = [torch.as_tensor(data.y).reshape(1, -1) for data in graphs]
-    if len({len(label[0]) for label in labels}) > 1:
-        raise InputError("the graphs differ in their number of labels.")
-    y = torch.cat(labels)
-    return make_graphs(
-        torch.cat([_columns(data.x) for data in graphs]),
-        torch.cat(edges, dim=1),
-        np.asarray(sizes),
-        y[:, 0] if y.shape[1] == 1 and task != "multilabel" else y,
-        edge_attr=torch.cat([_columns(data.edge_attr) for data in graphs]) if with_edges else None,
-        task=task,
-        name=name,
-        **splits,
-    )
-
-
-def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.1)) -> tuple[Any, Any, Any]:
-    """Training, validation and test rows by chance, each class in proportion and never without a training row."""
-    rng = np.random.default_rng(seed)
-    known = labelled_rows(labels).numpy()
-    classes = labels.numpy()[known] if labels.dim() == 1 else np.zeros(len(known))
-    parts: tuple[list[np.ndarray], ...] = ([], [], [])
-    for one in np.unique(classes):
-        members = rng.permutation(known[classes == one])
-        val, test = (round(share * len(members)) for share in shares)
-        cuts = np.split(members, [len(members) - val - test, len(members) - test])
-        for part, chosen in zip(parts, cuts, strict=True):
-            part.append(chosen)
-    train, val, test = (np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *part])) for part in parts)
-    return train, val, test
-
-
 def _kind(task: str | None, y: Any) -> str:
     if task is None:
         array = as_array(y, "labels")
@@ -167,15 +111,3 @@ def _class_labels(y: Any, total: int, kind: str) -> Tensor:
         twice = np.repeat(table.reshape(len(table), 1), 2, axis=1)
         return check_labels(twice, total, "graphs")[:, :1].contiguous()
     return check_labels(table, total, "graphs")
-
-
-def _columns(values: Tensor) -> Tensor:
-    return values[:, None] if values.dim() == 1 else values
-
-
-def _same_width(tables: list[Any], what: str) -> None:
-    widths = [None if t is None else (t.shape[1] if t.dim() > 1 else 1) for t in tables]
-    odd = next((i for i, width in enumerate(widths) if width != widths[0]), None)
-    if odd is not None:
-        told = ["none" if w is None else str(w) for w in (widths[0], widths[odd])]
-        raise InputError(f"graph 0 has {told[0]} {what} features but graph {odd} has {told[1]}.")

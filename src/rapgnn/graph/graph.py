@@ -1,4 +1,4 @@
-"""The one way a graph is represented inside, and the door at which it is checked, once."""
+"""The one way a graph is represented inside, and how it is made from checked arrays."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -9,11 +9,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputError
-from rapgnn.graph.backbones import BACKBONES, adjacency
-from rapgnn.graph.operator import EdgeTypes, Structure, distinct_rows
+from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.graph.table import Encoding
-from rapgnn.graph.tasks import TASKS, Task
+from rapgnn.graph.tasks import TASKS, Objective
 from rapgnn.graph.validate import (
     SPLITS,
     check_edge_weight,
@@ -24,7 +22,7 @@ from rapgnn.graph.validate import (
     check_splits,
     labelled_rows,
 )
-from rapgnn.sparse import Features, SparseMatrix, indicator, row_block
+from rapgnn.sparse import Features, SparseMatrix
 
 
 @dataclass(frozen=True)
@@ -83,9 +81,11 @@ class Graph:
         return 0 if self.edge_attr is None else self.edge_attr.shape[1]
 
     @property
-    def rule(self) -> Task:
-        """The task's metric, loss and reading."""
+    def objective(self) -> Objective:
+        """The task's metric, loss and reading of scores."""
         return TASKS[self.task]
+
+    rule = objective  # its former name
 
     @property
     def labelled(self) -> Tensor:
@@ -95,9 +95,9 @@ class Graph:
     def rows(self, split: str) -> Tensor:
         return getattr(self, split)
 
-    def structure(self, backbone: str, self_loops: bool = False, eps: float = 0.0) -> Structure:
-        """The graph as the backbone's layers see it."""
-        return build_structure(
+    def operator(self, backbone: str, self_loops: bool = False, eps: float = 0.0) -> GraphOperator:
+        """The graph as the backbone's layers see it, on x's device."""
+        return build_operator(
             self.x, self.edge_index, backbone, self.edge_weight, self.edge_attr, self.ptr, self_loops, eps
         )
 
@@ -113,6 +113,11 @@ class Graph:
         return digest.hexdigest()[:8]
 
     def to(self, device: torch.device | str) -> "Graph":
+        """The graph with features, labels and splits on ``device``.
+
+        Edges and their weights stay on the CPU: layers see only the operator, which is built from them there and lies
+        where x does.
+        """
         names = ("x", "y", "ptr", "edge_attr", *SPLITS)
         return replace(self, **{f: getattr(self, f).to(device) for f in names if getattr(self, f) is not None})
 
@@ -123,48 +128,6 @@ class Graph:
             total[total == 0] = 1.0
             return replace(self, x=SparseMatrix(sp.diags(1.0 / total) @ self.x.scipy(), device=self.x.device))
         return replace(self, x=self.x / self.x.abs().sum(1, keepdim=True).clamp(min=torch.finfo(self.x.dtype).tiny))
-
-
-def build_structure(
-    x: Features,
-    edge_index: Tensor,
-    backbone: str,
-    edge_weight: Tensor | None = None,
-    edge_attr: Features | None = None,
-    ptr: Tensor | None = None,
-    self_loops: bool = False,
-    eps: float = 0.0,
-) -> Structure:
-    """The operator of the backbone on x's device, with the edge types where its messages use them."""
-    rule, n = BACKBONES[backbone], x.shape[0]
-    A = adjacency(edge_index, edge_weight, n, self_loops)
-    operator = SparseMatrix(rule.operator(A, eps), dtype=x.dtype, device=x.device)
-    if not rule.edges:
-        return Structure(operator, ptr, eps=eps)
-    if edge_attr is None:
-        raise InputError(f"{backbone} needs edge features, and this graph has none: use gin.")
-    first, kind = distinct_rows(edge_attr)
-    (source, target), m = edge_index.cpu().numpy(), edge_index.shape[1]
-    weight = np.ones(m) if edge_weight is None else edge_weight.cpu().numpy()
-    sender = indicator(edge_index[0], n)
-    receiver = sp.csr_matrix((weight, (target, np.arange(m))), shape=(n, m))
-    edges = EdgeTypes(
-        row_block(edge_attr, first),
-        kind,
-        *(SparseMatrix(matrix, dtype=x.dtype, device=x.device) for matrix in (sender, receiver)),
-    )
-    edge_ptr = None
-    if ptr is not None:
-        edge_ptr = edge_bounds(ptr, source).to(x.device)
-    return Structure(operator, ptr, edges, edge_ptr, eps)
-
-
-def edge_bounds(ptr: Tensor, source: np.ndarray) -> Tensor:
-    """[G + 1]: where each graph's edges begin, given the graphs' nodes and the edges' senders."""
-    graph_of_edge = np.searchsorted(ptr.cpu().numpy(), source, side="right") - 1
-    if (np.diff(graph_of_edge) < 0).any():
-        raise InputError("the edges must be listed graph by graph, in the order of the nodes.")
-    return torch.from_numpy(np.searchsorted(graph_of_edge, np.arange(len(ptr))).astype(np.int64))
 
 
 def make_graph(
@@ -201,27 +164,3 @@ def make_graph(
     outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
     task = "node-classification" if labels.dim() == 1 else "node-multilabel"
     return Graph(name, features, edges, labels, **rows, num_outputs=outputs, edge_weight=weight, task=task)  # type: ignore[arg-type]
-
-
-def from_pyg(data: Any, name: str = "graph") -> Graph:
-    """A PyTorch Geometric ``Data`` with masks as a ``Graph``."""
-    missing = [f for f in ("x", "edge_index", "y", "train_mask") if getattr(data, f, None) is None]
-    if missing:
-        raise InputError(f"the graph has no {', '.join(missing)}; node classification needs all of them.")
-    weight = getattr(data, "edge_weight", None)
-    none = torch.zeros(data.x.shape[0], dtype=torch.bool)
-    val, test = (getattr(data, f"{s}_mask", None) for s in ("val", "test"))
-    x = data.x
-    if isinstance(x, Tensor) and x.layout != torch.strided:
-        coo = x.to_sparse_coo().coalesce()
-        x = sp.csr_matrix((coo.values().cpu().numpy(), coo.indices().cpu().numpy()), shape=tuple(x.shape))
-    return make_graph(
-        x,
-        data.edge_index,
-        data.y,
-        data.train_mask,
-        none if val is None else val,
-        none if test is None else test,
-        weight,
-        name=name,
-    )

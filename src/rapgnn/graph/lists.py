@@ -11,9 +11,10 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.batch import make_graphs
-from rapgnn.graph.convert import MOST_NODES, Parts, bare_count, is_table, make_features, take_apart
+from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.nodes import MOST_NODES, bare_count, is_table, make_features
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edges, check_whole, shape_of
 
@@ -39,22 +40,20 @@ def graph_set(
         splits: ``train``, ``val``, ``test`` as in ``make_graphs``; None: every labelled graph is for training.
         classes, encoding, labelled, trained: as in ``node_graph``.
     """
-    parts = [_one(graph, i) for i, graph in enumerate(_members(graphs))]
-    sizes = np.array([_size(part, i) for i, part in enumerate(parts)], dtype=np.int64)
-    whole = _joined(parts, sizes)
+    raws, sizes, whole = _read(graphs)
     features, encoding, notes = make_features(whole, whole.edge_index, int(sizes.sum()), encoding, trained)
     if not labelled:
-        values = np.zeros(len(parts)) if task == "regression" else np.zeros(len(parts), dtype=np.int64)
+        values = np.zeros(len(raws)) if task == "regression" else np.zeros(len(raws), dtype=np.int64)
     else:
-        values = _labels(parts, y)
+        values = _labels(raws, y)
     kind, names = task, classes
     if task == "classification" and is_table(values):
         kind = "multilabel"
         names = tuple(range(np.asarray(values).shape[1])) if classes is None else classes
     elif task == "classification" and labelled:
         column = label_column(values)
-        if len(column) != len(parts):
-            raise InputError(f"there are {len(parts)} graphs but {len(column)} labels.")
+        if len(column) != len(raws):
+            raise InputError(f"there are {len(raws)} graphs but {len(column)} labels.")
         names = find_classes(column) if classes is None else classes
         values = to_numbers(column, names)
         if len(names) < 2:
@@ -80,6 +79,28 @@ def graph_set(
     )
 
 
+def from_pyg_list(graphs: Sequence[Any], task: str | None = None, name: str = "graphs", **splits: Any) -> Graph:
+    """A list or dataset of PyTorch Geometric ``Data``, one label each, as a ``Graph``: features are taken as they are.
+
+    Args:
+        splits: ``train``, ``val``, ``test`` as in ``make_graphs``, and ``seed``.
+    """
+    for i, data in enumerate(_members(graphs)):
+        missing = [f for f in ("x", "edge_index", "y") if getattr(data, f, None) is None]
+        if missing:
+            raise InputError(f"graph {i} has no {', '.join(missing)}.")
+    raws, sizes, whole = _read(graphs)
+    given: dict[str, Any] = {"edge_attr": whole.edge_attr, "task": task, "name": name, **splits}
+    return make_graphs(whole.x, whole.edge_index, sizes, _labels(raws, None), **given)
+
+
+def _read(graphs: Any) -> tuple[list[RawGraph], np.ndarray, RawGraph]:
+    """Every graph as the user gave it, their numbers of nodes, and one big graph of all, without labels and splits."""
+    raws = [_one(graph, i) for i, graph in enumerate(_members(graphs))]
+    sizes = np.array([_size(raw, i) for i, raw in enumerate(raws)], dtype=np.int64)
+    return raws, sizes, _joined(raws, sizes)
+
+
 def _members(graphs: Any) -> list[Any]:
     if isinstance(graphs, str | bytes | dict) or not hasattr(graphs, "__len__") or hasattr(graphs, "edge_index"):
         raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}.")
@@ -92,51 +113,51 @@ def _members(graphs: Any) -> list[Any]:
     return members
 
 
-def _one(graph: Any, number: int) -> Parts:
-    parts = _taken_apart(graph, number)
-    if parts.edge_weight is not None:
+def _one(graph: Any, number: int) -> RawGraph:
+    raw = _unpacked(graph, number)
+    if raw.edge_weight is not None:
         raise InputError(f"graph {number} has edge weights, which are for one graph: make them edge features.")
-    return parts
+    return raw
 
 
-def _taken_apart(graph: Any, number: int) -> Parts:
+def _unpacked(graph: Any, number: int) -> RawGraph:
     if isinstance(graph, tuple | list):
         if not 2 <= len(graph) <= 3:
             raise InputError(f"graph {number} must be (features, edge_index) or (features, edge_index, edge features).")
-        return Parts(graph[0], graph[1], edge_attr=graph[2] if len(graph) == 3 else None)
+        return RawGraph(graph[0], graph[1], edge_attr=graph[2] if len(graph) == 3 else None)
     try:
-        return take_apart(graph)
+        return unpack(graph)
     except InputError as error:
         raise InputError(f"graph {number}: {error}") from error
 
 
-def _size(parts: Parts, number: int) -> int:
-    stated = parts.num_nodes
+def _size(raw: RawGraph, number: int) -> int:
+    stated = raw.num_nodes
     if stated is not None:
         stated = check_whole(f"num_nodes of graph {number}", stated, 0, MOST_NODES)
-    if parts.x is not None:
-        shape = shape_of(parts.x, f"the features of graph {number}")
+    if raw.x is not None:
+        shape = shape_of(raw.x, f"the features of graph {number}")
         if len(shape) not in (1, 2) or stated not in (None, shape[0]):
             told = "" if stated is None else f" for {stated} nodes"
             raise InputError(f"the features of graph {number} have shape {tuple(shape)}{told}.")
         return int(shape[0])
-    found = bare_count(parts.edge_index, f"edge_index of graph {number}", stated)
+    found = bare_count(raw.edge_index, f"edge_index of graph {number}", stated)
     return max(found, 1) if stated is None else found
 
 
-def _joined(parts: list[Parts], sizes: np.ndarray) -> Parts:
+def _joined(raws: list[RawGraph], sizes: np.ndarray) -> RawGraph:
     """One big graph of all; labels and splits are left out."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     edges = []
-    for i, part in enumerate(parts):
+    for i, part in enumerate(raws):
         try:
             edges.append(check_edges(part.edge_index, int(sizes[i])) + int(offsets[i]))
         except InputError as error:
             raise InputError(f"graph {i}: {error}") from error
-    x = _stacked([part.x for part in parts], "node", sizes)
+    x = _stacked([part.x for part in raws], "node", sizes)
     counts = np.array([e.shape[1] for e in edges])
-    edge_attr = _stacked([part.edge_attr for part in parts], "edge", counts)
-    return Parts(x, torch.cat(edges, dim=1), edge_attr=edge_attr)
+    edge_attr = _stacked([part.edge_attr for part in raws], "edge", counts)
+    return RawGraph(x, torch.cat(edges, dim=1), edge_attr=edge_attr)
 
 
 def _stacked(tables: list[Any], what: str, rows: np.ndarray) -> np.ndarray | None:
@@ -159,18 +180,18 @@ def _stacked(tables: list[Any], what: str, rows: np.ndarray) -> np.ndarray | Non
     return np.concatenate(arrays)
 
 
-def _labels(parts: list[Parts], y: Any) -> Any:
+def _labels(raws: list[RawGraph], y: Any) -> Any:
     if y is None:
-        if any(part.y is None for part in parts):
-            number = next(i for i, part in enumerate(parts) if part.y is None)
+        if any(part.y is None for part in raws):
+            number = next(i for i, part in enumerate(raws) if part.y is None)
             raise InputError(f"graph {number} has no label: give y, or a label to every graph.")
-        rows = [_own_labels(part.y, i) for i, part in enumerate(parts)]
+        rows = [_own_labels(part.y, i) for i, part in enumerate(raws)]
         if len({len(row) for row in rows}) > 1:
             raise InputError("the graphs differ in their number of labels.")
         y = [row[0] for row in rows] if len(rows[0]) == 1 else rows
     shape = shape_of(y, "labels")
-    if len(shape) not in (1, 2) or shape[0] != len(parts):
-        raise InputError(f"there are {len(parts)} graphs but labels of shape {shape}.")
+    if len(shape) not in (1, 2) or shape[0] != len(raws):
+        raise InputError(f"there are {len(raws)} graphs but labels of shape {shape}.")
     return y
 
 

@@ -1,4 +1,4 @@
-"""A graph, or many graphs side by side, as the layers see it: operator, edge types, and the pooling into one row each.
+"""A graph, or many graphs side by side, as the layers see it: S, edge types, and the pooling into one row each.
 
 Many graphs are one graph whose parts do not touch: S is block-diagonal, ``ptr`` says where each part's nodes begin, and
 a row of the representation is then a graph instead of a node.
@@ -10,10 +10,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.sparse import Features, SparseMatrix, indicator, ranges
+from rapgnn.errors import InputError
+from rapgnn.graph.backbones import BACKBONES, adjacency
+from rapgnn.sparse import Features, SparseMatrix, indicator, ranges, row_block
 
 POOLINGS = ("sum", "mean", "max")
 
@@ -40,18 +43,18 @@ class EdgeTypes:
 
 
 @dataclass(frozen=True)
-class Structure:
+class GraphOperator:
     """What message passing needs of a graph.
 
     Args:
-        operator: S ``[n, n]``.
+        matrix: S ``[n, n]``.
         ptr: ``[G + 1]``, where each graph's nodes begin; None: one graph, and rows are nodes.
         edges: with their features, where the backbone uses them.
         edge_ptr: ``[G + 1]``, where each graph's edges begin, with ``edges`` and ``ptr``.
         eps: of the node's own part, for layers that cannot use S because they act on each message.
     """
 
-    operator: SparseMatrix
+    matrix: SparseMatrix
     ptr: Tensor | None = None
     edges: EdgeTypes | None = None
     edge_ptr: Tensor | None = None
@@ -59,7 +62,7 @@ class Structure:
 
     @property
     def num_rows(self) -> int:
-        return self.operator.shape[0] if self.ptr is None else len(self.ptr) - 1
+        return self.matrix.shape[0] if self.ptr is None else len(self.ptr) - 1
 
     @cached_property
     def growth_rate(self) -> float:
@@ -67,8 +70,8 @@ class Structure:
 
         Rounded to six bits, so that every float type holds it exactly.
         """
-        magnitude = self.operator.with_values(self.operator.values.abs())
-        ones = torch.ones(self.operator.shape[0], 1, dtype=self.operator.dtype, device=self.operator.device)
+        magnitude = self.matrix.with_values(self.matrix.values.abs())
+        ones = torch.ones(self.matrix.shape[0], 1, dtype=self.matrix.dtype, device=self.matrix.device)
         logarithm, steps = 0.0, 16
         for _ in range(steps):
             ones = magnitude @ ones
@@ -88,14 +91,14 @@ class Structure:
     def pooling(self, how: str) -> SparseMatrix:
         """[G, n]: the matrix that sums or averages each graph's nodes."""
         assert self.ptr is not None
-        n, dtype = self.operator.shape[0], self.operator.dtype
+        n, dtype = self.matrix.shape[0], self.matrix.dtype
         if how == "mean":
             sizes = self.ptr.diff().clamp(min=1)
             values = (1.0 / sizes.to(dtype))[self.graph_of_node]
         else:
             values = torch.ones(n, dtype=dtype, device=self.ptr.device)
         columns = torch.arange(n, device=self.ptr.device)
-        return SparseMatrix.from_parts(self.ptr, columns, values, (len(self.ptr) - 1, n))
+        return SparseMatrix.from_csr(self.ptr, columns, values, (len(self.ptr) - 1, n))
 
     def pool(self, h: Tensor, how: str) -> Tensor:
         """One row per graph ``[G, d]``, zero for a graph without nodes; without ``ptr`` h itself."""
@@ -109,13 +112,13 @@ class Structure:
     def _pooling(self) -> dict[str, SparseMatrix]:
         return {how: self.pooling(how) for how in ("sum", "mean")}
 
-    def select(self, graphs: Tensor) -> "tuple[Structure, Tensor]":
+    def select(self, graphs: Tensor) -> "tuple[GraphOperator, Tensor]":
         """The given graphs alone, side by side, and the numbers of their nodes."""
         assert self.ptr is not None
         ptr, nodes = _members(self.ptr, graphs)
-        operator = _diagonal_blocks(self.operator, self.ptr, self.ptr, graphs)
+        matrix = _diagonal_blocks(self.matrix, self.ptr, self.ptr, graphs)
         if self.edges is None:
-            return Structure(operator, ptr, eps=self.eps), nodes
+            return GraphOperator(matrix, ptr, eps=self.eps), nodes
         assert self.edge_ptr is not None
         edge_ptr, chosen = _members(self.edge_ptr, graphs)
         edges = EdgeTypes(
@@ -124,7 +127,7 @@ class Structure:
             _diagonal_blocks(self.edges.sender, self.edge_ptr, self.ptr, graphs),
             _diagonal_blocks(self.edges.receiver, self.ptr, self.edge_ptr, graphs),
         )
-        return Structure(operator, ptr, edges, edge_ptr, self.eps), nodes
+        return GraphOperator(matrix, ptr, edges, edge_ptr, self.eps), nodes
 
 
 def group_max(h: Tensor, group: Tensor, count: int) -> Tensor:
@@ -151,7 +154,7 @@ def _diagonal_blocks(matrix: SparseMatrix, row_ptr: Tensor, column_ptr: Tensor, 
     crow[1:] = (matrix.crow[members + 1] - matrix.crow[members]).cumsum(0)
     shift = torch.repeat_interleave(columns[:-1] - column_starts, sizes)
     col = matrix.col[entries].long() + shift
-    return SparseMatrix.from_parts(crow, col, matrix.values[entries], (int(rows[-1]), int(columns[-1])))
+    return SparseMatrix.from_csr(crow, col, matrix.values[entries], (int(rows[-1]), int(columns[-1])))
 
 
 def distinct_rows(x: Features) -> tuple[Tensor, Tensor]:
@@ -177,3 +180,43 @@ def distinct_rows(x: Features) -> tuple[Tensor, Tensor]:
 def _distinct(marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     _, first, inverse = np.unique(marks, return_index=True, return_inverse=True)
     return first.astype(np.int64), inverse.reshape(-1).astype(np.int64)
+
+
+def build_operator(
+    x: Features,
+    edge_index: Tensor,
+    backbone: str,
+    edge_weight: Tensor | None = None,
+    edge_attr: Features | None = None,
+    ptr: Tensor | None = None,
+    self_loops: bool = False,
+    eps: float = 0.0,
+) -> GraphOperator:
+    """The backbone's operator on x's device, with the edge types where its messages use them."""
+    rule, n = BACKBONES[backbone], x.shape[0]
+    A = adjacency(edge_index, edge_weight, n, self_loops)
+    matrix = SparseMatrix(rule.operator(A, eps), dtype=x.dtype, device=x.device)
+    if not rule.edges:
+        return GraphOperator(matrix, ptr, eps=eps)
+    if edge_attr is None:
+        raise InputError(f"{backbone} needs edge features, and this graph has none: use gin.")
+    first, kind = distinct_rows(edge_attr)
+    (source, target), m = edge_index.cpu().numpy(), edge_index.shape[1]
+    weight = np.ones(m) if edge_weight is None else edge_weight.cpu().numpy()
+    sender = indicator(edge_index[0], n)
+    receiver = sp.csr_matrix((weight, (target, np.arange(m))), shape=(n, m))
+    edges = EdgeTypes(
+        row_block(edge_attr, first),
+        kind,
+        *(SparseMatrix(matrix, dtype=x.dtype, device=x.device) for matrix in (sender, receiver)),
+    )
+    edge_ptr = None if ptr is None else edge_bounds(ptr, source).to(x.device)
+    return GraphOperator(matrix, ptr, edges, edge_ptr, eps)
+
+
+def edge_bounds(ptr: Tensor, source: np.ndarray) -> Tensor:
+    """[G + 1]: where each graph's edges begin, given the graphs' nodes and the edges' senders."""
+    graph_of_edge = np.searchsorted(ptr.cpu().numpy(), source, side="right") - 1
+    if (np.diff(graph_of_edge) < 0).any():
+        raise InputError("the edges must be listed graph by graph, in the order of the nodes.")
+    return torch.from_numpy(np.searchsorted(graph_of_edge, np.arange(len(ptr))).astype(np.int64))

@@ -1,4 +1,4 @@
-"""Tasks: what a prediction is worth, what training minimises, and how scores are read. One row per kind of label."""
+"""Tasks: the metric, what training minimises, and how scores are read. One row per kind of label."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -79,8 +79,8 @@ def _mean_of_known(loss: Callable[..., Tensor], scores: Tensor, y: Tensor) -> Te
 
 
 @dataclass(frozen=True)
-class Task:
-    """A kind of label.
+class Objective:
+    """What a task asks for: the metric, the loss and the reading of scores that go with a kind of label.
 
     Args:
         metric: its name in records; ``measure`` computes it.
@@ -110,11 +110,11 @@ class Task:
         return f"{100 * value:.2f}" if self.percent else f"{value:.3f}"
 
 
-_CLASSES = Task(
+_CLASSES = Objective(
     "accuracy", accuracy, "accuracy", True, True, _cross_entropy, lambda scores: torch.softmax(scores, dim=-1)
 )
-_LABELS = Task("rocauc", rocauc, "ROC-AUC", True, True, _binary_cross_entropy, torch.sigmoid)
-_NUMBERS = Task("rmse", rmse, "RMSE", False, False, _squared_error, lambda scores: scores)
+_LABELS = Objective("rocauc", rocauc, "ROC-AUC", True, True, _binary_cross_entropy, torch.sigmoid)
+_NUMBERS = Objective("rmse", rmse, "RMSE", False, False, _squared_error, lambda scores: scores)
 
 TASKS = {
     "node-classification": _CLASSES,
@@ -124,4 +124,3 @@ TASKS = {
     "graph-multilabel": _LABELS,
     "graph-regression": _NUMBERS,
 }
-METRICS = {task: rule.metric for task, rule in TASKS.items()}

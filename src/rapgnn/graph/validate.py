@@ -1,4 +1,4 @@
-"""The door: everything a user can get wrong about a graph's arrays, refused in one sentence."""
+"""Everything a user can get wrong about a graph's arrays, refused in one sentence."""
 
 from itertools import combinations
 from typing import Any
@@ -64,14 +64,14 @@ def check_features(x: Any, sparse: bool | None = None) -> Features:
     bad = int((~np.isfinite(values)).sum())
     if bad:
         raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
-    _refuse_giants(values, "node features")
+    _refuse_huge(values, "node features")
     filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
     if sparse if sparse is not None else filled < 0.25:
         return SparseMatrix(matrix)
     return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
 
 
-def _refuse_giants(values: np.ndarray, what: str) -> None:
+def _refuse_huge(values: np.ndarray, what: str) -> None:
     if max(values.max(initial=0), -values.min(initial=0)) > LARGEST:
         raise InputError(f"{what} hold numbers beyond {LARGEST:g}: rescale them first.")
 
@@ -96,7 +96,7 @@ def check_edge_weight(edge_weight: Any, m: int) -> Tensor:
     weight = weight.reshape(-1)
     if not np.isfinite(weight).all():
         raise InputError("edge weights hold NaN or infinite values: remove or impute them first.")
-    _refuse_giants(weight, "edge weights")
+    _refuse_huge(weight, "edge weights")
     return torch.from_numpy(weight)
 
 
@@ -193,7 +193,7 @@ def check_edge_features(edge_attr: Any, m: int) -> Features:
         features = torch.from_numpy(np.ascontiguousarray(table[:, None] if table.ndim == 1 else table))
         if not bool(torch.isfinite(features).all()):
             raise InputError("edge features hold NaN or infinite values: remove or impute them first.")
-        _refuse_giants(table, "edge features")
+        _refuse_huge(table, "edge features")
     if len(features.shape) != 2 or features.shape[0] != m:
         raise InputError(f"there are {m} edges but edge features of shape {tuple(features.shape)}.")
     return features

@@ -3,22 +3,18 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.graph.operator import Structure, distinct_rows
+from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.encoder import Encoder
+from rapgnn.layers.inputs import Inputs, Messages, append, distinct_inputs, neighbourhoods, one_hop
 from rapgnn.layers.mlp import MLP
 from rapgnn.layers.weights import DISTRIBUTIONS
-from rapgnn.prng import random_words
-from rapgnn.sparse import Features, SparseMatrix, indicator, row_block
-
-_EMBEDDING_STREAM = (1 << 32) - 1  # streams that no layer's weight uses
-_FEATURE_STREAM = (1 << 32) - 2
+from rapgnn.prng import DRAWN_EMBEDDING, RANDOM_NODE_FEATURES, random_words
+from rapgnn.sparse import Features, row_block
 
 
 @dataclass(frozen=True)
@@ -58,35 +54,6 @@ def _unchanged(z: Tensor) -> Tensor:
 
 # Non-negative outputs keep the polynomial shortcut exact; "split" loses nothing by it, at twice the channels.
 OUTPUTS = {"relu": torch.relu, "split": _split, "none": _unchanged}
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What an embedding sees of every node; for graph tasks nodes that look alike are listed once.
-
-    Args:
-        rows: one row per node, or per distinct node.
-        index: which row each node has; None: its own.
-        messages: for one layer with edge features, what the columns of ``rows`` count.
-    """
-
-    rows: Features
-    index: Tensor | None = None
-    messages: "Messages | None" = None
-
-    def choose(self, rows: Tensor) -> "Inputs":
-        """Some of the rows."""
-        return Inputs(row_block(self.rows, rows), None, self.messages)
-
-
-@dataclass(frozen=True)
-class Messages:
-    """The distinct nodes, and the distinct (sender, edge type) pairs that send a message, of a graph."""
-
-    nodes: Features
-    sender: Tensor
-    edge_type: Tensor
-    edge_features: Features
 
 
 class Embedding(nn.Module):
@@ -135,7 +102,7 @@ class Embedding(nn.Module):
             width = hidden_channels
         elif self.kind.one_layer:
             width *= len(self.rule.terms)
-        if self.kind.one_layer and not self.rule.itself:
+        if self.kind.one_layer and not self.rule.includes_self:
             num_layers = 1  # one weight, as the layer has; a GIN layer has an MLP
         self.in_channels = width
         self.output = OUTPUTS[output]
@@ -156,24 +123,24 @@ class Embedding(nn.Module):
         """Whether every forward pass has another h⁰, so that nothing about it can be kept."""
         return self.kind.redrawn or self.random_features > 0
 
-    def inputs(self, x: Features, structure: Structure, counter: int = 0) -> Inputs:
+    def inputs(self, x: Features, operator: GraphOperator, step: int = 0) -> Inputs:
         """What the MLP sees: x, with random features appended and one hop of the graph, where asked for."""
         if self.random_features:
-            x = _append(x, self._random_features(x, counter))
+            x = append(x, self._random_features(x, step))
         if self.node_encoder is not None:
-            return _neighbourhoods(x, structure)
+            return neighbourhoods(x, operator)
         if self.kind.one_layer:
-            parts = [_hop(structure.operator, x) if term == "neighbour" else x for term in self.rule.terms]
-            x = parts[0] if len(parts) == 1 else _append(parts[0], parts[1])
-        return Inputs(x) if structure.ptr is None or self.random_features else _distinct(x)
+            parts = [one_hop(operator.matrix, x) if term == "neighbour" else x for term in self.rule.terms]
+            x = parts[0] if len(parts) == 1 else append(parts[0], parts[1])
+        return Inputs(x) if operator.ptr is None or self.random_features else distinct_inputs(x)
 
-    def embed(self, inputs: Inputs, counter: int = 0, generator: torch.Generator | None = None) -> Features:
+    def embed(self, inputs: Inputs, step: int = 0, generator: torch.Generator | None = None) -> Features:
         """h⁰ of every node."""
-        h = self(inputs, counter, generator)
+        h = self(inputs, step, generator)
         return h if inputs.index is None else row_block(h, inputs.index)
 
-    def forward(self, inputs: Inputs, counter: int = 0, generator: torch.Generator | None = None) -> Features:
-        """h⁰ of the rows of ``inputs``; draw ``counter``; ``generator`` switches dropout on."""
+    def forward(self, inputs: Inputs, step: int = 0, generator: torch.Generator | None = None) -> Features:
+        """h⁰ of the rows of ``inputs``; ``step`` says which forward pass; ``generator`` switches dropout on."""
         x = inputs.rows
         if self.mlp is None:
             return x
@@ -181,18 +148,18 @@ class Embedding(nn.Module):
             x = self._one_layer(inputs.messages, x)
         if not self.kind.redrawn:
             return self.output(self.mlp(x, generator))
-        weights = [self._redrawn(counter, i, layer.weight.T) for i, layer in enumerate(self.mlp.linears())]
+        weights = [self._redrawn(step, i, layer.weight.T) for i, layer in enumerate(self.mlp.linears())]
         h = x @ weights[0]
         for weight in weights[1:]:
             h = torch.relu(h) @ weight
         return self.output(h)
 
-    def edges(self, structure: Structure) -> Tensor | None:
+    def edges(self, operator: GraphOperator) -> Tensor | None:
         """e of every edge type ``[t, d]``, non-negative; None where messages have no edge features."""
         if self.edge_encoder is None:
             return None
-        assert structure.edges is not None
-        return self.edge_output(self.edge_encoder(structure.edges.features))
+        assert operator.edges is not None
+        return self.edge_output(self.edge_encoder(operator.edges.features))
 
     def _one_layer(self, messages: Messages, counts: Features) -> Tensor:
         """(1 + ε) x_v + Σ_u ReLU(x_u + e_uv) of encoded nodes and edges, by counting the messages that are equal."""
@@ -203,52 +170,15 @@ class Embedding(nn.Module):
         sent = torch.relu(nodes.index_select(0, messages.sender) + edges.index_select(0, messages.edge_type))
         return counts @ torch.cat([nodes, sent])
 
-    def _redrawn(self, counter: int, index: int, like: Tensor) -> Tensor:
+    def _redrawn(self, step: int, index: int, like: Tensor) -> Tensor:
         bound = 1.0 / math.sqrt(like.shape[0])
-        return self._uniform(counter, _EMBEDDING_STREAM - 2 * index, like.shape, -bound, bound, like)
+        return self._uniform(step, DRAWN_EMBEDDING - 2 * index, like.shape, -bound, bound, like)
 
-    def _random_features(self, x: Features, counter: int) -> Tensor:
+    def _random_features(self, x: Features, step: int) -> Tensor:
         like = torch.empty(0, device=x.device, dtype=x.dtype)
-        return self._uniform(counter, _FEATURE_STREAM, (x.shape[0], self.random_features), 0.0, 1.0, like)
+        return self._uniform(step, RANDOM_NODE_FEATURES, (x.shape[0], self.random_features), 0.0, 1.0, like)
 
-    def _uniform(
-        self, counter: int, stream: int, shape: tuple[int, ...], low: float, high: float, like: Tensor
-    ) -> Tensor:
-        at, key = (torch.tensor([v], device=like.device) for v in (counter, stream))
+    def _uniform(self, step: int, stream: int, shape: tuple[int, ...], low: float, high: float, like: Tensor) -> Tensor:
+        at, key = (torch.tensor([v], device=like.device) for v in (step, stream))
         words = random_words(self.seed, at, key, math.prod(shape))
         return DISTRIBUTIONS["uniform"].sample(words, low, high).to(like.dtype).view(shape)
-
-
-def _append(x: Features, extra: Features) -> Features:
-    if isinstance(x, SparseMatrix):
-        other = extra.scipy() if isinstance(extra, SparseMatrix) else sp.csr_matrix(extra.cpu().numpy())
-        return SparseMatrix(sp.hstack([x.scipy(), other]), dtype=x.dtype, device=x.device)
-    assert isinstance(extra, Tensor)
-    return torch.cat([x, extra], dim=1)
-
-
-def _hop(operator: SparseMatrix, x: Features) -> Features:
-    if isinstance(x, SparseMatrix):
-        return SparseMatrix(operator.scipy() @ x.scipy(), dtype=x.dtype, device=x.device)
-    return operator @ x
-
-
-def _distinct(x: Features) -> Inputs:
-    first, index = distinct_rows(x)
-    return Inputs(x, None) if len(first) == x.shape[0] else Inputs(row_block(x, first), index)
-
-
-def _neighbourhoods(x: Features, structure: Structure) -> Inputs:
-    """Every node as counts: of itself among the distinct nodes, and of the messages it receives."""
-    edges = structure.edges
-    assert edges is not None
-    types = edges.features.shape[0]
-    first, node = distinct_rows(x)
-    own = indicator(node, len(first), 1.0 + structure.eps)
-    pair = node[edges.sender.col.long()] * max(1, types) + edges.kind
-    distinct, place = torch.unique(pair, return_inverse=True)
-    received = edges.receiver.scipy().astype(np.float64) @ indicator(place, len(distinct))
-    counts = SparseMatrix(sp.hstack([own, received]), dtype=edges.receiver.dtype, device=x.device)
-    messages = Messages(row_block(x, first), distinct // max(1, types), distinct % max(1, types), edges.features)
-    rows, index = distinct_rows(counts)
-    return Inputs(counts.rows(rows), index, messages)

@@ -3,18 +3,11 @@
 import math
 from itertools import pairwise
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rapgnn.layers.dropout import dropout
 from rapgnn.sparse import Features
-
-
-def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator of its own for each purpose (``stream``) of each seed; no two share numbers."""
-    mixed = np.random.SeedSequence([seed & 0xFFFFFFFFFFFFFFFF, stream]).generate_state(1, np.uint64)
-    return torch.Generator(device=device).manual_seed(int(mixed[0]))
 
 
 def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generator, bias: bool = True) -> nn.Linear:

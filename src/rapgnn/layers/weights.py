@@ -14,7 +14,8 @@ STRUCTURES = ("diagonal", "full", "identity")
 SCHEDULES = ("forward", "epoch", "fixed")
 
 _SLOT_BITS = 20  # layer numbers below 2^20, the weight's place in the layer above them
-EVALUATION = 1 << 40  # draws at inference count from here, so they never repeat a training draw
+EVALUATION = 1 << 40  # draws at inference count up from here, so they never repeat a training draw
+PROBE = EVALUATION - 1  # draws that stand for all others count down from here, so training never reaches them
 
 
 @dataclass(frozen=True)

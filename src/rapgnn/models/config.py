@@ -1,4 +1,4 @@
-"""Everything that decides what is trained and how, in one flat record."""
+"""Everything that decides what is trained and how: one flat record, every field with its own line."""
 
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
@@ -34,55 +34,97 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class Config:
-    """A model and its training.
+    """A model and its training. Settings that do not apply to a model have no effect on it."""
 
-    ``structure`` to ``params`` describe the random weights, ``pretrain_*`` phase 1; ``head_layers`` counts for the MLP.
-    ``factors`` is the number of weights in a layer's MLP, random or trained; ``pooling`` applies where rows are graphs;
-    ``batch_norm`` and ``train_eps`` are for trained layers (``batch_norm`` for an MLP head too); ``batch_size`` None
-    takes all training rows at once; ``ridge`` None chooses the penalty on validation; ``standardize`` gives every
-    channel that the head sees mean 0 and variance 1.
-    """
-
+    # The layers
     backbone: str = "gcn"
+    """The message-passing layer, a name from ``BACKBONES``: ``gcn``, ``sage``, ``gin``, ``gine``."""
     num_layers: int = 8
+    """L, the number of message-passing layers."""
     hidden_channels: int = 256
-    embedding: str = "pretrained"
-    embedding_layers: int = 1
-    embedding_output: str = "relu"
-    random_features: int = 0
-    head: str = "linear"
-    head_layers: int = 2
+    """d, the width of the embedding, of trained layers and of an MLP head."""
     residual: bool | None = None
+    """Whether a layer's input is added to its output; None takes the backbone's own."""
     self_loops: bool = False
+    """Add a self-loop to every node that has none, where the backbone does not include the node itself."""
     activation: str = "relu"
+    """σ: ``relu``, ``leaky_relu``, ``tanh`` or ``identity`` (linear layers)."""
     layer_dropout: float = 0.0
+    """Dropout between random layers, in training."""
     rescale: bool = True
+    """Divide every layer by its expected growth, a constant; False is the paper's raw equation."""
     factors: int = 1
+    """Number of weights in the MLP of a GIN or GINE layer, random or trained."""
     jumping: str = "last"
+    """What the head sees: ``last``, h^L; ``cat``, h⁰ … h^L side by side (jumping knowledge)."""
     pooling: str = "sum"
+    """How the nodes of a graph become one row: ``sum``, ``mean`` or ``max``."""
     eps: float = 0.0
+    """ε of GIN and GINE: a node counts itself with weight 1 + ε."""
     train_eps: bool = False
+    """Learn ε, in trained layers."""
     batch_norm: bool = False
-    standardize: bool = False
+    """Batch normalisation, in trained layers and in an MLP head."""
+
+    # The random weights
     structure: str = "diagonal"
+    """``diagonal``, ``full`` or ``identity``."""
     schedule: str = "forward"
+    """When weights are drawn anew: every ``forward`` pass, every ``epoch``, or never: ``fixed``."""
     distribution: str = "uniform"
+    """``uniform`` or ``normal``."""
     params: tuple[float, float] = (0.0, 1.0)
+    """(low, high) of the uniform, (mean, standard deviation) of the normal distribution."""
+
+    # Features and their embedding
     normalize_features: bool = True
-    dropout: float = 0.5
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    epochs: int = 300
-    batch_size: int | None = None
-    patience: int | None = None
+    """Divide each node's features by the sum of their magnitudes."""
+    embedding: str = "pretrained"
+    """How h⁰ is made of the features, a name from ``EMBEDDINGS``."""
+    embedding_layers: int = 1
+    """Linear maps in the embedding's MLP, 1 to 3."""
+    embedding_output: str = "relu"
+    """What follows the embedding: ``relu``, ``split`` (positive and negative parts side by side) or ``none``."""
+    random_features: int = 0
+    """Random node features (RNF) appended to the features, new in every forward pass."""
     pretrain_lr: float = 0.01
+    """Phase 1: learning rate."""
     pretrain_weight_decay: float = 5e-4
+    """Phase 1: weight decay."""
     pretrain_dropout: float = 0.5
+    """Phase 1: dropout in the embedding's MLP."""
     pretrain_epochs: int = 200
+    """Phase 1: epochs."""
+
+    # The head and its training
+    head: str = "linear"
+    """``linear`` or ``mlp``, trained by gradient descent, or ``ridge``, solved in closed form."""
+    head_layers: int = 2
+    """Linear maps in an MLP head, 1 to 4."""
+    standardize: bool = False
+    """Give every channel that the head sees mean 0 and variance 1."""
     ridge: float | None = 1.0
+    """λ of the ridge head, relative to the size of the representation; None chooses it on validation."""
+    dropout: float = 0.5
+    """Dropout in the head and in trained layers."""
+    lr: float = 0.01
+    """Learning rate of the head, and of end-to-end training."""
+    weight_decay: float = 5e-4
+    """Weight decay of the head, and of end-to-end training."""
+    epochs: int = 300
+    """Epochs of phase 2, and of end-to-end training."""
+    batch_size: int | None = None
+    """Rows per step; None takes all training rows at once."""
+    patience: int | None = None
+    """Stop after so many epochs without a better validation metric; None never stops early."""
+
+    # Engine and inference
     engine: str = "auto"
+    """``auto`` takes the polynomial shortcut where it is exact; ``polynomial`` or ``stepwise`` insists on one."""
     inference: str = "auto"
+    """``expected`` (exact), ``mean`` over draws, one ``sample`` as in the paper; ``auto``: expected where it exists."""
     num_samples: int = 32
+    """Draws of the inference ``mean``."""
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -107,8 +149,8 @@ class Config:
         for name in ("weight_decay", "pretrain_weight_decay", "ridge"):
             if getattr(self, name) is not None and not getattr(self, name) >= 0:
                 raise InputError(f"{name} must not be negative, got {getattr(self, name)}.")
-        if self.self_loops and BACKBONES[self.backbone].itself:
-            raise InputError(f"self_loops has no place in {self.backbone}, where a node hears itself: use eps.")
+        if self.self_loops and BACKBONES[self.backbone].includes_self:
+            raise InputError(f"self_loops has no place in {self.backbone}, where a node hears includes_self: use eps.")
         self.propagation(0)
 
     def _check_types(self) -> None:
@@ -141,6 +183,18 @@ class Config:
             self.pooling,
         )
 
+    def trained_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Head:
+        """The head that gradient descent trains, for random and for trained layers alike."""
+        return Head(
+            in_channels,
+            self.hidden_channels,
+            out_channels,
+            self.head_layers if self.head == "mlp" else 1,
+            dropout=self.dropout,
+            batch_norm=self.batch_norm,
+            generator=generator,
+        )
+
     def update(self, **changes: Any) -> "Config":
         """A copy with some fields changed; unknown names are refused."""
         known = {f.name for f in fields(self)}
@@ -153,19 +207,6 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "params": list(self.params)}
-
-
-def trained_head(config: Config, in_channels: int, out_channels: int, generator: torch.Generator) -> Head:
-    """The head that gradient descent trains, for random and for trained layers alike."""
-    return Head(
-        in_channels,
-        config.hidden_channels,
-        out_channels,
-        config.head_layers if config.head == "mlp" else 1,
-        dropout=config.dropout,
-        batch_norm=config.batch_norm,
-        generator=generator,
-    )
 
 
 _KINDS = {

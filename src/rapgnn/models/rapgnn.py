@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
-from rapgnn.graph.graph import build_structure
-from rapgnn.graph.operator import Structure
+from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.layers.embedding import Embedding
-from rapgnn.layers.heads import Head, Output, RidgeHead
-from rapgnn.layers.mlp import seeded
-from rapgnn.models.config import Config, trained_head
-from rapgnn.propagation.engine import Source, represent
+from rapgnn.layers.heads import Head
+from rapgnn.layers.ridge import RidgeHead
+from rapgnn.layers.targets import TargetScale
+from rapgnn.models.config import Config
+from rapgnn.prng import Stream, seeded
+from rapgnn.propagation.engine import EmbeddedGraph, represent
 from rapgnn.propagation.spec import Propagation
 from rapgnn.sparse import Features
 
@@ -55,7 +56,7 @@ class RAPGNN(nn.Module):
         super().__init__()
         config = Config(hidden_channels=hidden_channels, num_layers=num_layers, **settings)
         self.config, self.seed, self._layers = config, seed, config.propagation(seed)
-        generator = seeded(seed, 0)
+        generator = seeded(seed, Stream.START_VALUES)
         self.embedding = Embedding(
             config.embedding,
             in_channels,
@@ -76,8 +77,8 @@ class RAPGNN(nn.Module):
         if config.head == "ridge":
             self.head = RidgeHead(width, out_channels)
         else:
-            self.head = trained_head(config, width, out_channels, generator)
-        self.output = Output(out_channels)
+            self.head = config.trained_head(width, out_channels, generator)
+        self.output = TargetScale(out_channels)
         self.register_buffer("draw_counter", torch.zeros((), dtype=torch.int64))
         self.register_buffer("operator_scale", torch.ones((), dtype=torch.float64))
 
@@ -86,14 +87,14 @@ class RAPGNN(nn.Module):
         """The random layers."""
         return replace(self._layers, operator_scale=float(self.operator_scale))
 
-    def adapt(self, structure: Structure) -> None:
+    def fit_operator_scale(self, operator: GraphOperator) -> None:
         """Take from the training graphs how much their operator enlarges, where that is not normalised."""
-        if self._layers.rule.itself:
-            self.operator_scale.fill_(structure.growth_rate)
+        if self._layers.rule.includes_self:
+            self.operator_scale.fill_(operator.growth_rate)
 
-    def source(self, x: Features, structure: Structure, trainable: bool = False) -> Source:
+    def embed(self, x: Features, operator: GraphOperator, trainable: bool = False) -> EmbeddedGraph:
         """The embedded graph with the engine chosen: what to keep when the same graph is used many times."""
-        return represent(self.spec, structure, x, self.embedding, self.config.engine, trainable)
+        return represent(self.spec, operator, x, self.embedding, self.config.engine, trainable)
 
     def forward(
         self,
@@ -113,18 +114,18 @@ class RAPGNN(nn.Module):
                 raise InputError("batch must list the nodes graph by graph, and no edge may join two graphs.")
             sizes = torch.bincount(batch)
             ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-        structure = build_structure(
+        operator = build_operator(
             x, edge_index, config.backbone, edge_weight, edge_attr, ptr, config.self_loops, config.eps
         )
-        rows = torch.arange(structure.num_rows, device=x.device) if rows is None else rows
+        rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows
         step = int(self.draw_counter)
         counter = self.spec.weights.counter(step, step)
         self.draw_counter += 1
         trainable = torch.is_grad_enabled() and any(p.requires_grad for p in self.embedding.parameters())
         # In training mode dropout acts, with randomness that belongs to this pass and can be replayed with it.
-        generator = seeded(self.seed, 100 + step, x.device) if self.training else None
+        generator = seeded(self.seed, Stream.FORWARD + step, x.device) if self.training else None
         inside = generator if trainable or self.spec.dropout else None
-        h = next(self.source(x, structure, trainable).rows(rows).draws([counter], inside, [step]))
+        h = next(self.embed(x, operator, trainable).rows(rows).draws([counter], inside, [step]))
         return self.output(self.head(h, generator))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The representation of the rows that are asked for, by whichever engine is right, behind one interface."""
+"""Which engine is right, and the representation it gives of the rows that are asked for, behind one interface."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.graph.operator import Structure
+from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.embedding import Embedding
-from rapgnn.layers.weights import EVALUATION
-from rapgnn.propagation.polynomial import PolynomialFilter, expected
+from rapgnn.layers.weights import PROBE
+from rapgnn.propagation.polynomial import PolynomialFilter, expectation
 from rapgnn.propagation.spec import Propagation
 from rapgnn.propagation.stepwise import pooled
 from rapgnn.sparse import Features, row_block
@@ -23,14 +23,14 @@ PROBES = 8  # draws that stand for all where there are no exact moments
 
 
 @dataclass
-class Source:
-    """Where representations come from: the embedded graph and its random layers.
+class EmbeddedGraph:
+    """A graph with its embedded features and the random layers above them: where representations come from.
 
     ``engine`` is what is used and ``reason`` says why. With ``constant`` every draw is the same one.
     """
 
     spec: Propagation
-    structure: Structure
+    operator: GraphOperator
     x: Features
     embedding: Embedding
     engine: str
@@ -48,66 +48,69 @@ class Source:
         """Whether the expectation has an exact form: by the polynomial, or because nothing is random."""
         return self.engine == "polynomial" or self.constant
 
-    def rows(self, rows: Tensor, average: Tensor | None = None) -> "Representation":
-        """The representation of these rows, and the expectation of those to ``average``, both from one walk of hops."""
+    def choose_inference(self, wanted: str, error_bars: bool = False) -> str:
+        """``"auto"`` is the exact expectation where there is one, else a fresh draw as in the paper, or for error bars
+        the mean of several; what cannot be done is refused."""
+        if wanted == "auto":
+            return "expected" if self.has_expectation else "mean" if error_bars else "sample"
+        if wanted == "expected" and not self.has_expectation:
+            raise InputError(f'inference "expected" has no exact form here: {self.reason}; use "mean" or "sample".')
+        return wanted
+
+    def rows(self, rows: Tensor, expect: Tensor | None = None) -> "Representation":
+        """The representation of these rows, and the expectation of those in ``expect``, both from one walk of hops."""
         if self.engine == "polynomial":
             assert self.h is not None
-            walk = None if self.constant else average
-            kept = PolynomialFilter(self.spec, self.structure, self.h, rows, walk, self.e)
-            representation = PolynomialRepresentation(self, rows, kept)
+            walk = None if self.constant else expect
+            stored = PolynomialFilter(self.spec, self.operator, self.h, rows, walk, self.e)
+            representation = PolynomialRepresentation(self, rows, stored)
         else:
             representation = Representation(self, rows)
-        if average is not None and representation.averaged is None:
-            representation.averaged = self.expected(average)
+        if expect is not None and representation.expected is None:
+            representation.expected = self.expectation(expect)
         return representation
 
-    def expected(self, rows: Tensor) -> Tensor:
-        """The expectation of these rows, exact, ``[rows, d]``."""
+    def expectation(self, rows: Tensor) -> Tensor:
+        """The exact expectation of these rows, ``[rows, d]``, where there is one."""
         if self.constant:
             return next(self.rows(rows).draws([0]))
-        if self.engine == "polynomial":
-            assert self.h is not None
-            return expected(self.spec, self.structure, self.h, rows, self.e)
-        raise InputError(self.no_expectation)
-
-    @property
-    def no_expectation(self) -> str:
-        """The sentence that refuses ``"expected"`` where ``has_expectation`` is False."""
-        return f'inference "expected" has no exact form here: {self.reason}; use "mean" or "sample".'
+        self.choose_inference("expected")
+        assert self.h is not None
+        return expectation(self.spec, self.operator, self.h, rows, self.e)
 
     def embed(self, step: int, generator: torch.Generator | None = None) -> tuple[Features, Tensor | None]:
         """h⁰ and the edge embeddings of one forward pass."""
         if self.h is not None:
             return self.h, self.e
-        inputs = self.embedding.inputs(self.x, self.structure, step)
-        return self.embedding.embed(inputs, step, generator), self.embedding.edges(self.structure)
+        inputs = self.embedding.inputs(self.x, self.operator, step)
+        return self.embedding.embed(inputs, step, generator), self.embedding.edges(self.operator)
 
-    def part(self, graphs: Tensor) -> "Source":
+    def part(self, graphs: Tensor) -> "EmbeddedGraph":
         """The given graphs alone."""
-        structure, nodes = self.structure.select(graphs)
+        operator, nodes = self.operator.select(graphs)
         h = None if self.h is None else row_block(self.h, nodes)
-        return replace(self, structure=structure, x=row_block(self.x, nodes), h=h)
+        return replace(self, operator=operator, x=row_block(self.x, nodes), h=h)
 
 
 class Representation:
     """Layer by layer: every draw is a forward pass over the graph, or over the graphs that are asked for."""
 
-    def __init__(self, source: Source, rows: Tensor):
-        self.source, self.index = source, rows
-        self.averaged: Tensor | None = None  # the expectation of the rows that were to be averaged
-        self._parts: list[Source] | None = None
+    def __init__(self, embedded: EmbeddedGraph, rows: Tensor):
+        self.embedded, self.index = embedded, rows
+        self.expected: Tensor | None = None  # the expectation of the rows it was asked for
+        self._parts: list[EmbeddedGraph] | None = None
 
     @cached_property
-    def once(self) -> Tensor:
+    def only_draw(self) -> Tensor:
         """The one draw there is, where every draw is the same."""
         return next(iter(self._each([0], None, [0])))
 
-    def moments(self) -> tuple[Tensor, Tensor]:
+    def channel_moments(self) -> tuple[Tensor, Tensor]:
         """Mean and mean square over rows and draws of every channel, float64: exact, or of a few draws."""
-        if self.source.constant:
-            drawn = self.once[None]
+        if self.embedded.constant:
+            drawn = self.only_draw[None]
         else:
-            drawn = torch.stack(list(self.draws([EVALUATION - 1 - i for i in range(PROBES)])))
+            drawn = torch.stack(list(self.draws([PROBE - i for i in range(PROBES)])))
         drawn = drawn.double().flatten(0, 1)
         return drawn.mean(0), drawn.square().mean(0)
 
@@ -126,8 +129,8 @@ class Representation:
                 schedule; None takes the counters.
         """
         steps = counters if steps is None else steps
-        if self.source.constant:
-            yield from (self.once for _ in counters)
+        if self.embedded.constant:
+            yield from (self.only_draw for _ in counters)
         else:
             yield from self._each(counters, generator, steps)
 
@@ -151,8 +154,8 @@ class Representation:
             counters, generator, steps: as in ``draws``, for all batches.
         """
         steps = counters if steps is None else steps
-        if self.source.constant:
-            yield from ((rows, self.once[rows]) for rows in batches)
+        if self.embedded.constant:
+            yield from ((rows, self.only_draw[rows]) for rows in batches)
         else:
             yield from self._each_batch(batches, counters, generator, steps)
 
@@ -167,43 +170,43 @@ class Representation:
             yield rows, self._pass(rows, counter, generator, step)
 
     def _pass(self, rows: Tensor | None, counter: int, generator: torch.Generator | None, step: int) -> Tensor:
-        source = self.source
-        if source.structure.ptr is None:  # nodes hear each other: the whole graph, then the rows
-            h, e = source.embed(step, generator)
-            out = pooled(source.spec, source.structure, h, counter, generator, e)[self.index]
+        whole = self.embedded
+        if whole.operator.ptr is None:  # any node may depend on any other: the whole graph, then the rows
+            h, e = whole.embed(step, generator)
+            out = pooled(whole.spec, whole.operator, h, counter, generator, e)[self.index]
             return out if rows is None else out[rows]
         if rows is not None:
-            parts = [source.part(self.index[rows])]
+            parts = [whole.part(self.index[rows])]
         else:
             # Random node features differ from node to node, so only one pass gives each node its own.
-            at_once = GRAPHS_AT_ONCE if source.h is not None else max(1, len(self.index))
-            parts = self._parts = self._parts or [source.part(rows) for rows in self.index.split(at_once)]
+            at_once = GRAPHS_AT_ONCE if whole.h is not None else max(1, len(self.index))
+            parts = self._parts = self._parts or [whole.part(rows) for rows in self.index.split(at_once)]
         outputs = []
         for part in parts:
             h, e = part.embed(step, generator)
-            outputs.append(pooled(part.spec, part.structure, h, counter, generator, e))
+            outputs.append(pooled(part.spec, part.operator, h, counter, generator, e))
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 class PolynomialRepresentation(Representation):
     """By the shortcut: draws come in batches that read the stored hops once."""
 
-    def __init__(self, source: Source, rows: Tensor, kept: PolynomialFilter):
-        super().__init__(source, rows)
-        self.filter = kept
+    def __init__(self, embedded: EmbeddedGraph, rows: Tensor, stored: PolynomialFilter):
+        super().__init__(embedded, rows)
+        self.filter = stored
         # Fixed weights have one draw, which is then the expectation; the distribution's mean is not.
-        self.averaged = None if source.constant else kept.averaged
+        self.expected = None if embedded.constant else stored.expected
 
-    def moments(self) -> tuple[Tensor, Tensor]:
-        if self.source.constant or not len(self.index):
-            return super().moments()
-        mean = self.filter.mean().double()
+    def channel_moments(self) -> tuple[Tensor, Tensor]:
+        if self.embedded.constant or not len(self.index):
+            return super().channel_moments()
+        mean = self.filter.expectation().double()
         return mean.mean(0), (mean.square() + self.filter.variance().double()).mean(0)
 
     def _each(
         self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
     ) -> Iterator[Tensor]:
-        outputs = len(self.source.spec.outputs)
+        outputs = len(self.embedded.spec.outputs)
         size = max(1, 4 * self.filter.channels * outputs * max(1, len(self.index)))
         batch = max(1, min(MAX_DRAWS, DRAW_BYTES // size))
         for start in range(0, len(counters), batch):
@@ -223,12 +226,12 @@ class PolynomialRepresentation(Representation):
 @torch.no_grad()
 def represent(
     spec: Propagation,
-    structure: Structure,
+    operator: GraphOperator,
     x: Features,
     embedding: Embedding,
     engine: str = "auto",
     trainable: bool = False,
-) -> Source:
+) -> EmbeddedGraph:
     """Embed the graph and choose the engine: the shortcut exactly when it is exact.
 
     Args:
@@ -242,13 +245,13 @@ def represent(
     elif embedding.varies:
         obstacle = "the embedding changes in every forward pass"
     else:
-        h, e = embedding.embed(embedding.inputs(x, structure)), embedding.edges(structure)
-        obstacle = spec.obstacle(structure, h, e)
+        h, e = embedding.embed(embedding.inputs(x, operator)), embedding.edges(operator)
+        obstacle = spec.obstacle(operator, h, e)
     if engine == "polynomial" and obstacle:
         raise InputError(f"the polynomial engine would not be exact: {obstacle}; use engine auto or stepwise.")
     if engine == "stepwise" or obstacle:
         reason = obstacle or "the layer-by-layer engine was asked for"
-        return Source(spec, structure, x, embedding, "stepwise", reason, h, e)
+        return EmbeddedGraph(spec, operator, x, embedding, "stepwise", reason, h, e)
     linear = spec.activation == "identity" and not spec.rule.edges
     reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
-    return Source(spec, structure, x, embedding, "polynomial", reason, h, e)
+    return EmbeddedGraph(spec, operator, x, embedding, "polynomial", reason, h, e)

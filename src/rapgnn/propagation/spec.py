@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.backbones import BACKBONES, Backbone
-from rapgnn.graph.operator import POOLINGS, Structure
+from rapgnn.graph.operator import POOLINGS, GraphOperator
 from rapgnn.layers.weights import RandomWeights
 from rapgnn.sparse import Features, nonnegative
 
@@ -119,7 +119,7 @@ class Propagation:
         """Var[a] or Var[b], whichever the layer has."""
         return self.weights.second_moment**self.factors - self.weights.mean ** (2 * self.factors)
 
-    def obstacle(self, structure: Structure, h: Features, e: Tensor | None = None) -> str | None:
+    def obstacle(self, operator: GraphOperator, h: Features, e: Tensor | None = None) -> str | None:
         """Why the polynomial shortcut would not be exact here; None where it is.
 
         Args:
@@ -130,20 +130,20 @@ class Propagation:
             return "full weight matrices mix channels"
         if self.dropout > 0:
             return "dropout acts between the layers"
-        if structure.ptr is not None and self.pooling == "max" and not self.one_hop:
+        if operator.ptr is not None and self.pooling == "max" and not self.one_hop:
             return "the maximum over nodes does not commute with a sum of several hops"
         if self.activation == "identity" and not self.rule.edges:
-            if structure.ptr is not None and self.pooling == "max" and not self.weights.nonnegative:
+            if operator.ptr is not None and self.pooling == "max" and not self.weights.nonnegative:
                 return "the maximum over nodes does not commute with negative weights"
             return None  # linear: signs do not matter
         if self.activation not in HOMOGENEOUS:
             return f"the activation {self.activation} is not the identity on non-negative numbers"
         if not self.weights.nonnegative:
             return f"the {self.weights.distribution}{self.weights.params} weights can be negative"
-        if structure.edges is not None and not structure.edges.receiver.nonnegative:
+        if operator.edges is not None and not operator.edges.receiver.nonnegative:
             return "the graph has negative edge weights"
-        if not structure.operator.nonnegative:
-            return "the graph has negative edge weights" if structure.eps >= -1 else "eps is below -1"
+        if not operator.matrix.nonnegative:
+            return "the graph has negative edge weights" if operator.eps >= -1 else "eps is below -1"
         if not nonnegative(h):
             return "the embedded features have negative entries"
         if e is not None and not nonnegative(e):

@@ -7,101 +7,24 @@ is killed at, the folder holds the old model or the new one.
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from rapgnn.datasets.sources import sha256
 from rapgnn.errors import InputError, shown
-from rapgnn.files import check_writable, write_atomic
+from rapgnn.files import check_writable, sha256, write_atomic
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.graph.graph import Graph
-from rapgnn.graph.table import Encoding
-from rapgnn.graph.tasks import TASKS, Task
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.training.schema import Schema
 from rapgnn.versions import versions
 
 FORMAT, VERSION = "rapgnn checkpoint", 2
 INDEX = "checkpoint.json"
-_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder includes_self, nowhere else
 _OUTSIDE = ("weights", "sha256", "versions")  # what the digest of an index leaves out
-
-
-@dataclass(frozen=True)
-class Schema:
-    """What a model takes and gives; two graphs with the same schema suit the same model.
-
-    Args:
-        classes: what the class numbers, or label columns, are called.
-        encoding: how the features are made of what a user gives.
-    """
-
-    task: str
-    in_channels: int
-    edge_channels: int
-    out_channels: int
-    classes: tuple[Any, ...] | None = None
-    encoding: Encoding | None = None
-
-    @classmethod
-    def of(cls, graph: Graph) -> "Schema":
-        sizes = graph.num_features, graph.num_edge_features, graph.num_outputs
-        return cls(graph.task, *sizes, classes=graph.classes, encoding=graph.encoding)
-
-    @property
-    def rule(self) -> Task:
-        return TASKS[self.task]
-
-    def to_dict(self) -> dict[str, Any]:
-        classes = None if self.classes is None else list(self.classes)
-        return vars(self) | {"classes": classes, "encoding": self.encoding and self.encoding.to_dict()}
-
-    @classmethod
-    def from_dict(cls, given: Any) -> "Schema":
-        """From what ``to_dict`` gave; anything else is refused."""
-        names = {"task": str, "in_channels": int, "edge_channels": int, "out_channels": int}
-        if not isinstance(given, dict) or set(given) != {*names, "classes", "encoding"}:
-            raise InputError("the schema is not what it should be")
-        if any(not isinstance(given[key], kind) or isinstance(given[key], bool) for key, kind in names.items()):
-            raise InputError("the schema is not what it should be")
-        if given["in_channels"] < 1 or given["out_channels"] < 1 or given["edge_channels"] < 0:
-            raise InputError("the schema has a width below 1")
-        classes = given["classes"]
-        if classes is not None and (not _are_classes(classes) or len(classes) != given["out_channels"]):
-            raise InputError("the classes are not what they should be")
-        encoding = None if given["encoding"] is None else Encoding.from_dict(given["encoding"])
-        if given["task"] not in TASKS or (encoding is not None and encoding.width not in (None, given["in_channels"])):
-            raise InputError("the schema contradicts itself")
-        named = None if classes is None else tuple(classes)
-        return cls(**{key: given[key] for key in names}, classes=named, encoding=encoding)
-
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
-
-    def check(self, graph: Graph) -> None:
-        """Refuse a graph this model was not made for."""
-        other = Schema.of(graph)
-        if other.task != self.task:
-            raise InputError(f"the model is for {self.task}, but the data are for {other.task}.")
-        pairs = (("node features", "in_channels"), ("edge features", "edge_channels"))
-        for what, name in pairs:
-            if getattr(other, name) != getattr(self, name):
-                raise InputError(
-                    f"the model was trained with {getattr(self, name)} {what}, the data have {getattr(other, name)}."
-                )
-        if other.out_channels > self.out_channels:
-            raise InputError(f"the model knows {self.out_channels} classes, the data have {other.out_channels}.")
-
-
-def _are_classes(classes: Any) -> bool:
-    """Whether these are different names of one kind."""
-    if not isinstance(classes, list) or not all(isinstance(c, str | int) for c in classes):
-        return False
-    return len(set(map(type, classes))) < 2 and len(set(classes)) == len(classes)
 
 
 def index_digest(index: dict[str, Any]) -> str:
@@ -141,12 +64,12 @@ def save_checkpoint(folder: Path, model: RAPGNN, schema: Schema) -> None:
     numbers = folder / "new.safetensors"
     write_atomic(numbers, lambda temporary: save_file(state, temporary, {"index": index_digest(index)}))
     digest = sha256(numbers)
-    kept = folder / f"weights-{digest[:16]}.safetensors"
-    numbers.replace(kept)
-    index |= {"weights": kept.name, "sha256": digest}
+    named = folder / f"weights-{digest[:16]}.safetensors"
+    numbers.replace(named)
+    index |= {"weights": named.name, "sha256": digest}
     write_atomic(folder / INDEX, lambda temporary: temporary.write_text(json.dumps(index, indent=1) + "\n"))
     for old in folder.glob("*.safetensors"):  # what the index no longer names
-        if old.name != kept.name:
+        if old.name != named.name:
             old.unlink(missing_ok=True)
 
 

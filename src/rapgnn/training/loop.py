@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from rapgnn.graph.tasks import Task
+from rapgnn.graph.tasks import Objective
+from rapgnn.models.config import Config
 
 OnEpoch = Callable[[], None]
 Validate = Callable[[int], tuple[float, float]]
@@ -18,8 +20,8 @@ Passes = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
 class Loop:
     """What a run of the loop did and cost; evaluation is not part of the training time.
 
-    ``history`` is the validation metric after every epoch, ``epoch_ms`` the training time of each; ``best`` is what
-    the kept state is worth on validation, (metric, loss), both turned so that more is better.
+    ``history`` is the validation metric after every epoch, ``epoch_ms`` the training time of each; ``best`` is the
+    merit of the best state on validation: (metric, loss), both turned so that more is better.
     """
 
     best_epoch: int
@@ -34,7 +36,7 @@ class Loop:
 def optimise(
     modules: list[nn.Module],
     passes: Passes,
-    task: Task,
+    objective: Objective,
     *,
     lr: float,
     weight_decay: float,
@@ -57,7 +59,7 @@ def optimise(
     state = [*parameters, *(b for module in modules for b in module.buffers())]
     # Fused: one kernel for all parameters. The tensors are small, so launching kernels is what an update costs.
     optimizer = torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=True)
-    best, best_epoch, kept = (-float("inf"), -float("inf")), 0, [t.detach().clone() for t in state]
+    best, best_epoch, best_state = (-float("inf"), -float("inf")), 0, [t.detach().clone() for t in state]
     eval_seconds = 0.0
     history: list[float] = []
     epoch_ms: list[float] = []
@@ -66,7 +68,7 @@ def optimise(
         start = time.perf_counter()
         for scores, y in passes(epoch):
             optimizer.zero_grad()
-            task.loss(scores, y).backward()
+            objective.loss(scores, y).backward()
             optimizer.step()
         if parameters[0].is_cuda:
             torch.cuda.synchronize(parameters[0].device)
@@ -81,25 +83,35 @@ def optimise(
         metric, value = validate(epoch)
         eval_seconds += time.perf_counter() - middle
         history.append(metric)
-        merit = task.merit(metric)
+        merit = objective.merit(metric)
         # A diverged run (NaN) is the worst there can be, not an incomparable one.
         now = (merit if merit == merit else -float("inf"), -value if value == value else -float("inf"))
         if now > best:
             best, best_epoch = now, epoch
-            for old, new in zip(kept, state, strict=True):
+            for old, new in zip(best_state, state, strict=True):
                 old.copy_(new.detach())
         elif patience is not None and epoch - best_epoch >= patience:
             break
     if validate is not None and keep_best:
         with torch.no_grad():
-            for tensor, value in zip(state, kept, strict=True):
+            for tensor, value in zip(state, best_state, strict=True):
                 tensor.copy_(value)
     done = epoch + 1
     means = sum(epoch_ms) / max(1, done), 1e3 * eval_seconds / max(1, done)
     return Loop(best_epoch, done, *means, history, epoch_ms, None if validate is None else best)
 
 
-def validator(task: Task, y: Tensor, scores: Callable[[int], Tensor]) -> Validate | None:
+def schedule(config: Config) -> dict[str, Any]:
+    """The settings of the main phase, as ``optimise`` takes them."""
+    return {
+        "lr": config.lr,
+        "weight_decay": config.weight_decay,
+        "epochs": config.epochs,
+        "patience": config.patience,
+    }
+
+
+def validator(objective: Objective, y: Tensor, scores: Callable[[int], Tensor]) -> Validate | None:
     """epoch -> (metric, loss) on the validation rows, or None where there are none."""
     if not len(y):
         return None
@@ -107,7 +119,7 @@ def validator(task: Task, y: Tensor, scores: Callable[[int], Tensor]) -> Validat
     @torch.no_grad()
     def validate(epoch: int) -> tuple[float, float]:
         out = scores(epoch)
-        return task.score(out, y), float(task.loss(out, y))
+        return objective.score(out, y), float(objective.loss(out, y))
 
     return validate
 

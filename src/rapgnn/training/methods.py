@@ -1,4 +1,4 @@
-"""The training strategies of the paper's tables, as points of one grid."""
+"""The training methods of the paper's tables, as points of one grid."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,12 +7,13 @@ from typing import Any
 from rapgnn.errors import check_choice
 from rapgnn.graph.graph import Graph
 from rapgnn.models.config import Config
-from rapgnn.training.fit import Fitted, fit_embedding, fit_end_to_end, fit_rap
+from rapgnn.training.baselines import fit_embedding, fit_end_to_end
+from rapgnn.training.fit import Fitted, fit_rap
 
 
 @dataclass(frozen=True)
 class Method:
-    """A strategy: its title in tables, how it is trained, and the settings that make it what it is."""
+    """A method: its title in tables, how it is trained, and the settings that make it what it is."""
 
     title: str
     fit: Callable[..., Fitted]
@@ -35,7 +36,7 @@ METHODS = {
 
 
 def fit(method: str, graph: Graph, config: Config, seed: int, on_epoch: Callable[[], None] | None = None) -> Fitted:
-    """Train one strategy once."""
+    """Train one method once."""
     check_choice("method", method, METHODS)
     chosen = METHODS[method]
     return chosen.fit(graph, chosen.configure(config), seed, on_epoch)

@@ -13,22 +13,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rapgnn.graph.tasks import Task
-from rapgnn.layers.heads import Head, RidgeHead
+from rapgnn.graph.tasks import Objective
+from rapgnn.layers.heads import Head
+from rapgnn.layers.ridge import RidgeHead
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.polynomial import PolynomialFilter, coefficient_covariance
+from rapgnn.propagation.moments import coefficient_covariance
+from rapgnn.propagation.polynomial import PolynomialFilter
 
 POINTS = 256
 CHUNK_BYTES = 64 << 20
 
 
 @torch.no_grad()
-def score_moments(model: RAPGNN, kept: PolynomialFilter) -> tuple[Tensor, Tensor]:
-    """Mean ``[rows, t]`` and covariance ``[rows, t, t]`` of the raw scores of the rows that ``kept`` holds."""
-    factor = _factor(coefficient_covariance(kept.spec)).to(kept.hops)
-    outputs, hops, terms = factor.shape
-    d, _, rows = kept.hops.shape
-    mean = kept.mean()
+def score_moments(model: RAPGNN, stored: PolynomialFilter) -> tuple[Tensor, Tensor]:
+    """Mean ``[rows, t]`` and covariance ``[rows, t, t]`` of the raw scores of the rows that ``stored`` has."""
+    root = _root(coefficient_covariance(stored.spec)).to(stored.hops)
+    outputs, hops, terms = root.shape
+    d, _, rows = stored.hops.shape
+    mean = stored.expectation()
     scores = model.head(mean)
     targets = scores.shape[1]
     covariance = scores.new_zeros(rows, targets, targets)
@@ -37,8 +39,8 @@ def score_moments(model: RAPGNN, kept: PolynomialFilter) -> tuple[Tensor, Tensor
     for part in torch.arange(rows, device=mean.device).split(size):
         slope = _slope(model.head, mean[part[:1]] if linear else mean[part])  # [1 or part, t, J·d]
         slope = slope.unflatten(2, (outputs, d))
-        weights = torch.einsum("vtji,jkf->ivktf", slope, factor)  # [d, 1 or part, K, t, f]
-        values = kept.hops[:, :, part]
+        weights = torch.einsum("vtji,jkf->ivktf", slope, root)  # [d, 1 or part, K, t, f]
+        values = stored.hops[:, :, part]
         if linear:
             g = torch.bmm(values.mT, weights[:, 0].flatten(2)).unflatten(2, (targets, terms))  # [d, part, t, f]
         else:
@@ -48,33 +50,33 @@ def score_moments(model: RAPGNN, kept: PolynomialFilter) -> tuple[Tensor, Tensor
     return scores, covariance
 
 
-def read_moments(task: Task, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
+def read_moments(objective: Objective, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of what the scores are read as, for normal scores with these moments."""
-    if task.metric == "rmse":
+    if objective.metric == "rmse":
         return mean, covariance.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()
     rows, targets = mean.shape
-    if task.metric == "rocauc":  # every label for itself
+    if objective.metric == "rocauc":  # every label for itself
         root = covariance.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()[:, :, None]
         points = _points(1).to(mean)
-        read = task.read(mean + (root * points[:, 0]).permute(2, 0, 1))
+        read = objective.read(mean + (root * points[:, 0]).permute(2, 0, 1))
         return read.mean(0), read.std(0, correction=0)
     values, vectors = torch.linalg.eigh(covariance.double())
     root = (vectors * values.clamp(min=0).sqrt()[:, None]).to(mean)
     points = _points(targets).to(mean)
     means, spreads = [], []
     for part in torch.arange(rows, device=mean.device).split(max(1, CHUNK_BYTES // (4 * POINTS * targets))):
-        read = task.read(mean[part, None] + points @ root[part].mT)
+        read = objective.read(mean[part, None] + points @ root[part].mT)
         means.append(read.mean(1))
         spreads.append(read.std(1, correction=0))
     return torch.cat([mean[:0], *means]), torch.cat([mean[:0], *spreads])
 
 
-def _factor(covariance: Tensor) -> Tensor:
+def _root(covariance: Tensor) -> Tensor:
     """F ``[J, K, f]`` with F Fᵀ = Cov[c], float64."""
     outputs, hops = covariance.shape[:2]
     values, vectors = torch.linalg.eigh(covariance.reshape(outputs * hops, outputs * hops))
-    alive = values > 1e-14 * values.abs().max().clamp(min=1e-300)
-    return (vectors[:, alive] * values[alive].sqrt()).reshape(outputs, hops, -1)
+    positive = values > 1e-14 * values.abs().max().clamp(min=1e-300)
+    return (vectors[:, positive] * values[positive].sqrt()).reshape(outputs, hops, -1)
 
 
 def _slope(head: Head | RidgeHead, h: Tensor) -> Tensor:

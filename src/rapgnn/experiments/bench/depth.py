@@ -16,7 +16,7 @@ from rapgnn.device import threads_for
 from rapgnn.experiments.run import Record
 from rapgnn.files import write_atomic
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.operator import Structure
+from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.heads import Head
 from rapgnn.memory import PeakMemory
 from rapgnn.models.config import Config
@@ -91,9 +91,9 @@ def with_ratios(
 
 
 def _shortcut(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
-    model, structure, y = _rap(graph, config)
+    model, operator, y = _rap(graph, config)
     start = time.perf_counter()
-    representation = model.source(graph.x, structure).rows(graph.train)
+    representation = model.embed(graph.x, operator).rows(graph.train)
     _wait(y)
     precompute = time.perf_counter() - start
     work = len(graph.train) * config.hidden_channels * (config.num_layers + 1)
@@ -102,22 +102,22 @@ def _shortcut(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
         for _ in range(max(3, repeats)):
             scores = (model.head(h) for h in representation.draws(range(SHORTCUT_EPOCHS)))
             schedule = {"lr": 0.01, "weight_decay": 0.0, "epochs": SHORTCUT_EPOCHS}
-            loop = optimise([model.head], lambda epoch, scores=scores: [(next(scores), y)], graph.rule, **schedule)
+            loop = optimise([model.head], lambda epoch, scores=scores: [(next(scores), y)], graph.objective, **schedule)
             times.append(loop.train_ms_per_epoch)
     return {"train_ms_per_epoch": statistics.median(times), "precompute_ms": 1e3 * precompute}
 
 
 def _stepwise(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
-    model, structure, y = _rap(graph, config.update(engine="stepwise"))
-    draws = model.source(graph.x, structure).rows(graph.train).draws(range(1 << 30))
+    model, operator, y = _rap(graph, config.update(engine="stepwise"))
+    draws = model.embed(graph.x, operator).rows(graph.train).draws(range(1 << 30))
     return _median_epoch(model.head, lambda: model.head(next(draws)), y, repeats)
 
 
 def _end_to_end(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
     y = graph.y[graph.train]
-    structure = graph.structure("gcn")
+    operator = graph.operator("gcn")
     model = EndToEnd(graph.num_features, graph.num_outputs, config).to(y.device)
-    return _median_epoch(model, lambda: model(graph.x, structure)[graph.train], y, repeats)
+    return _median_epoch(model, lambda: model(graph.x, operator)[graph.train], y, repeats)
 
 
 def _end_to_end_pyg(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _sgconv(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
 def _sign(graph: Graph, config: Config, repeats: int) -> dict[str, Any]:
     """Scalable Inception Graph Networks: a linear map per hop, kept for the training rows, as in PyG's example."""
     y, d = graph.y[graph.train], config.hidden_channels
-    operator, hop = graph.structure("gcn").operator, dense(graph.x)
+    operator, hop = graph.operator("gcn").matrix, dense(graph.x)
     start = time.perf_counter()
     kept = [hop[graph.train]]
     for _ in range(config.num_layers):
@@ -190,10 +190,10 @@ MEASURES: dict[str, Callable[[Graph, Config, int], dict[str, Any]]] = {
 }
 
 
-def _rap(graph: Graph, config: Config) -> tuple[RAPGNN, Structure, Tensor]:
+def _rap(graph: Graph, config: Config) -> tuple[RAPGNN, GraphOperator, Tensor]:
     model = RAPGNN(graph.num_features, out_channels=graph.num_outputs, **config.to_dict()).to(graph.y.device)
     assert isinstance(model.head, Head)
-    return model, graph.structure("gcn"), graph.y[graph.train]
+    return model, graph.operator("gcn"), graph.y[graph.train]
 
 
 def _median_epoch(module: nn.Module, forward: Callable[[], Tensor], y: Tensor, repeats: int) -> dict[str, Any]:

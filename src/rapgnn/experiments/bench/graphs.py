@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rapgnn.estimators.start import graph_backbone
 from rapgnn.experiments.bench.depth import with_ratios
 from rapgnn.experiments.run import Record, warm_up
-from rapgnn.experiments.tuned import graph_backbone
-from rapgnn.graph.graph import Graph, edge_bounds
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.operator import edge_bounds
 from rapgnn.memory import PeakMemory
 from rapgnn.models.config import Config
 from rapgnn.sparse import dense
@@ -94,7 +95,7 @@ def _end_to_end_pyg(graph: Graph, config: Config, repeats: int) -> dict[str, Any
             for batch in loader:
                 batch = batch.to(graph.y.device)
                 optimizer.zero_grad()
-                graph.rule.loss(model(batch), batch.y).backward()
+                graph.objective.loss(model(batch), batch.y).backward()
                 optimizer.step()
             if graph.y.is_cuda:
                 torch.cuda.synchronize(graph.y.device)

@@ -8,6 +8,7 @@ import numpy as np
 
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.graph.splits import split_per_class
 from rapgnn.graph.structural import structural_features
 from rapgnn.sparse import dense
 
@@ -18,20 +19,6 @@ class Unseen:
 
     about: str
     make: Callable[[], Graph]
-
-
-def _split(y: np.ndarray, train: float | int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Training rows per class, a number or a share; the rest is halved, validation at most 500."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(y))
-    chosen = []
-    for label in np.unique(y):
-        mine = order[y[order] == label]
-        chosen.append(mine[: train if isinstance(train, int) else max(1, round(train * len(mine)))])
-    picked = np.concatenate(chosen)
-    rest = order[~np.isin(order, picked)]
-    val = min(500, len(rest) // 2)
-    return picked, rest[:val], rest[val:]
 
 
 def _neighbours(x: np.ndarray, k: int) -> np.ndarray:
@@ -48,7 +35,7 @@ def digits() -> Graph:
 
     x, y = map(np.asarray, load_digits(return_X_y=True))
     halves = x.reshape(-1, 8, 8)[:, :, :4].reshape(len(x), -1)
-    return make_graph(x / 16.0, _neighbours(halves, 8), y, *_split(y, 10), name="digits")
+    return make_graph(x / 16.0, _neighbours(halves, 8), y, *split_per_class(y, 10), name="digits")
 
 
 def tumours() -> Graph:
@@ -57,7 +44,7 @@ def tumours() -> Graph:
 
     x, y = map(np.asarray, load_breast_cancer(return_X_y=True))
     x = (x - x.mean(0)) / x.std(0)
-    return make_graph(x, _neighbours(x[:, :10], 6), y, *_split(y, 0.5), name="tumours")
+    return make_graph(x, _neighbours(x[:, :10], 6), y, *split_per_class(y, 0.5), name="tumours")
 
 
 def words(homophily: float, train: float | int, name: str, nodes: int = 4000, seed: int = 1) -> Graph:
@@ -77,7 +64,7 @@ def words(homophily: float, train: float | int, name: str, nodes: int = 4000, se
         mine = wanted == topic
         target[mine] = rng.choice(members, size=int(mine.sum()), p=fame[members] / fame[members].sum())
     edges = np.concatenate([np.stack([source, target]), np.stack([target, source])], axis=1)
-    return make_graph(x.astype(np.float32), edges, y, *_split(y, train), name=name)
+    return make_graph(x.astype(np.float32), edges, y, *split_per_class(y, train), name=name)
 
 
 def atoms() -> Graph:
@@ -88,7 +75,7 @@ def atoms() -> Graph:
     kind = dense(molecules.x).argmax(1).numpy()
     y = np.minimum(kind, 3)
     edges = molecules.edge_index.numpy()
-    return make_graph(structural_features(edges, len(y)), edges, y, *_split(y, 0.4), name="atoms")
+    return make_graph(structural_features(edges, len(y)), edges, y, *split_per_class(y, 0.4), name="atoms")
 
 
 UNSEEN = {

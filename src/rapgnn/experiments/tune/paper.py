@@ -2,24 +2,17 @@
 
 from typing import Any
 
+from rapgnn.experiments.tune.points import graph_epochs
 from rapgnn.experiments.tune.ranges import RANGES, WIDE, WIDE_GRAPHS, Range
-from rapgnn.experiments.tuned import MANY_GRAPHS
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.training.methods import METHODS
-
-GRAPH_EPOCHS = 200
 
 
 def find_range(space: str, graph: Graph) -> Range:
     """The range to search: the paper's for its datasets, the wide one for any graph."""
     wide = WIDE if graph.ptr is None else WIDE_GRAPHS
     return RANGES.get(graph.name, wide) if space == "paper" else wide
-
-
-def graph_epochs(graph: Graph, method: str) -> int:
-    """Many batches make an epoch of many steps, and one through trained layers is dear."""
-    return GRAPH_EPOCHS // ((4 if len(graph.train) > MANY_GRAPHS else 1) * (2 if METHODS[method].trained else 1))
 
 
 def suggest_in_ranges(trial: Any, method: str, embedding: str, space: str, graph: Graph) -> dict[str, Any]:

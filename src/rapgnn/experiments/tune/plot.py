@@ -8,9 +8,9 @@ from typing import Any
 from scipy.stats import rankdata
 
 from rapgnn.experiments.run import Record
-from rapgnn.experiments.tune.search import finished, import_optuna, open_storage
+from rapgnn.experiments.tune.study import finished, import_optuna, open_storage
 from rapgnn.files import write_atomic
-from rapgnn.graph.tasks import TASKS, Task
+from rapgnn.graph.tasks import TASKS, Objective
 
 TOO_FEW, ROUGH = 20, 50  # finished trials below which importances say nothing, or little
 SHOWN = 12
@@ -84,7 +84,7 @@ def _draw_importances(axes: Any, found: dict[str, float], count: int) -> None:
     axes.set_xlabel(f"share of the differences explained{rest}{rough}", color=RED if count < ROUGH else "black")
 
 
-def _draw_trials(axes: Any, study: Any, best: Record, task: Task) -> None:
+def _draw_trials(axes: Any, study: Any, best: Record, task: Objective) -> None:
     trials, factor = finished(study), 100 if task.percent else 1
     numbers, values = [t.number for t in trials], [factor * t.value for t in trials]
     so_far = list(accumulate(values, max if task.higher else min))

@@ -14,12 +14,13 @@ from dataclasses import replace
 
 import torch
 
-from rapgnn.experiments.tune.search import Search, confirmed, work
+from rapgnn.experiments.tune.study import SearchPlan
+from rapgnn.experiments.tune.trials import confirmed, run_trials
 
 POLL_SECONDS = 0.25
 
 
-def run_workers(plan: Search, count: int, tell: Callable[[], None], say: Callable[[str], None]) -> None:
+def run_workers(plan: SearchPlan, count: int, tell: Callable[[], None], say: Callable[[str], None]) -> None:
     """Start ``count`` processes and follow them until the last one ends.
 
     Args:
@@ -32,7 +33,7 @@ def run_workers(plan: Search, count: int, tell: Callable[[], None], say: Callabl
     shared = (known, str(plan.graph.y.device), count, max(1, torch.get_num_threads() // count))
     processes = [context.Process(target=_worker, args=(*shared, n), daemon=True) for n in range(1, count + 1)]
     try:
-        with _deaf_children():
+        with _ignoring_interrupts():
             for process in processes:
                 process.start()
         running = processes
@@ -53,7 +54,7 @@ def run_workers(plan: Search, count: int, tell: Callable[[], None], say: Callabl
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def _ignoring_interrupts() -> Iterator[None]:
     """Processes started in here ignore Ctrl-C from their first moment on, where the system hands this down."""
     if threading.current_thread() is not threading.main_thread():  # only that one may say what signals do
         yield
@@ -70,7 +71,7 @@ def _worker(known: bytes, device: str, count: int, threads: int, number: int) ->
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
     torch.set_num_threads(threads)
     gc.freeze()  # libraries stay loaded: the collection before every fit need not walk through them
-    plan: Search = pickle.loads(known)
+    plan: SearchPlan = pickle.loads(known)
     plan = replace(plan, graph=plan.graph.to(device))
     parent = multiprocessing.parent_process()
 
@@ -79,7 +80,7 @@ def _worker(known: bytes, device: str, count: int, threads: int, number: int) ->
 
     try:
         study = plan.open()
-        work(plan, study, worker=number, wanted=wanted)
+        run_trials(plan, study, worker=number, wanted=wanted)
         # Trials that are still running elsewhere may change the order: what is left open the parent does.
         for trial in plan.best(study)[number - 1 :: count]:
             if wanted():

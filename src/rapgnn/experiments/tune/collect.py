@@ -1,0 +1,84 @@
+"""The settings stored with the package, gathered from what the searches chose.
+
+    python -m rapgnn.experiments.tune.collect [--check]   # results/tune/*.json -> src/rapgnn/experiments/tuned.json
+
+Of the searches for one dataset, method and embedding the one with the best validation metric counts. Where two
+embeddings tie, further validation seeds decide (records with ``tie_break_val_mean``).
+"""
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rapgnn.errors import InputError
+from rapgnn.experiments.results import results_folder
+from rapgnn.experiments.run import Record
+from rapgnn.files import write_atomic
+
+TARGET = Path("src/rapgnn/experiments/tuned.json")
+KEYS = ("dataset", "method", "embedding", "space", "val_mean", "trials", "settings")
+LOWER_IS_BETTER = ("rmse",)
+
+
+def read_choices(root: Path = Path()) -> list[Record]:
+    """What every search chose, from results/tune/*.json."""
+    files = sorted((results_folder(root) / "tune").glob("*.json"))
+    if not files:
+        raise InputError("results/tune holds no .json file: write some with rapgnn tune --json.")
+    return [record for file in files for record in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def collect(records: Iterable[Record]) -> list[Record]:
+    """The best choice for every dataset, method and embedding, with the value that breaks a tie."""
+    records = list(records)
+    ties = {_key(r): r["tie_break_val_mean"] for r in records if "tie_break_val_mean" in r}
+    best: dict[tuple[str, ...], Record] = {}
+    for record in (r for r in records if "settings" in r):
+        key = _key(record)
+        if key not in best or _merit(record) > _merit(best[key]):
+            best[key] = record
+    return [{name: best[key][name] for name in KEYS} | {"tie_break": ties.get(key, 0.0)} for key in sorted(best)]
+
+
+def _key(record: Record) -> tuple[str, ...]:
+    return record["dataset"], record["method"], record["embedding"]
+
+
+def _merit(record: Record) -> float:
+    return -record["val_mean"] if record.get("metric") in LOWER_IS_BETTER else record["val_mean"]
+
+
+def format_tuned(rows: Iterable[Record]) -> str:
+    """The text of tuned.json: one line per choice."""
+    return "[\n" + ",\n".join(" " + json.dumps(row) for row in rows) + "\n]\n"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = ArgumentParser(
+        prog="python -m rapgnn.experiments.tune.collect", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if tuned.json differs")
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: this folder)")
+    given = parser.parse_args(words)
+    target = given.root / TARGET
+    try:
+        rows = collect(read_choices(given.root))
+        text = format_tuned(rows)
+        same = target.is_file() and target.read_text(encoding="utf-8") == text
+        if not given.check:
+            write_atomic(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if given.check and not same:
+        print(f"{TARGET} differs from what results/tune says")
+        return 1
+    print(f"{len(rows)} choices in {TARGET}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

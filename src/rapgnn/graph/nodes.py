@@ -1,0 +1,213 @@
+"""One graph from what a user gives: features made, labels numbered, splits chosen, everything checked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError
+from rapgnn.graph.convert import RawGraph, as_scipy, unpack
+from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.graph.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.splits import make_split
+from rapgnn.graph.structural import structural_features
+from rapgnn.graph.table import Encoding
+from rapgnn.graph.validate import (
+    SPLITS,
+    as_array,
+    check_edge_weight,
+    check_edges,
+    check_features,
+    check_labels,
+    check_rows,
+    check_splits,
+    check_whole,
+    shape_of,
+)
+
+MOST_NODES = 1 << 40
+BARE_NODES = 1_000_000  # nodes that neither features nor labels, and hardly any edge, vouch for
+NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
+
+
+def from_pyg(data: Any, name: str = "graph") -> Graph:
+    """A PyTorch Geometric ``Data`` with masks as a ``Graph``: features and class numbers are taken as they are."""
+    missing = [f for f in ("x", "edge_index", "y", "train_mask") if getattr(data, f, None) is None]
+    if missing:
+        raise InputError(f"the graph has no {', '.join(missing)}; node classification needs all of them.")
+    raw = unpack(data)
+    rows = [[] if mask is None else mask for mask in (raw.train, raw.val, raw.test)]
+    return make_graph(as_scipy(raw.x), raw.edge_index, raw.y, rows[0], rows[1], rows[2], raw.edge_weight, name=name)
+
+
+def node_graph(
+    raw: RawGraph,
+    *,
+    classes: Sequence[Any] | None = None,
+    encoding: Encoding | None = None,
+    labelled: bool = True,
+    trained: bool = False,
+    seed: int = 0,
+    name: str = "graph",
+) -> Graph:
+    """The checked graph.
+
+    Args:
+        raw: see ``unpack``.
+        classes: what a trained model calls its classes; None takes those of the training rows.
+        encoding: how that model's features were made.
+        labelled: whether labels are needed.
+        trained: whether this is for a model that is trained already: ``encoding`` None then means features as given.
+        seed: of the split, where none is given.
+    """
+    n = _count(raw)
+    edges = check_edges(raw.edge_index, n)
+    features, encoding, notes = make_features(raw, edges, n, encoding, trained)
+    if features.shape[0] != n:
+        raise InputError(f"there are {n} nodes but features of shape {tuple(features.shape)}.")
+    weight = None if raw.edge_weight is None else check_edge_weight(raw.edge_weight, edges.shape[1])
+    none = torch.zeros(0, dtype=torch.int64)
+    given = {split: getattr(raw, split) for split in SPLITS}
+    rows = {s: none if part is None else check_rows(part, n, s) for s, part in given.items()}
+    common = {"edge_weight": weight, "ids": raw.ids, "encoding": encoding}
+    if not labelled and (raw.y is None or trained):
+        y = torch.full((n,), -1)
+        outputs = 0 if classes is None else len(classes)
+        return Graph(name, features, edges, y, none, none, none, outputs, notes=tuple(notes), **common)
+    if raw.y is None:
+        raise InputError("there are no labels: give y, -1 or missing where it is unknown.")
+    if is_table(raw.y):
+        y = check_labels(raw.y, n)
+        classes = tuple(range(y.shape[1])) if classes is None else classes
+        task = "node-multilabel"
+    else:
+        y, classes, rows = _classes(raw, n, classes, rows)
+        task = "node-classification"
+    if all(part is None for part in given.values()) and not trained:
+        rows, said = make_split(y, seed)
+        notes += said
+    if not trained:
+        check_splits(y, rows)
+    return Graph(
+        name,
+        features,
+        edges,
+        y,
+        **rows,
+        num_outputs=len(classes),
+        task=task,
+        classes=tuple(classes),
+        notes=tuple(notes),
+        **common,
+    )  # type: ignore[arg-type]
+
+
+def _classes(
+    raw: RawGraph, n: int, classes: Sequence[Any] | None, rows: dict[str, Tensor]
+) -> tuple[Tensor, Sequence[Any], dict[str, Tensor]]:
+    """Class numbers, what they stand for, and the splits."""
+    column = label_column(raw.y)
+    if len(column) != n:
+        raise InputError(f"there are {n} nodes but {len(column)} labels.")
+    known = torch.from_numpy(column.notna().to_numpy(copy=True))
+    if classes is not None:
+        return torch.from_numpy(to_numbers(column, classes)), classes, rows
+    train = rows["train"]
+    if raw.train is None and any(len(rows[s]) for s in ("val", "test")):  # all other labelled rows are for training
+        taken = torch.zeros(n, dtype=torch.bool)
+        taken[torch.cat([rows["val"], rows["test"]])] = True
+        train = (known & ~taken).nonzero()[:, 0]
+        rows = rows | {"train": train}
+    for split in SPLITS:
+        unknown = int((~known[rows[split]]).sum())
+        if unknown:
+            raise InputError(f"{unknown} nodes of the {split} split have no label.")
+    classes = find_classes(column.iloc[train.numpy()] if len(train) else column)
+    numbers = torch.from_numpy(to_numbers(column, classes, strangers=True))
+    for split in ("val", "test"):
+        strange = rows[split][numbers[rows[split]] < 0]
+        if len(strange):
+            label = column.iloc[int(strange[0])]
+            raise InputError(
+                f"class {told(label)} of the {split} split does not occur in training, so it is not learned."
+            )
+    if len(classes) < 2:
+        raise InputError(f"every training label is {told(column.dropna().iloc[0])}: there is nothing to tell apart.")
+    return numbers, classes, rows
+
+
+def make_features(
+    raw: RawGraph, edges: Tensor, n: int, encoding: Encoding | None, trained: bool
+) -> tuple[Any, Encoding | None, list[str]]:
+    """The checked features, how they were made, and what is to be said about it."""
+    wanted = None if encoding is None else encoding.kind
+    if wanted == "structural" or (raw.x is None and not trained):
+        return (
+            check_features(structural_features(edges.numpy(), n), sparse=False),
+            Encoding("structural"),
+            [NO_FEATURES],
+        )
+    if raw.x is None:
+        raise InputError("the model was trained with node features, and this graph has none.")
+    if isinstance(raw.x, pd.DataFrame):
+        encoding = encoding or Encoding.learn(raw.x)
+        if encoding.kind != "table":
+            raise InputError("the model was trained on an array of features, not on a table with named columns.")
+        return check_features(encoding.encode(raw.x)), encoding, []
+    x = as_scipy(raw.x)
+    if sp.issparse(x):
+        return check_features(x), None, []
+    array = as_array(x, "the node features")
+    array = array[:, None] if array.ndim == 1 else array
+    if encoding is None and not trained and array.ndim == 2 and array.size:
+        encoding = Encoding.for_array(array) if np.isfinite(array).all() else None
+        notes = ["the features differ in scale, so each got mean 0 and variance 1."] if encoding else []
+    else:
+        notes = []
+    if encoding is not None and encoding.kind == "table":
+        array = encoding.encode_array(array)
+    return check_features(array), encoding, notes
+
+
+def _count(raw: RawGraph) -> int:
+    """The number of nodes, from the first thing that tells it."""
+    stated = None if raw.num_nodes is None else check_whole("num_nodes", raw.num_nodes, 0, MOST_NODES)
+    if raw.x is not None:
+        shape = shape_of(raw.x, "the node features")
+        if not len(shape) or shape[0] == 0:
+            raise InputError("there are no nodes: the features have no rows.")
+        if stated is not None and stated != shape[0]:
+            raise InputError(f"the features have {shape[0]} rows, but the graph has {stated} nodes.")
+        return int(shape[0])
+    labels = () if raw.y is None else shape_of(raw.y, "labels")
+    if stated is None and labels:
+        return labels[0]
+    n = bare_count(raw.edge_index, "edge_index", stated, labels[0] if labels else 0)
+    if n < 1:
+        raise InputError("there are no nodes.")
+    return n
+
+
+def bare_count(edge_index: Any, what: str, stated: int | None, vouched: int = 0) -> int:
+    """The number of nodes without features: as stated, or up to the largest that an edge names.
+
+    One wild number among the edges would make billions of nodes, so there must not be many more nodes than edges.
+    """
+    edges = as_array(edge_index, what)
+    largest = edges.max(initial=-1)
+    if edges.dtype.kind == "f" and edges.size:
+        raise InputError(f"{what} must hold node numbers, got values of type {edges.dtype}.")
+    n = int(largest) + 1 if stated is None else stated
+    if n > BARE_NODES + 1000 * max(edges.size, vouched):
+        raise InputError(f"{what} with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
+    return n
+
+
+def is_table(y: Any) -> bool:
+    """Whether every row has several labels."""
+    shape = shape_of(y, "labels")
+    return len(shape) == 2 and shape[1] > 1

@@ -1,0 +1,113 @@
+"""Phase 2 by gradient descent: batches of drawn representations, validation rows, and the loop over both."""
+
+from collections.abc import Iterator
+from itertools import islice, repeat
+
+import torch
+from torch import Tensor
+
+from rapgnn.device import threads_for
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.heads import Head
+from rapgnn.layers.weights import EVALUATION
+from rapgnn.models.config import Config
+from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.prng import Stream, seeded
+from rapgnn.propagation.engine import EmbeddedGraph, Representation
+from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled, validator
+
+
+def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
+    """Train the head; with a learnable embedding the gradient goes on through the layers into it."""
+    learnable = model.embedding.kind.trained == "with"
+    exact = embedded.has_expectation and model.config.inference != "sample"
+    representation = embedded.rows(graph.train, expect=graph.val if exact else None)
+    validation = ValidationRows(model, graph, embedded, representation.expected if exact else None)
+    fit_input_scale(head, representation, model.config, nodes=graph.ptr is None)
+    batches = TrainingBatches(model, head, graph, representation)
+    shortcut = embedded.engine == "polynomial" or embedded.constant
+    with threads_for(batches.work if shortcut else 1 << 62):
+        loop = optimise(
+            [model] if learnable else [head],
+            batches,
+            graph.objective,
+            **schedule(model.config),
+            validate=validator(
+                graph.objective, graph.y[graph.val], lambda epoch: model.output(head(validation(epoch)))
+            ),
+            on_epoch=on_epoch,
+        )
+    model.draw_counter.fill_(batches.steps)
+    return loop
+
+
+class TrainingBatches:
+    """epoch -> (scores, labels) of one batch after another, each with a draw of its own.
+
+    Draws of many steps, even of many epochs, are made together, so the epochs must be asked for in order.
+    """
+
+    def __init__(self, model: RAPGNN, head: Head, graph: Graph, representation: Representation):
+        config, weights, rows = model.config, model.spec.weights, len(graph.train)
+        y = model.output.standardise(graph.y[graph.train])
+        size, epochs = config.batch_size or rows, range(config.epochs)
+        self.steps_per_epoch = -(-rows // size)
+        self.steps = config.epochs * self.steps_per_epoch
+        self.head, self.generator = head, seeded(model.seed, Stream.DROPOUT, y.device)
+        # Layer dropout is part of a training pass even where the embedding is frozen.
+        inside = self.generator if model.embedding.kind.trained == "with" or model.spec.dropout else None
+        per_epoch = self.steps_per_epoch
+        counters = [weights.counter(e * per_epoch + i, e) for e in epochs for i in range(per_epoch)]
+        self._drawn: Iterator[tuple[Tensor, Tensor]]
+        if per_epoch == 1:
+            self._drawn = zip(representation.draws(counters, inside, epochs), repeat(y), strict=False)
+        else:
+            order = seeded(model.seed, Stream.BATCHES)
+            batches = (batch for _ in epochs for batch in shuffled(rows, size, order, y.device))
+            drawn = representation.batches(batches, counters, inside, range(self.steps))
+            self._drawn = ((h, y[batch]) for batch, h in drawn)
+        per_row = model.embedding.out_channels * (config.num_layers + 1) + sum(p.numel() for p in head.parameters())
+        self.work = min(size, rows) * per_row  # multiply-adds of a step, roughly
+
+    def __call__(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for h, y in islice(self._drawn, self.steps_per_epoch):
+            yield self.head(h, self.generator), y
+
+
+class ValidationRows:
+    """epoch -> the representation of the validation rows: the expectation where it is exact, else a fresh draw.
+
+    Args:
+        expected: the expectation, where it stays the same.
+    """
+
+    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, expected: Tensor | None):
+        self.model, self.graph, self.operator, self.expected = model, graph, embedded.operator, expected
+        frozen = model.embedding.kind.trained != "with"
+        self._rows = embedded.rows(graph.val) if expected is None and frozen else None
+
+    def __call__(self, epoch: int) -> Tensor:
+        if self.expected is not None:
+            return self.expected
+        rows = self._rows
+        if rows is None:  # the embedding as it is after this epoch
+            now = self.model.embed(self.graph.x, self.operator)
+            if now.has_expectation and self.model.config.inference != "sample":
+                return now.expectation(self.graph.val)
+            rows = now.rows(self.graph.val)
+        counter = self.model.spec.weights.evaluation_counter(epoch)
+        return next(rows.draws([counter], steps=[EVALUATION + epoch]))
+
+
+@torch.no_grad()
+def fit_input_scale(head: Head, representation: Representation, config: Config, nodes: bool) -> None:
+    """Fix the head's shift and scale by the training rows, where the settings want one."""
+    if not (config.rescale or config.standardize):
+        return
+    if nodes and not config.standardize:
+        weights = representation.embedded.spec.weights
+        first = next(representation.draws([weights.counter(0, 0)], steps=[0]))
+        mean, square = first.mean(0), first.double().square().mean(0)
+    else:
+        mean, square = representation.channel_moments()
+    head.fit_input_scale(mean, square, config.standardize)

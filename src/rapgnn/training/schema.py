@@ -1,0 +1,84 @@
+"""What a model takes and gives, in a form that is stored with it."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.table import Encoding
+from rapgnn.graph.tasks import TASKS, Objective
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a model takes and gives; two graphs with the same schema suit the same model.
+
+    Args:
+        classes: what the class numbers, or label columns, are called.
+        encoding: how the features are made of what a user gives.
+    """
+
+    task: str
+    in_channels: int
+    edge_channels: int
+    out_channels: int
+    classes: tuple[Any, ...] | None = None
+    encoding: Encoding | None = None
+
+    @classmethod
+    def of(cls, graph: Graph) -> "Schema":
+        sizes = graph.num_features, graph.num_edge_features, graph.num_outputs
+        return cls(graph.task, *sizes, classes=graph.classes, encoding=graph.encoding)
+
+    @property
+    def objective(self) -> Objective:
+        return TASKS[self.task]
+
+    def to_dict(self) -> dict[str, Any]:
+        classes = None if self.classes is None else list(self.classes)
+        return vars(self) | {"classes": classes, "encoding": self.encoding and self.encoding.to_dict()}
+
+    @classmethod
+    def from_dict(cls, given: Any) -> "Schema":
+        """From what ``to_dict`` gave; anything else is refused."""
+        names = {"task": str, "in_channels": int, "edge_channels": int, "out_channels": int}
+        if not isinstance(given, dict) or set(given) != {*names, "classes", "encoding"}:
+            raise InputError("the schema is not what it should be")
+        if any(not isinstance(given[key], kind) or isinstance(given[key], bool) for key, kind in names.items()):
+            raise InputError("the schema is not what it should be")
+        if given["in_channels"] < 1 or given["out_channels"] < 1 or given["edge_channels"] < 0:
+            raise InputError("the schema has a width below 1")
+        classes = given["classes"]
+        if classes is not None and (not _are_classes(classes) or len(classes) != given["out_channels"]):
+            raise InputError("the classes are not what they should be")
+        encoding = None if given["encoding"] is None else Encoding.from_dict(given["encoding"])
+        if given["task"] not in TASKS or (encoding is not None and encoding.width not in (None, given["in_channels"])):
+            raise InputError("the schema contradicts itself")
+        named = None if classes is None else tuple(classes)
+        return cls(**{key: given[key] for key in names}, classes=named, encoding=encoding)
+
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph this model was not made for."""
+        other = Schema.of(graph)
+        if other.task != self.task:
+            raise InputError(f"the model is for {self.task}, but the data are for {other.task}.")
+        pairs = (("node features", "in_channels"), ("edge features", "edge_channels"))
+        for what, name in pairs:
+            if getattr(other, name) != getattr(self, name):
+                raise InputError(
+                    f"the model was trained with {getattr(self, name)} {what}, the data have {getattr(other, name)}."
+                )
+        if other.out_channels > self.out_channels:
+            raise InputError(f"the model knows {self.out_channels} classes, the data have {other.out_channels}.")
+
+
+def _are_classes(classes: Any) -> bool:
+    """Whether these are different names of one kind."""
+    if not isinstance(classes, list) or not all(isinstance(c, str | int) for c in classes):
+        return False
+    return len(set(map(type, classes))) < 2 and len(set(classes)) == len(classes)

@@ -1,0 +1,137 @@
+"""README and docs say what results/ says, and every result file that is quoted or kept is where the pages say."""
+
+import fnmatch
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rapgnn.errors import InputError
+from rapgnn.experiments.pages import TABLES, changed_pages, find_pages, main, render, write_pages
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "results"
+PAGES = [*find_pages(ROOT), RESULTS / "README.md"]
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    """The pages and their results, to be altered."""
+    for page in find_pages(ROOT):
+        target = tmp_path / page.relative_to(ROOT)
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(page, target)
+    shutil.copytree(RESULTS, tmp_path / "results", ignore=shutil.ignore_patterns("tune"))
+    return tmp_path
+
+
+def test_the_pages_say_what_the_results_say():
+    differ = [str(page.relative_to(ROOT)) for page in changed_pages(ROOT)]
+    assert differ == [], "run python -m rapgnn.experiments.pages"
+
+
+def test_every_table_stands_on_a_page():
+    text = "".join(page.read_text() for page in find_pages(ROOT))
+    assert [name for name in TABLES if f"<!-- {name} -->" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [
+        ("compare/cora", "mean"),
+        ("compare/proteins", "strict_std"),
+        ("embeddings/pubmed", "std"),
+        ("depth/pubmed", "mean"),
+        ("batches/proteins", "mean"),
+        ("bench-depth/pubmed", "peak_memory_mb"),
+        ("bench-graphs/molhiv", "speedup_vs_end_to_end"),
+        ("bench-auto/unseen", "gcn_seconds"),
+    ],
+)
+def test_a_changed_number_is_found_and_written(file, key, copy, capsys):
+    path = copy / "results" / f"{file}.json"
+    records = json.loads(path.read_text())
+    altered = next(r for r in reversed(records) if key in r)
+    altered[key] = 1.5 * altered[key] + 0.1
+    path.write_text(json.dumps(records))
+    before = {page: page.read_text() for page in find_pages(copy)}
+    assert main(["--check", "--root", str(copy)]) == 1
+    assert "differs from results/" in capsys.readouterr().out
+    assert {page: page.read_text() for page in find_pages(copy)} == before  # a check changes nothing
+    assert write_pages(copy)
+    assert main(["--check", "--root", str(copy)]) == 0
+
+
+def test_a_number_changed_by_hand_is_put_right(copy):
+    page = copy / "docs" / "results.md"
+    right = page.read_text()
+    page.write_text(right.replace("79.54 ± 0.77", "82.54 ± 0.77"))
+    assert list(changed_pages(copy)) == [page]
+    write_pages(copy)
+    assert page.read_text() == right
+
+
+def test_what_was_not_measured_is_said_to_be_so(copy):
+    path = copy / "results" / "compare" / "cora.json"
+    path.write_text(json.dumps([r for r in json.loads(path.read_text()) if r["method"] != "identity"]))
+    write_pages(copy)
+    assert "| Identity Weights | not measured | 80.36 |" in (copy / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<!-- speed -->\nno end\n", "needs one"),
+        ("<!-- /speed -->\n<!-- speed -->\n", "needs one"),
+        ("<!-- spede -->\n<!-- /spede -->\n", "'spede'"),
+    ],
+)
+def test_broken_markers_are_refused(text, said, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(InputError, match=said):
+        render(page, ROOT)
+
+
+def test_without_results_the_command_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["--check"]) == 2
+    error = capsys.readouterr().err
+    assert "no folder results" in error
+    assert error.count("\n") == 1
+
+
+def test_a_missing_file_is_named(copy, capsys):
+    (copy / "results" / "depth" / "pubmed.json").unlink()
+    assert main(["--check", "--root", str(copy)]) == 2
+    assert "results/depth/pubmed.json is not there" in capsys.readouterr().err
+
+
+def braces(pattern: str) -> list[str]:
+    """``a/{b,c}.json`` as ``a/b.json`` and ``a/c.json``."""
+    found = re.fullmatch(r"(.*)\{(.*)\}(.*)", pattern)
+    return [found[1] + middle + found[3] for middle in found[2].split(",")] if found else [pattern]
+
+
+def named_in_readme() -> list[str]:
+    """The files in the first column of results/README.md's table of files."""
+    cells = re.findall(r"^\| (`[\w-]+/.*?) \|", (RESULTS / "README.md").read_text(), re.MULTILINE)
+    return [pattern for cell in cells for name in re.findall(r"`([^`]+)`", cell) for pattern in braces(name)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_quoted_result_file_exists(page):
+    """But for the old names in the table of commands."""
+    lines = [line for line in page.read_text().splitlines() if "--json" not in line]
+    quoted = re.findall(r"\bresults/[\w./*-]*\w", "\n".join(lines))
+    assert [name for name in quoted if not list(ROOT.glob(name))] == []
+
+
+def test_the_readme_names_every_file_and_no_other():
+    files = {str(f.relative_to(RESULTS)) for f in RESULTS.rglob("*") if f.is_file()} - {"README.md"}
+    patterns = named_in_readme()
+    assert len(patterns) > 10
+    assert [p for p in patterns if not fnmatch.filter(files, p)] == []
+    assert [f for f in sorted(files) if not any(fnmatch.fnmatch(f, p) for p in patterns)] == []
