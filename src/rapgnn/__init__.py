@@ -6,6 +6,10 @@ The public names, imported on first use so that ``import rapgnn`` is cheap.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rapgnn import former
+
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset
     from rapgnn.errors import InputError, InputNotice
@@ -82,3 +86,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+former.install()

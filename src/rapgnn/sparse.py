@@ -98,10 +98,12 @@ class SparseMatrix:
 
     @property
     def nnz(self) -> int:
+        """Number of stored entries."""
         return self.values.numel()
 
     @property
     def nonnegative(self) -> bool:
+        """Whether no entry is below zero."""
         return bool((self.values >= 0).all())
 
     @property
@@ -113,6 +115,7 @@ class SparseMatrix:
         return self._transpose
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "SparseMatrix":
+        """On another device or in another type; itself where nothing changes."""
         dtype = dtype or self.dtype
         # As a tensor would: "cuda" is the current GPU, which may not be the one the matrix lies on.
         device = self.values.new_empty(0).to(device).device if device is not None else self.device
@@ -121,6 +124,7 @@ class SparseMatrix:
         return SparseMatrix(self.scipy(), dtype=dtype, device=device)
 
     def scipy(self) -> sp.csr_matrix:
+        """As a scipy matrix, on the CPU."""
         parts = (t.cpu().numpy() for t in (self.values, self._pattern.col, self._pattern.crow))
         return sp.csr_matrix(tuple(parts), shape=self.shape)
 

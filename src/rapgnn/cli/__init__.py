@@ -3,7 +3,7 @@
 import os
 import sys
 
-from rapgnn.cli import bench, compare, data, model, tune  # noqa: F401 - each hangs its commands on the app
+from rapgnn.cli import bench, compare, data, model, tune  # noqa: F401 - each adds its commands to the app
 from rapgnn.cli.app import app
 from rapgnn.errors import InputError
 

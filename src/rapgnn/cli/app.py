@@ -1,6 +1,17 @@
-"""The commands' common trunk: every command file hangs its commands on these."""
+"""The applications that every file of commands adds its own to."""
+
+from typing import Annotated
 
 import typer
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from rapgnn import __version__
+
+        typer.echo(f"rapgnn {__version__}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="rapgnn",
@@ -17,5 +28,16 @@ bench_app = typer.Typer(
     "Example: rapgnn bench depth pubmed --layers 2,8,32",
     no_args_is_help=True,
 )
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")

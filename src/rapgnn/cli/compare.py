@@ -1,4 +1,4 @@
-"""``rapgnn compare``: the strategies side by side."""
+"""``rapgnn compare``: the methods side by side."""
 
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +31,7 @@ from rapgnn.errors import InputError
 @app.command()
 def compare(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
-    methods: Annotated[str, typer.Option(help="Strategies, comma-separated.")] = "all",
+    methods: Annotated[str, typer.Option(help="Methods, comma-separated.")] = "all",
     seeds: Annotated[int | None, typer.Option(help="Default 5; --quick 3; 1 for folds.")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     backbone: BackboneOption = None,
@@ -51,7 +51,7 @@ def compare(
     json_file: JsonFile = None,
     plot: Annotated[Path | None, typer.Option(help="Save a plot (png, svg, pdf).")] = None,
 ) -> None:
-    """Train the strategies side by side and print one table.
+    """Train the methods side by side and print one table.
 
     Example: rapgnn compare cora --methods rap,end-to-end --seeds 5 --json cora.json
     """

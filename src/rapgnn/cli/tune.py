@@ -34,7 +34,7 @@ def tune(
     trials: Annotated[int, typer.Option(help="Finished trials to reach.")] = 50,
     minutes: Annotated[float | None, typer.Option(help="Begin no new trial after so long.")] = None,
     workers: Annotated[int, typer.Option(help="Processes that share the search.")] = 1,
-    method: Annotated[str, typer.Option(help="The strategy to tune.")] = "rap",
+    method: Annotated[str, typer.Option(help="The method to tune.")] = "rap",
     space: Annotated[str | None, typer.Option(help="any (default for your data), paper or wide.")] = None,
     embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
@@ -52,7 +52,7 @@ def tune(
     data_dir: DataDir = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Search on validation only; every trial is stored, and a killed search goes on where it stopped.
+    """Search on validation only; every trial is stored, and a killed search continues where it stopped.
 
     Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/ --plot tune.png
     """

@@ -50,6 +50,7 @@ DATASETS = {
     )
     for name, files in family.items()
 }
+"""The published datasets by name."""
 
 
 def find_dataset(name: str) -> Dataset:

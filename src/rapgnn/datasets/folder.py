@@ -34,7 +34,7 @@ from rapgnn.errors import InputError
 from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.convert import RawGraph
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.labels import find_classes, label_column, shown_label, to_numbers
 from rapgnn.graph.nodes import NO_FEATURES, node_graph
 from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
@@ -56,9 +56,9 @@ def read_folder(folder: Path, name: str, reading: Reading | None = None) -> Grap
     nodes = read_frame(folder, "nodes", HOLDS, words=GRAPH_ID)
     named = [*_words(nodes, ID, (*SOURCE, *TARGET)), *(_words(graphs, GRAPH_ID, GRAPH) if graphs else ())]
     edges = read_frame(folder, "edges", HOLDS, words=named)
-    strange = next((name for name in reading.ignore if name not in {*nodes.table.columns, *edges.table.columns}), None)
-    if strange is not None:
-        raise InputError(f"{folder} has no column {strange!r} to ignore.")
+    absent = next((name for name in reading.ignore if name not in {*nodes.table.columns, *edges.table.columns}), None)
+    if absent is not None:
+        raise InputError(f"{folder} has no column {absent!r} to ignore.")
     if not len(nodes.table):
         raise InputError(f"{nodes.path} has no rows.")
     if graphs is not None:
@@ -188,7 +188,7 @@ def _graph_labels(
     classes = reading.classes or find_classes(column)
     if len(classes) < 2:
         raise InputError(
-            f"{graphs.path}: every label is {told(values.dropna().iloc[0])}: there is nothing to tell apart."
+            f"{graphs.path}: every label is {shown_label(values.dropna().iloc[0])}: there is nothing to tell apart."
         )
     return to_numbers(column, classes), classes, "classification", labels, left
 

@@ -108,12 +108,13 @@ def _csv(path: Path, words: Sequence[str]) -> pd.DataFrame:
         raise InputError(f"two columns of {path} have the same name: {shown(header[header.duplicated()].iloc[0])}.")
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
-        told: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}  # "None" is a word; an empty cell is a gap
-        table = pd.read_csv(path, low_memory=False, index_col=False, **told)
+        # "None" is a word; an empty cell is a gap.
+        reading: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
+        table = pd.read_csv(path, low_memory=False, index_col=False, **reading)
         names = [name for name in table.columns if str(name).strip().lower() in words]
         # What was taken for numbers is read again as it is written: much faster than reading everything as words.
         guessed = [name for name in names if pd.api.types.is_numeric_dtype(table[name])]
-        written = pd.read_csv(path, usecols=guessed, dtype=str, **told) if guessed else table
+        written = pd.read_csv(path, usecols=guessed, dtype=str, **reading) if guessed else table
     columns = {name: written[name] if name in guessed else table[name] for name in table.columns}
     read = {name: _whole_numbers(v) if name in names else _numbers_with_gaps(v) for name, v in columns.items()}
     return pd.DataFrame(read, index=table.index)

@@ -99,7 +99,7 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         """Train on a rapgnn ``Graph``.
 
         Args:
-            on_trial: hears each candidate's settings and validation metric.
+            on_trial: called with each candidate's settings and validation metric.
             on_epoch: called after every epoch, where there is no search.
         """
         self._check_arguments()
@@ -144,10 +144,12 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
             raise InputError(f"settings must be a dictionary of names and values, got {shown(settings)}.")
 
     def _adopt(self, model: Any, schema: Schema) -> None:
-        wild = next((name for name, value in model.state_dict().items() if not bool(torch.isfinite(value).all())), None)
-        if wild is not None:
+        infinite = next(
+            (name for name, value in model.state_dict().items() if not bool(torch.isfinite(value).all())), None
+        )
+        if infinite is not None:
             raise InputError(
-                f"training ended with infinite numbers ({wild}): rescale the features, weights or targets."
+                f"training ended with infinite numbers ({infinite}): rescale the features, weights or targets."
             )
         self.model_, self.schema_ = model, schema
         self.config_: Config = model.config
@@ -241,6 +243,7 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         return represented(self.model_, self._graph(data, given=given)).numpy()
 
     def fit_transform(self, data: Any, y: Any = None, **given: Any) -> np.ndarray:  # type: ignore[override]
+        """``fit``, then ``transform`` of the same data."""
         self.fit(data, y, **given)  # type: ignore[attr-defined]
         shape = {key: value for key, value in given.items() if key in ("edge_index", "adjacency", "edge_weight")}
         return self.transform(data, **shape)
@@ -259,7 +262,7 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
             raise InputError(
                 "there are no labelled rows to score."
                 if split is None
-                else f"the {split} split is empty (what was held out in fit is told by validation_score_)."
+                else f"the {split} split is empty (validation_score_ is the score of what fit held out)."
             )
         found = self._prediction(graph, rows)
         return self._metric(found.scores, graph.y[rows])

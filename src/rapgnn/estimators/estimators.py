@@ -1,5 +1,6 @@
 """scikit-learn's contract for graphs: fit, predict, predict_proba, transform, score; and save, load."""
 
+from inspect import cleandoc
 from typing import Any, Self
 
 import numpy as np
@@ -61,7 +62,7 @@ class RAPNodeClassifier(_Classifier):
     (the settings chosen), ``trials_``, ``validation_score_``, ``split_``, ``notes_``, ``engine_``, ``model_``.
     """
 
-    __doc__ = f"{__doc__}\n{RAPEstimator.__doc__}"
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
     _task = "node-classification"
 
     def fit(self, data: Any, y: Any = None, **given: Any) -> Self:
@@ -113,14 +114,14 @@ class _GraphEstimator(RAPEstimator):
 class RAPGraphClassifier(_GraphEstimator, _Classifier):
     """Classes, or many labels, for whole graphs."""
 
-    __doc__ = f"{__doc__}\n{RAPEstimator.__doc__}"
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
     _task = "graph-classification"
 
 
 class RAPGraphRegressor(RegressorMixin, _GraphEstimator):  # type: ignore[misc]
     """Numbers, one or several, for whole graphs."""
 
-    __doc__ = f"{__doc__}\n{RAPEstimator.__doc__}"
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
     _task = "graph-regression"
 
     def score(  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Settings for a graph that nobody tuned for: a short search, most of it in closed form, on validation.
+"""Settings for a graph that was never tuned for: a short search, most of it in closed form, on validation.
 
 The propagation (backbone, depth, which layers the head sees) is chosen with the ridge head, which is one solve; then
 non-linear embeddings and heads are tried on the best of it. What a candidate costs is estimated by counting operations

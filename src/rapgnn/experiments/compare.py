@@ -1,4 +1,4 @@
-"""Strategies side by side: the records, the table people read, and the plot."""
+"""Training methods side by side: what each is configured with, and their records."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ QUICK_EPOCHS = {"end-to-end": 100, "random-full": 100}  # `--quick` cuts only wh
 def plan(
     graph: Graph, methods: Sequence[str], embedding: str | None, overrides: dict[str, Any], quick: bool = False
 ) -> dict[str, Config]:
-    """The configuration of every strategy: the dataset's defaults, then what the user sets."""
+    """The configuration of every method: the dataset's defaults, then what the user sets."""
     configs = {}
     for method in methods:
         check_choice("method", method, METHODS)
@@ -60,7 +60,7 @@ def compare(
     on_start: Callable[[str], None] = lambda method: None,
     on_epoch: Callable[[], None] | None = None,
 ) -> list[Record]:
-    """Train every strategy once per seed."""
+    """Train every method once per seed."""
     warm_up(list(configs), str(graph.y.device), graphs=graph.ptr is not None)
     records = []
     for method, config in configs.items():
@@ -82,7 +82,7 @@ def total_epochs(method: str, config: Config, seeds: int, folds: bool = False, p
 
 
 def plot(records: list[Record], path: Path) -> None:
-    """Metric with its spread, and training time per epoch, one bar per strategy."""
+    """Metric with its spread, and training time per epoch, one bar per method."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -114,5 +114,5 @@ def plot(records: list[Record], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     left.invert_yaxis()
     seeds = len(records[0]["seeds"])
-    figure.suptitle(f"{records[0]['dataset']}: training strategies, mean of {seeds} seed{'s' if seeds > 1 else ''}")
+    figure.suptitle(f"{records[0]['dataset']}: training methods, mean of {seeds} seed{'s' if seeds > 1 else ''}")
     write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower()))

@@ -37,8 +37,8 @@ def format_figure(record: Record | None, prefix: str = "") -> str:
     folds = "fold," in record["protocol"]
     factor, digits = (1, 3) if record["metric"] == "rmse" else (100, 1 if folds else 2)
     spread = "" if seeds == 1 and not folds else f" ± {factor * std:.{digits}f}"
-    told = "" if folds or seeds >= 5 else f" ({seeds} seed{'s' if seeds > 1 else ''})"
-    return f"{factor * mean:.{digits}f}{spread}{told}"
+    few = "" if folds or seeds >= 5 else f" ({seeds} seed{'s' if seeds > 1 else ''})"
+    return f"{factor * mean:.{digits}f}{spread}{few}"
 
 
 def format_published(cell: Published) -> str:

@@ -1,4 +1,4 @@
-"""One strategy on one graph over several seeds: the record that tables, JSON files and searches are made of."""
+"""One method on one graph over several seeds: the record that tables, JSON files and searches are made of."""
 
 import statistics
 import time
@@ -175,7 +175,7 @@ def _figures(values: list[float]) -> Record:
 
 
 def warm_up(methods: Sequence[str], device: str = "cpu", graphs: bool = False) -> None:
-    """Run each strategy for a moment on a tiny graph, so that loading libraries is not charged to the first one."""
+    """Run each method for a moment on a tiny graph, so that loading libraries is not charged to the first one."""
     config = Config(num_layers=2, hidden_channels=8, epochs=2, pretrain_epochs=2)
     if graphs:
         rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from rapgnn.training.methods import METHODS
 
 
 def show_comparison(records: list[Record], quick: bool = False) -> None:
-    """Metric, cost and engine of every strategy."""
+    """Metric, cost and engine of every method."""
     first = records[0]
     seeds = len(first["seeds"])
     table = Table(title=f"{first['dataset']} · {first['hardware']} · {seeds} seed{'s' if seeds > 1 else ''}")

@@ -1,4 +1,4 @@
-"""Settings chosen on validation by ``rapgnn tune`` and stored with the project, by dataset, strategy and embedding."""
+"""Settings chosen on validation by ``rapgnn tune`` and stored with the project, by dataset, method and embedding."""
 
 import json
 from functools import cache
@@ -31,7 +31,7 @@ def stored() -> list[dict[str, Any]]:
 
 
 def default_config(graph: Graph, method: str, embedding: str | None = None) -> Config:
-    """The settings for a strategy on a dataset; the general ones where no search was made.
+    """The settings for a method on a dataset; the general ones where no search was made.
 
     Args:
         embedding: a name from ``EMBEDDINGS``, ``"best"``, or None for the paper's choice.

@@ -1,7 +1,7 @@
 """One graph type, and everything a user may hand in becomes one, checked once.
 
-In: PyG data, networkx graphs, arrays, tables, labels and splits as a user has them. Out: a ``Graph``, and for a backbone
-its propagation operator S. What docs teach of this room is importable from here.
+In: PyG data, networkx graphs, arrays, tables, labels and splits as a user has them. Out: a ``Graph``, and for a
+backbone its propagation operator S. What docs teach of this room is importable from here.
 """
 
 from rapgnn.graph.backbones import BACKBONES, Backbone, adjacency

@@ -38,14 +38,14 @@ def _power(degree: np.ndarray, exponent: float) -> sp.dia_matrix:
 
 
 def symmetric(A: sp.csr_matrix) -> sp.csr_matrix:
-    r"""D_in^{-1/2} A D_out^{-1/2}, the paper's D^{-1/2} A D^{-1/2} where A is symmetric."""
+    """D_in^-½ A D_out^-½, which is the paper's D^-½ A D^-½ where A is symmetric."""
     size = abs(A)
     received, sent = np.asarray(size.sum(axis=1)).ravel(), np.asarray(size.sum(axis=0)).ravel()
     return sp.csr_matrix(_power(received, -0.5) @ A @ _power(sent, -0.5))
 
 
 def mean(A: sp.csr_matrix) -> sp.csr_matrix:
-    """D_in^{-1} A: the weighted mean over the nodes that send to a node, zero where none does."""
+    """D_in^-1 A: the weighted mean over the nodes that send to a node, zero where none does."""
     return sp.csr_matrix(_power(np.asarray(abs(A).sum(axis=1)).ravel(), -1.0) @ A)
 
 
@@ -61,8 +61,8 @@ class Backbone:
     Args:
         normalise: the adjacency matrix as the layer uses it.
         terms: what is multiplied with a weight of its own: ``"root"`` is h, ``"neighbour"`` is S h.
-        residual: whether the layer's input is added to its output unless told otherwise.
-        includes_self: whether a node hears includes_self, with weight 1 + ε, so that S = (1 + ε) I + A.
+        residual: whether the layer's input is added to its output unless the settings say otherwise.
+        includes_self: whether a node receives its own features too, with weight 1 + ε: S = (1 + ε) I + A.
         edges: whether a message is ReLU(h_u + e_uv), with an embedding e of the edge's features.
     """
 
@@ -86,3 +86,4 @@ BACKBONES = {
     "gin": Backbone(plain, terms=("neighbour",), residual=False, includes_self=True),
     "gine": Backbone(plain, terms=("neighbour",), residual=False, includes_self=True, edges=True),
 }
+"""The message-passing layers by name; a new one is a row here."""

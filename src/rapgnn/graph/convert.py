@@ -139,9 +139,9 @@ def _from_networkx(graph: Any, y: Any) -> RawGraph:
         except (ValueError, TypeError) as error:
             raise InputError("the node attribute x must be numbers, as many for every node.") from error
     if isinstance(y, dict):
-        strange = next((node for node in y if node not in place), None)
-        if strange is not None:
-            raise InputError(f"y names node {shown(strange)}, which the graph does not have.")
+        unknown = next((node for node in y if node not in place), None)
+        if unknown is not None:
+            raise InputError(f"y names node {shown(unknown)}, which the graph does not have.")
         y = [y.get(node) for node in nodes]
     elif y is None:
         field = next((f for f in ("y", "label") if any(f in a for a in attributes)), None)

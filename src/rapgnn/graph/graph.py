@@ -65,6 +65,7 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
+        """n, over all graphs."""
         return self.x.shape[0]
 
     @property
@@ -74,10 +75,12 @@ class Graph:
 
     @property
     def num_features(self) -> int:
+        """Width of the node features."""
         return self.x.shape[1]
 
     @property
     def num_edge_features(self) -> int:
+        """Width of the edge features, 0 where there are none."""
         return 0 if self.edge_attr is None else self.edge_attr.shape[1]
 
     @property
@@ -93,6 +96,7 @@ class Graph:
         return labelled_rows(self.y)
 
     def rows(self, split: str) -> Tensor:
+        """The rows of ``"train"``, ``"val"`` or ``"test"``."""
         return getattr(self, split)
 
     def operator(self, backbone: str, self_loops: bool = False, eps: float = 0.0) -> GraphOperator:

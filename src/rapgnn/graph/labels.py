@@ -61,26 +61,27 @@ def find_classes(column: pd.Series) -> tuple[Any, ...]:
     return tuple(sorted(set(values)))
 
 
-def to_numbers(column: pd.Series, classes: Sequence[Any], strangers: bool = False) -> np.ndarray:
+def to_numbers(column: pd.Series, classes: Sequence[Any], unknown_classes: bool = False) -> np.ndarray:
     """Each row's place in ``classes``, -1 where the label is missing.
 
     Args:
-        strangers: read a label that is not a class as missing instead of refusing it.
+        unknown_classes: read a label that is not a class as missing instead of refusing it.
     """
     known = column.notna().to_numpy()
     if column.dtype.kind in "iuf" and all(isinstance(c, str) for c in classes):
-        column = column.map(told).where(known, None)  # the model's classes are words, here they look like numbers
+        # The model's classes are words, here they look like numbers.
+        column = column.map(shown_label).where(known, None)
     numbers = np.asarray(pd.Index(classes).get_indexer(pd.Index(column)), dtype=np.int64)
     numbers[~known] = UNKNOWN
-    strange = known & (numbers == UNKNOWN)
-    if strange.any() and not strangers:
-        value = column.iloc[int(strange.argmax())]
-        known_ones = ", ".join(map(told, list(classes)[:8])) + (", ..." if len(classes) > 8 else "")
-        raise InputError(f"label {told(value)} is not one of the model's classes: {known_ones}.")
+    outside = known & (numbers == UNKNOWN)
+    if outside.any() and not unknown_classes:
+        value = column.iloc[int(outside.argmax())]
+        listed = ", ".join(map(shown_label, list(classes)[:8])) + (", ..." if len(classes) > 8 else "")
+        raise InputError(f"label {shown_label(value)} is not one of the model's classes: {listed}.")
     return numbers
 
 
-def told(label: Any) -> str:
+def shown_label(label: Any) -> str:
     """A label as a sentence shows it."""
     number = isinstance(label, float | np.floating) and float(label).is_integer()
     return shown(int(label) if number else _as_plain(label))

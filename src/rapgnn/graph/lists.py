@@ -13,7 +13,7 @@ from rapgnn.errors import InputError
 from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.labels import find_classes, label_column, shown_label, to_numbers
 from rapgnn.graph.nodes import MOST_NODES, bare_count, is_table, make_features
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edges, check_whole, shape_of
@@ -57,7 +57,7 @@ def graph_set(
         names = find_classes(column) if classes is None else classes
         values = to_numbers(column, names)
         if len(names) < 2:
-            raise InputError(f"every label is {told(column.dropna().iloc[0])}: there is nothing to tell apart.")
+            raise InputError(f"every label is {shown_label(column.dropna().iloc[0])}: there is nothing to tell apart.")
     given = splits or {"train": _known(values)}
     graph = make_graphs(
         features,
@@ -138,8 +138,8 @@ def _size(raw: RawGraph, number: int) -> int:
     if raw.x is not None:
         shape = shape_of(raw.x, f"the features of graph {number}")
         if len(shape) not in (1, 2) or stated not in (None, shape[0]):
-            told = "" if stated is None else f" for {stated} nodes"
-            raise InputError(f"the features of graph {number} have shape {tuple(shape)}{told}.")
+            for_nodes = "" if stated is None else f" for {stated} nodes"
+            raise InputError(f"the features of graph {number} have shape {tuple(shape)}{for_nodes}.")
         return int(shape[0])
     found = bare_count(raw.edge_index, f"edge_index of graph {number}", stated)
     return max(found, 1) if stated is None else found

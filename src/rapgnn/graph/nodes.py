@@ -12,7 +12,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import RawGraph, as_scipy, unpack
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.graph.labels import find_classes, label_column, to_numbers, told
+from rapgnn.graph.labels import find_classes, label_column, shown_label, to_numbers
 from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
 from rapgnn.graph.table import Encoding
@@ -30,7 +30,7 @@ from rapgnn.graph.validate import (
 )
 
 MOST_NODES = 1 << 40
-BARE_NODES = 1_000_000  # nodes that neither features nor labels, and hardly any edge, vouch for
+BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
 NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
 
 
@@ -127,16 +127,18 @@ def _classes(
         if unknown:
             raise InputError(f"{unknown} nodes of the {split} split have no label.")
     classes = find_classes(column.iloc[train.numpy()] if len(train) else column)
-    numbers = torch.from_numpy(to_numbers(column, classes, strangers=True))
+    numbers = torch.from_numpy(to_numbers(column, classes, unknown_classes=True))
     for split in ("val", "test"):
-        strange = rows[split][numbers[rows[split]] < 0]
-        if len(strange):
-            label = column.iloc[int(strange[0])]
+        unseen = rows[split][numbers[rows[split]] < 0]
+        if len(unseen):
+            label = column.iloc[int(unseen[0])]
             raise InputError(
-                f"class {told(label)} of the {split} split does not occur in training, so it is not learned."
+                f"class {shown_label(label)} of the {split} split does not occur in training, so it is not learned."
             )
     if len(classes) < 2:
-        raise InputError(f"every training label is {told(column.dropna().iloc[0])}: there is nothing to tell apart.")
+        raise InputError(
+            f"every training label is {shown_label(column.dropna().iloc[0])}: there is nothing to tell apart."
+        )
     return numbers, classes, rows
 
 
@@ -195,7 +197,7 @@ def _count(raw: RawGraph) -> int:
 def bare_count(edge_index: Any, what: str, stated: int | None, vouched: int = 0) -> int:
     """The number of nodes without features: as stated, or up to the largest that an edge names.
 
-    One wild number among the edges would make billions of nodes, so there must not be many more nodes than edges.
+    One wrong number among the edges would make billions of nodes, so there must not be many more nodes than edges.
     """
     edges = as_array(edge_index, what)
     largest = edges.max(initial=-1)

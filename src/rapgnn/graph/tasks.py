@@ -124,3 +124,4 @@ TASKS = {
     "graph-multilabel": _LABELS,
     "graph-regression": _NUMBERS,
 }
+"""The tasks by name: what is labelled, nodes or graphs, and with what kind of label."""

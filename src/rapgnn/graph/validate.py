@@ -16,6 +16,7 @@ LARGEST = 1e15  # of a feature or a weight: squares of larger ones, summed, leav
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
+    """A numpy array of numbers from an array, a tensor or nested lists; ``what`` names it in a refusal."""
     try:
         array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -50,6 +51,7 @@ def check_whole(name: str, value: Any, least: int, most: int) -> int:
 
 
 def check_features(x: Any, sparse: bool | None = None) -> Features:
+    """Finite node features ``[n, c]``, dense or, with few non-zeros, sparse."""
     if sp.issparse(x):
         if len(x.shape) != 2 or x.dtype.kind not in "biuf":
             raise InputError(f"sparse node features must be a table of numbers, got {x.dtype} of shape {x.shape}.")
@@ -77,6 +79,7 @@ def _refuse_huge(values: np.ndarray, what: str) -> None:
 
 
 def check_edges(edge_index: Any, n: int) -> Tensor:
+    """``[2, m]`` node numbers from 0 to n - 1."""
     edges = as_array(edge_index, "edge_index")
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise InputError(f"edge_index must have two rows, senders and receivers, got shape {edges.shape}.")
@@ -90,6 +93,7 @@ def check_edges(edge_index: Any, n: int) -> Tensor:
 
 
 def check_edge_weight(edge_weight: Any, m: int) -> Tensor:
+    """One finite number per edge ``[m]``."""
     weight = as_float32(as_array(edge_weight, "edge weights"))
     if weight.shape not in ((m,), (m, 1)):
         raise InputError(f"there are {m} edges but edge weights of shape {weight.shape}: give one number per edge.")
@@ -101,6 +105,7 @@ def check_edge_weight(edge_weight: Any, m: int) -> Tensor:
 
 
 def check_labels(y: Any, n: int, what: str = "nodes") -> Tensor:
+    """Class numbers ``[n]``, -1 where unknown, or a table of 0, 1 and NaN ``[n, t]``."""
     labels = as_array(y, "labels")
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -122,6 +127,7 @@ def check_labels(y: Any, n: int, what: str = "nodes") -> Tensor:
 
 
 def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
+    """The row numbers of a split, given as a mask or as numbers."""
     array = as_array(mask, f"the {split} split")
     if array.ndim != 1:
         raise InputError(f"the {split} split must be one mask or one list of numbers, got shape {array.shape}.")
@@ -137,6 +143,7 @@ def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
 
 
 def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", unseen_classes: bool = False) -> None:
+    """Splits that do not overlap, have labels, and train on every class."""
     if not len(rows["train"]):
         raise InputError(f"no labelled {what}: the training split is empty.")
     for one, other in combinations(SPLITS, 2):

@@ -42,6 +42,7 @@ EMBEDDINGS = {
     "random": EmbeddingKind(trained="never", redrawn=True),
     "identity": EmbeddingKind(trained="never", mlp=False),
 }
+"""The embeddings by name; a new one is a row here."""
 
 
 def _split(z: Tensor) -> Tensor:
@@ -54,6 +55,7 @@ def _unchanged(z: Tensor) -> Tensor:
 
 # Non-negative outputs keep the polynomial shortcut exact; "split" loses nothing by it, at twice the channels.
 OUTPUTS = {"relu": torch.relu, "split": _split, "none": _unchanged}
+"""What follows the last linear map of an embedding, by name."""
 
 
 class Embedding(nn.Module):

@@ -54,6 +54,7 @@ DISTRIBUTIONS = {
         lowest=lambda mean, std: -math.inf if std else mean,
     ),
 }
+"""The distributions that weights are drawn from, by name."""
 
 
 @dataclass(frozen=True)

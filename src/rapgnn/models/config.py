@@ -16,7 +16,7 @@ from rapgnn.propagation.spec import Propagation
 ENGINES = ("auto", "polynomial", "stepwise")
 INFERENCES = ("auto", "expected", "mean", "sample")
 LARGEST = 1e30  # of a setting that is a number
-# Whole numbers and their bounds: beyond the upper ones nobody can wait, or has the memory.
+# Whole numbers and their bounds: beyond the upper ones time or memory runs out.
 BOUNDS = {
     "num_layers": (1, 100_000),
     "hidden_channels": (1, 1 << 16),
@@ -150,7 +150,7 @@ class Config:
             if getattr(self, name) is not None and not getattr(self, name) >= 0:
                 raise InputError(f"{name} must not be negative, got {getattr(self, name)}.")
         if self.self_loops and BACKBONES[self.backbone].includes_self:
-            raise InputError(f"self_loops has no place in {self.backbone}, where a node hears includes_self: use eps.")
+            raise InputError(f"self_loops has no place in {self.backbone}, which includes the node itself: use eps.")
         self.propagation(0)
 
     def _check_types(self) -> None:
@@ -206,6 +206,7 @@ class Config:
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
+        """Every field by name, as JSON holds it."""
         return {**asdict(self), "params": list(self.params)}
 
 

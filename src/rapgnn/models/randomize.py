@@ -32,6 +32,7 @@ class Randomized(nn.Module):
         self.summary: dict[str, str] = {}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Draw the next weights and call the model."""
         step = int(self.draw_counter)
         counter = self.weights.counter(step, step)
         for drawn in self.maps():

@@ -20,6 +20,7 @@ ACTIVATIONS = {
     "tanh": torch.tanh,
     "identity": lambda z: z,
 }
+"""σ by name."""
 # These are the identity on non-negative numbers, and f(c·z) = c·f(z) for c > 0.
 HOMOGENEOUS = ("relu", "leaky_relu", "identity")
 
@@ -74,6 +75,7 @@ class Propagation:
 
     @property
     def rule(self) -> Backbone:
+        """The backbone: its terms, its normalisation, whether it has a residual."""
         return BACKBONES[self.backbone]
 
     @property

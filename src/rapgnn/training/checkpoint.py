@@ -29,8 +29,8 @@ _OUTSIDE = ("weights", "sha256", "versions")  # what the digest of an index leav
 
 def index_digest(index: dict[str, Any]) -> str:
     """What the file of numbers keeps of its index, so that neither can be altered without the other."""
-    told = {key: value for key, value in index.items() if key not in _OUTSIDE}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    covered = {key: value for key, value in index.items() if key not in _OUTSIDE}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
 def check_target(folder: Path) -> None:

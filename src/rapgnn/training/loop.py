@@ -76,7 +76,7 @@ def optimise(
         epoch_ms.append(1e3 * (middle - start))
         if on_epoch:
             on_epoch()
-            middle = time.perf_counter()  # drawing a progress bar is nobody's cost
+            middle = time.perf_counter()  # a progress bar is not part of the cost
         if validate is None:
             best_epoch = epoch
             continue

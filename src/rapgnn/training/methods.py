@@ -33,6 +33,7 @@ METHODS = {
     "random-full": Method("Random Weights", fit_rap, {"structure": "full", "schedule": "forward"}),
     "identity": Method("Identity Weights", fit_rap, {"structure": "identity", "schedule": "fixed"}),
 }
+"""The training methods of the paper's tables by name; a new one is a row here."""
 
 
 def fit(method: str, graph: Graph, config: Config, seed: int, on_epoch: Callable[[], None] | None = None) -> Fitted:

@@ -36,8 +36,8 @@ def bench(name: str, trials: int, seeds: int, on_trial: Callable[[], None] | Non
     points: list[dict[str, Any]] = []
     for _ in range(trials):
         point = {key: values[rng.integers(len(values))] for key, values in SPACE.items()}
-        worth, _, seconds = train_gcn(graph, point, 0)
-        points.append({"settings": point, "val": worth[0], "val_loss": -worth[1], "seconds": seconds})
+        merit, _, seconds = train_gcn(graph, point, 0)
+        points.append({"settings": point, "val": merit[0], "val_loss": -merit[1], "seconds": seconds})
         if on_trial:
             on_trial()
     chosen = max(points, key=lambda p: (p["val"], -p["val_loss"]))["settings"]
@@ -81,7 +81,7 @@ def bench(name: str, trials: int, seeds: int, on_trial: Callable[[], None] | Non
 
 
 def train_gcn(graph: Graph, settings: dict[str, Any], seed: int) -> tuple[tuple[float, float], float, float]:
-    """PyG's GCN for 200 epochs, the best validation epoch kept: its worth, its test accuracy, seconds.
+    """PyG's GCN for 200 epochs, the best validation epoch counts: its merit, its test accuracy, seconds.
 
     Building the sparse matrix is not timed.
     """
@@ -96,7 +96,7 @@ def train_gcn(graph: Graph, settings: dict[str, Any], seed: int) -> tuple[tuple[
         start = time.perf_counter()
         model = GCN(x.shape[1], out_channels=graph.num_outputs, cached=True, **settings)
         optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=decay)
-        best, kept = (-1.0, -float("inf")), x.new_zeros(len(graph.test), graph.num_outputs)
+        best, best_scores = (-1.0, -float("inf")), x.new_zeros(len(graph.test), graph.num_outputs)
         for _ in range(EPOCHS):
             model.train()
             optimizer.zero_grad()
@@ -105,11 +105,11 @@ def train_gcn(graph: Graph, settings: dict[str, Any], seed: int) -> tuple[tuple[
             model.eval()
             with torch.no_grad():
                 out = model(x, adjacency)
-                worth = _accuracy(out[graph.val], y[graph.val]), -float(_loss(out, y, graph.val))
-            if worth > best:
-                best, kept = worth, out[graph.test]
+                merit = _accuracy(out[graph.val], y[graph.val]), -float(_loss(out, y, graph.val))
+            if merit > best:
+                best, best_scores = merit, out[graph.test]
         seconds = time.perf_counter() - start
-    return best, _accuracy(kept, y[graph.test]), seconds
+    return best, _accuracy(best_scores, y[graph.test]), seconds
 
 
 def _sparse(graph: Graph) -> Tensor:

@@ -52,7 +52,7 @@ def suggest_any(trial: Any, method: str, embedding: str | None, graph: Graph) ->
 
 
 def embeddings(method: str, graph: Graph) -> list[str]:
-    """The embeddings worth trying: end-to-end trains its own, and phase 1 alone must have one to train."""
+    """The embeddings to try: end-to-end trains its own, and phase 1 alone must have one to train."""
     if METHODS[method].trained:
         return ["pretrained"]
     before = [name for name, kind in EMBEDDINGS.items() if kind.trained == "before"]

@@ -69,7 +69,7 @@ def suggest_in_ranges(trial: Any, method: str, embedding: str, space: str, graph
     if method in ("end-to-end", "random-full") or embedding in ("learnable", "random"):
         settings["patience"] = (
             40 if graphs else 100
-        )  # an epoch through the graph is dear; the cheap ones run to the end
+        )  # an epoch through the graph is expensive; the cheap ones run to the end
     return settings
 
 

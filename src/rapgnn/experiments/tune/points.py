@@ -31,5 +31,5 @@ class Point:
 
 
 def graph_epochs(graph: Graph, method: str) -> int:
-    """Many batches make an epoch of many steps, and one through trained layers is dear."""
+    """Many batches make an epoch of many steps, and one through trained layers is expensive."""
     return GRAPH_EPOCHS // ((4 if len(graph.train) > MANY_GRAPHS else 1) * (2 if METHODS[method].trained else 1))

@@ -79,7 +79,7 @@ def trial_records(storage: Path) -> list[dict[str, Any]]:
 
 
 def count_ended(study: Any) -> int:
-    """Trials that came to an end; one that was killed while running does not count and is made up for."""
+    """Trials that came to an end; one that was killed while running does not count; another takes its place."""
     state = import_optuna().trial.TrialState
     return len(study.get_trials(deepcopy=False, states=(state.COMPLETE, state.PRUNED)))
 
@@ -90,7 +90,7 @@ def finished(study: Any) -> list[Any]:
 
 
 def open_storage(storage: Path) -> Any:
-    """The SQLite file, patient with other processes that write to it."""
+    """The SQLite file, opened so that it waits for other processes that write to it."""
     wait = {"connect_args": {"timeout": LOCK_SECONDS}}
     return import_optuna().storages.RDBStorage(f"sqlite:///{storage}", engine_kwargs=wait)
 

@@ -43,7 +43,7 @@ def run_workers(plan: SearchPlan, count: int, tell: Callable[[], None], say: Cal
                 if process.sentinel in ended:
                     process.join()
                     if process.exitcode:
-                        say(f"a worker died (exit code {process.exitcode}); its trial is made up for.")
+                        say(f"a worker died (exit code {process.exitcode}); another trial takes its place.")
             running = [p for p in running if p.sentinel not in ended]
             tell()
     finally:
@@ -55,7 +55,7 @@ def run_workers(plan: SearchPlan, count: int, tell: Callable[[], None], say: Cal
 
 @contextmanager
 def _ignoring_interrupts() -> Iterator[None]:
-    """Processes started in here ignore Ctrl-C from their first moment on, where the system hands this down."""
+    """Processes started in here ignore Ctrl-C from the start, on systems where they inherit that."""
     if threading.current_thread() is not threading.main_thread():  # only that one may say what signals do
         yield
         return
@@ -85,7 +85,7 @@ def _worker(known: bytes, device: str, count: int, threads: int, number: int) ->
         for trial in plan.best(study)[number - 1 :: count]:
             if wanted():
                 confirmed(plan, study, trial)
-    except Exception as error:  # the parent meets the same trouble, and reports it
+    except Exception as error:  # the parent meets the same error, and reports it
         sys.stderr.write(f"rapgnn: a worker stopped: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
         os._exit(1)
