@@ -151,7 +151,7 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
             raise InputError(
                 f"training ended with infinite numbers ({infinite}): rescale the features, weights or targets."
             )
-        self.model_, self.schema_ = model, schema
+        self.model_, self.schema_ = model.requires_grad_(False), schema  # as a loaded one: the same numbers
         self.config_: Config = model.config
         self.n_features_in_ = schema.in_channels
         if schema.objective.metric != "rmse":
@@ -162,26 +162,11 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
             raise UnfittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
         return self.model_
 
-    def _graph(
-        self,
-        data: Any,
-        y: Any = None,
-        given: dict[str, Any] | None = None,
-        *,
-        labelled: bool = False,
-        training: bool = False,
-    ) -> Graph:
-        """The checked graph; ``given`` is what the user gave by name."""
+    def _graph(self, data: Any, y: Any = None, given: dict[str, Any] | None = None, labelled: bool = False) -> Graph:
+        """The checked graph for the trained model; ``given`` is what the user gave by name."""
         if isinstance(data, Graph):
-            return check_graph(data, self._task, None if training else self.schema_, y, given)
-        if training:
-            return self._training_graph(data, y, given or {})
-        schema = self.schema_
-        return as_schema(self._graph_for(schema, data, y, given or {}, labelled), schema, labelled)
-
-    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
-        """A user's data as a graph to train on."""
-        raise NotImplementedError
+            return check_graph(data, self._task, self.schema_, y, given)
+        return as_schema(self._graph_for(self.schema_, data, y, given or {}, labelled), self.schema_, labelled)
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         """A user's data as a graph for a trained model."""

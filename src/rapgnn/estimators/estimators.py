@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import MOST_SEED, RAPEstimator
+from rapgnn.estimators.compatible import check_graph
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.lists import graph_set
@@ -76,15 +77,14 @@ class RAPNodeClassifier(_Classifier):
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
                 stratified split.
         """
-        return self.fit_graph(self._graph(data, y, given, labelled=True, training=True))
-
-    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
-        return node_graph(_parts(data, y, given), seed=check_whole("seed", self.seed, 0, MOST_SEED))
+        if isinstance(data, Graph):
+            return self.fit_graph(check_graph(data, self._task, None, y, given))
+        return self.fit_graph(node_graph(_raw(data, y, given), seed=check_whole("seed", self.seed, 0, MOST_SEED)))
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         classes = schema.classes or tuple(range(schema.out_channels))
         known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
-        return node_graph(_parts(data, y, given), labelled=labelled, **known)
+        return node_graph(_raw(data, y, given), labelled=labelled, **known)
 
 
 class _GraphEstimator(RAPEstimator):
@@ -97,10 +97,9 @@ class _GraphEstimator(RAPEstimator):
             y: one label per graph; None takes the graphs' own.
             splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation.
         """
-        return self.fit_graph(self._graph(graphs, y, splits, labelled=True, training=True))
-
-    def _training_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
-        return graph_set(data, y, task=self._kind, splits=_splits(given))
+        if isinstance(graphs, Graph):
+            return self.fit_graph(check_graph(graphs, self._task, None, y, splits))
+        return self.fit_graph(graph_set(graphs, y, task=self._kind, splits=_splits(splits)))
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "trained": True}
@@ -160,7 +159,7 @@ def estimator_for(task: str) -> type[RAPEstimator]:
     return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
 
 
-def _parts(data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
+def _raw(data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
     return unpack(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", *SPLITS)))
 
 

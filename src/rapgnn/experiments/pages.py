@@ -173,7 +173,7 @@ def auto_table(root: Path) -> str:
 
 
 TABLES = {
-    "strategies": methods_table,
+    "methods": methods_table,
     "embeddings": embeddings_table,
     "depth": depth_table,
     "graphs": graphs_table,

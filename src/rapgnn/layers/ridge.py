@@ -1,7 +1,7 @@
 """The linear head in closed form: ridge regression on the exact expectation and variance of the representation."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -30,47 +30,23 @@ class RidgeHead(nn.Module):
         self.register_buffer("weight", torch.zeros(in_channels, out_channels))
         self.register_buffer("bias", torch.zeros(out_channels))
 
-    @torch.no_grad()
-    def fit(
-        self,
-        mean: Tensor,
-        scatter: Callable[[Tensor], Tensor],
-        targets: Tensor,
-        ridge: float | Sequence[float],
-        merit: Callable[[], tuple[float, float]] | None = None,
-    ) -> "RidgeHead":
-        """Solve for the expectation ``[r, J·d]`` and targets ``[r, t]`` (NaN: unknown, left out label by label).
+    def fit(self, mean: Tensor, scatter: Callable[[Tensor], Tensor], targets: Tensor, ridge: float) -> "RidgeHead":
+        """Solve for one λ.
 
         Args:
+            mean, targets: as in ``RidgeRegression``.
             scatter: rows -> the covariance of each channel's J outputs, summed over these rows, ``[d, J, J]``.
-            ridge: λ, or several in rising order to choose from.
-            merit: how good the head as it stands is on validation; decides among several λ.
         """
-        problems = _problems(mean, scatter, targets)
-        if isinstance(ridge, float | int):
-            self._take(_solve(problems, float(ridge)))
-            return self
-        assert merit is not None
-        middle = len(ridge) // 2
-        best = self._take(_solve(problems, ridge[middle]), merit)
-        for way in (reversed(ridge[:middle]), ridge[middle + 1 :]):
-            for penalty in way:  # merit rises and falls once along λ: uphill one way, or else the other
-                candidate = self._take(_solve(problems, penalty), merit)
-                if not candidate.merit >= best.merit:
-                    break
-                best = candidate
-            if best.penalty != ridge[middle]:
-                break
-        self._take(best)
+        summed = [scatter(known.nonzero()[:, 0]) for _, known in same_gaps(targets)]
+        self.take(RidgeRegression(mean, targets, summed).solve(ridge))
         return self
 
-    def _take(self, solution: "_Solution", merit: Callable[[], tuple[float, float]] | None = None) -> "_Solution":
-        """Make the solution this head's, and note its merit."""
-        for columns, weight, bias in solution.parts:
-            self.weight[:, columns] = weight.to(self.weight)
-            self.bias[columns] = bias.to(self.bias)
+    @torch.no_grad()
+    def take(self, solution: "RidgeSolution") -> None:
+        """Make a solution this head's."""
+        self.weight.copy_(solution.weight)
+        self.bias.copy_(solution.bias)
         self.penalty = solution.penalty
-        return replace(solution, merit=merit()) if merit else solution
 
     def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return (h @ self.weight + self.bias) * self.sharpness
@@ -85,44 +61,45 @@ class RidgeHead(nn.Module):
 
 
 @dataclass(frozen=True)
-class _Solution:
-    """(label columns, their weights, their biases) for one penalty, and their merit on validation."""
+class RidgeSolution:
+    """The linear map for one penalty: weight ``[J·d, t]``, bias ``[t]``."""
 
     penalty: float
-    parts: list[tuple[list[int], Tensor, Tensor]]
-    merit: tuple[float, float] = (0.0, 0.0)
+    weight: Tensor
+    bias: Tensor
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Label columns that are known for the same rows: one problem for all of them."""
+class RidgeRegression:
+    """The solutions for one penalty after another; what does not depend on the penalty is computed once.
 
-    columns: list[int]
-    center: Tensor
-    level: Tensor
-    problem: "_RidgeProblem"
+    Args:
+        mean: the expectation of the representation ``[r, J·d]``.
+        targets: ``[r, t]``; NaN is unknown and left out label by label.
+        scatter: for each group of labels known for the same rows, as ``same_gaps`` lists them, the covariance of each
+            channel's J outputs summed over these rows, ``[d, J, J]``.
+    """
 
+    def __init__(self, mean: Tensor, targets: Tensor, scatter: Sequence[Tensor]):
+        self.shape = mean.shape[1], targets.shape[1]
+        self._parts = []
+        for (columns, known), covariance in zip(same_gaps(targets), scatter, strict=True):
+            m, t = mean[known].double(), targets[known][:, columns].double()
+            center, level = m.mean(0), t.mean(0)
+            self._parts.append((columns, center, level, _RidgeProblem(m - center, covariance.double(), t - level)))
 
-def _problems(mean: Tensor, scatter: Callable[[Tensor], Tensor], targets: Tensor) -> list[_Columns]:
-    problems = []
-    for columns, known in _same_gaps(targets):
-        m, t = mean[known].double(), targets[known][:, columns].double()
-        center, level = m.mean(0), t.mean(0)
-        problem = _RidgeProblem(m - center, scatter(known.nonzero()[:, 0]).double(), t - level)
-        problems.append(_Columns(columns, center, level, problem))
-    return problems
-
-
-def _solve(problems: list[_Columns], penalty: float) -> _Solution:
-    parts = []
-    for p in problems:
-        weight = p.problem.solve(penalty)
-        parts.append((p.columns, weight, p.level - p.center @ weight))
-    return _Solution(float(penalty), parts)
+    def solve(self, penalty: float) -> RidgeSolution:
+        """The solution for λ; labels without a known row keep weight and bias 0."""
+        device = self._parts[0][1].device if self._parts else None
+        weight = torch.zeros(self.shape, dtype=torch.float64, device=device)
+        bias = torch.zeros(self.shape[1], dtype=torch.float64, device=device)
+        for columns, center, level, problem in self._parts:
+            found = problem.solve(penalty)
+            weight[:, columns], bias[columns] = found, level - center @ found
+        return RidgeSolution(float(penalty), weight, bias)
 
 
 class _RidgeProblem:
-    """The solve for one penalty after another: what does not depend on the penalty is computed once.
+    """One system of equations, solved for one penalty after another.
 
     Args:
         m: centred mean ``[r, J·d]``, t: centred targets ``[r, t]``.
@@ -173,7 +150,7 @@ def _solve_positive(matrix: Tensor, target: Tensor) -> Tensor:
     return torch.linalg.solve(matrix, target) if bool(failed) else torch.cholesky_solve(target, factor)
 
 
-def _same_gaps(targets: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+def same_gaps(targets: Tensor) -> Iterator[tuple[list[int], Tensor]]:
     """Groups of label columns that are known for the same rows: (columns, rows)."""
     known = ~targets.isnan()
     groups: dict[bytes, list[int]] = {}

@@ -32,6 +32,7 @@ class RAPGNN(nn.Module):
         out_channels: number of classes, labels or targets.
         edge_channels: width of the edge features, where the backbone uses them.
         seed: of everything random in here.
+        config: all settings at once, ``hidden_channels`` and ``num_layers`` included, instead of one by one.
         settings: any other field of ``Config`` (``backbone``, ``embedding``, ``head``, ``schedule``, ``engine``, ...).
 
     Shapes:
@@ -51,16 +52,20 @@ class RAPGNN(nn.Module):
         *,
         edge_channels: int = 0,
         seed: int = 0,
+        config: Config | None = None,
         **settings: Any,
     ):
         super().__init__()
-        config = Config(hidden_channels=hidden_channels, num_layers=num_layers, **settings)
+        if config is None:
+            config = Config(hidden_channels=hidden_channels, num_layers=num_layers, **settings)
+        elif settings:
+            raise InputError(f"give config or single settings, not both: {', '.join(settings)}.")
         self.config, self.seed, self._layers = config, seed, config.propagation(seed)
         generator = seeded(seed, Stream.START_VALUES)
         self.embedding = Embedding(
             config.embedding,
             in_channels,
-            hidden_channels,
+            config.hidden_channels,
             config.embedding_layers,
             edge_channels=edge_channels,
             backbone=config.backbone,

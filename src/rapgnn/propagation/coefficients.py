@@ -32,9 +32,14 @@ def coefficients(spec: Propagation, counters: Sequence[int] | Tensor, channels: 
     drawn = spec.draw(counters, channels, **to)
     for weights in spec.further_factors(counters, channels, **to):
         drawn = {term: first * weights for term, first in drawn.items()}
-    growth = spec.growth(channels)
-    shrink, L = 1.0 / growth, spec.num_layers
-    any_term = next(iter(drawn.values()))
+    return multiply_out(spec, drawn)
+
+
+def multiply_out(spec: Propagation, weights: dict[str, Tensor]) -> Tensor:
+    """The layers' first-order polynomials multiplied, ``[T, J, K, d]``, for {term: weights ``[T, L, d]``}."""
+    drawn, any_term = weights, next(iter(weights.values()))
+    channels = any_term.shape[-1]
+    shrink, L = 1.0 / spec.growth(channels), spec.num_layers
     if spec.one_hop:  # a product of weights: no recurrence over hops
         raised = torch.cumprod(drawn["neighbour"] * (shrink * spec.operator_scale), dim=1)
         if spec.jumping == "last":

@@ -1,19 +1,18 @@
 """The exact first and second moments of the coefficients: what no number of draws improves."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from rapgnn.propagation.coefficients import coefficients, stored_hops
+from rapgnn.propagation.coefficients import multiply_out, stored_hops
 from rapgnn.propagation.spec import Propagation
 
 
 def expected_coefficients(spec: Propagation) -> Tensor:
-    """E[c] ``[J, K]``, float64: one draw with every weight at its mean."""
-    mean = spec.weights.mean
-    at_mean = replace(spec.weights, structure="diagonal", distribution="uniform", params=(mean, mean))
-    return coefficients(replace(spec, weights=at_mean), [0], 1, dtype=torch.float64)[0, :, :, 0]
+    """E[c] ``[J, K]``, float64: the polynomial with every weight at its mean."""
+    mean = torch.tensor(spec.weights.mean).double()  # as draws are: rounded to 32 bits first
+    mean = torch.stack([mean] * spec.factors).prod()
+    weights = {term: mean.expand(1, spec.num_layers, 1) for term in spec.rule.terms}
+    return multiply_out(spec, weights)[0, :, :, 0]
 
 
 def coefficient_covariance(spec: Propagation) -> Tensor:

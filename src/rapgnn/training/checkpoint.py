@@ -94,7 +94,7 @@ def load_checkpoint(folder: Path, task: str | None = None) -> tuple[RAPGNN, Sche
         config = Config(**index["config"])
         _check_sizes(config, schema, state)
         channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
-        model = RAPGNN(schema.in_channels, seed=index["seed"], **channels, **config.to_dict())
+        model = RAPGNN(schema.in_channels, **channels, seed=index["seed"], config=config)
         _check_numbers(model, state)
         model.load_state_dict(state)
     except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:

@@ -56,7 +56,7 @@ def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = 
 def build_rapgnn(graph: Graph, operator: GraphOperator, config: Config, seed: int) -> RAPGNN:
     """The untrained network for a graph, on its device."""
     channels = {"out_channels": graph.num_outputs, "edge_channels": graph.num_edge_features}
-    model = RAPGNN(graph.num_features, seed=seed, **channels, **config.to_dict()).to(graph.y.device)
+    model = RAPGNN(graph.num_features, **channels, seed=seed, config=config).to(graph.y.device)
     model.fit_operator_scale(operator if operator.ptr is None else operator.select(graph.train)[0])
     if graph.objective.metric == "rmse":
         model.output.fit(graph.y[graph.train])

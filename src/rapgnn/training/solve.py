@@ -1,59 +1,95 @@
 """Phase 2 in closed form: the ridge head on the exact expectation and variance of the representation."""
 
 import time
+from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from rapgnn.device import threads_for
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.ridge import RidgeHead
+from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation
+from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation, Representation
 from rapgnn.training.loop import Loop, OnEpoch
 
 RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on validation
 
 
+@torch.no_grad()
 def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
-    """Phase 2 in closed form, on the exact mean and variance of the representation."""
+    """Solve for the head's weights; the penalty is the settings', or the best on validation."""
     if not embedded.has_expectation:
         raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}.")
     start = time.perf_counter()
     representation = embedded.rows(graph.train, expect=graph.val)
-    if embedded.constant:
-        mean = next(representation.draws([0]))
-        nothing = mean.new_zeros(mean.shape[1], 1, 1)
-
-        def scatter(rows: Tensor) -> Tensor:
-            return nothing
-    else:
-        assert isinstance(representation, PolynomialRepresentation)
-        mean, scatter = representation.filter.expectation(), representation.filter.scatter
-    y = model.output.standardise(graph.y[graph.train])
-    if graph.objective.metric == "rmse":
-        targets = y
-    else:
-        targets = 2 * (nn.functional.one_hot(y, graph.num_outputs).to(mean.dtype) if y.dim() == 1 else y) - 1
-    expected, objective, y_val = representation.expected, graph.objective, graph.y[graph.val]
+    mean = _expectation(representation)
+    objective, targets = graph.objective, _targets(model, graph, mean.dtype)
+    expected, y_val = representation.expected, graph.y[graph.val]
     assert expected is not None
 
-    def merit() -> tuple[float, float]:
+    def merit(solution: RidgeSolution) -> tuple[float, float]:
+        head.take(solution)
         scores = model.output(head(expected))
         return objective.merit(objective.score(scores, y_val)), -float(objective.loss(scores, y_val))
 
     ridge = model.config.ridge
     with threads_for(mean.numel() * min(mean.shape)):
+        regression = RidgeRegression(mean, targets, _scatter(representation, mean, targets))
         if ridge is None and len(graph.val):
-            head.fit(mean, scatter, targets, RIDGES, merit)
+            solution = _choose_penalty(regression, merit)
         else:
-            head.fit(mean, scatter, targets, 1.0 if ridge is None else ridge)
-    history = []
+            solution = regression.solve(1.0 if ridge is None else ridge)
+    head.take(solution)
+    history, best = [], None
     if len(graph.val):
         if objective.metric != "rmse":
             head.fit_temperature(objective, expected, y_val)
-        history = [objective.score(model.output(head(expected)), y_val)]
+        best = merit(solution)
+        history = [objective.merit(best[0])]
     if on_epoch:
         on_epoch()
-    best = merit() if len(graph.val) else None
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
+
+
+def _choose_penalty(
+    regression: RidgeRegression, merit: Callable[[RidgeSolution], tuple[float, float]]
+) -> RidgeSolution:
+    """Merit on validation rises and falls once along λ: walk uphill from the middle, one way or else the other."""
+    middle = len(RIDGES) // 2
+    best = regression.solve(RIDGES[middle])
+    highest = merit(best)
+    for way in (reversed(RIDGES[:middle]), RIDGES[middle + 1 :]):
+        for penalty in way:
+            candidate = regression.solve(penalty)
+            found = merit(candidate)
+            if not found >= highest:
+                break
+            best, highest = candidate, found
+        if best.penalty != RIDGES[middle]:
+            break
+    return best
+
+
+def _expectation(representation: Representation) -> Tensor:
+    """E[h^L] of the training rows."""
+    if isinstance(representation, PolynomialRepresentation) and not representation.embedded.constant:
+        return representation.filter.expectation()
+    return next(representation.draws([0]))
+
+
+def _scatter(representation: Representation, mean: Tensor, targets: Tensor) -> list[Tensor]:
+    """The summed covariance of each group of labels that are known for the same rows; none where nothing is random."""
+    known = [rows.nonzero()[:, 0] for _, rows in same_gaps(targets)]
+    if isinstance(representation, PolynomialRepresentation) and not representation.embedded.constant:
+        return [representation.filter.scatter(rows) for rows in known]
+    return [mean.new_zeros(mean.shape[1], 1, 1) for _ in known]
+
+
+def _targets(model: RAPGNN, graph: Graph, dtype: torch.dtype) -> Tensor:
+    """What the squared error is measured against: standardised numbers, or -1 and 1 for labels."""
+    y = model.output.standardise(graph.y[graph.train])
+    if graph.objective.metric == "rmse":
+        return y
+    return 2 * (nn.functional.one_hot(y, graph.num_outputs).to(dtype) if y.dim() == 1 else y) - 1
