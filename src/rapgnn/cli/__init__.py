@@ -1,4 +1,8 @@
-"""The command line. Heavy imports happen inside the commands, so that help answers at once."""
+"""The command line: one file per family of commands, and what they share.
+
+In: words a user types. Out: tables and progress for people, JSON for machines, exit codes 0, 1 and 2. Heavy imports
+happen inside the commands, so that help answers at once.
+"""
 
 import os
 import sys

@@ -27,7 +27,8 @@ def bench_depth(
     Example: rapgnn bench depth pubmed --layers 32
     """
     from rapgnn.experiments import tables
-    from rapgnn.experiments.bench.depth import bench, plot_depth
+    from rapgnn.experiments.bench.depth import bench
+    from rapgnn.experiments.plots import plot_depth
     from rapgnn.files import check_writable
 
     check_writable(json_file)

@@ -58,6 +58,7 @@ def compare(
     from rapgnn.errors import check_choice
     from rapgnn.experiments import compare as comparison
     from rapgnn.experiments import tables
+    from rapgnn.experiments.plots import plot_comparison
     from rapgnn.experiments.run import PROTOCOLS
     from rapgnn.files import check_writable
     from rapgnn.training.methods import METHODS
@@ -89,6 +90,6 @@ def compare(
     write_json(records, json_file)
     tables.show_comparison(records, quick)
     if plot:
-        comparison.plot(records, plot)
+        plot_comparison(records, plot)
     for path in filter(None, (json_file, plot)):
         typer.echo(f"wrote {path}")

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from datetime import date
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 
 from rapgnn.device import threads_for
 from rapgnn.experiments.run import Record
-from rapgnn.files import write_atomic
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.heads import Head
@@ -27,14 +25,6 @@ from rapgnn.training.loop import optimise
 from rapgnn.versions import hardware, versions
 
 SHORTCUT_EPOCHS = 256
-COLORS = {
-    "rap": "#c44e52",
-    "rap-stepwise": "#dd8452",
-    "end-to-end": "#4c72b0",
-    "end-to-end-pyg": "#64b5cd",
-    "pyg-sgconv": "#55a868",
-    "pyg-sign": "#8c8c8c",
-}
 TITLES = {
     "rap": "RAP, shortcut",
     "rap-stepwise": "RAP, layer by layer",
@@ -212,30 +202,3 @@ def _median_epoch(module: nn.Module, forward: Callable[[], Tensor], y: Tensor, r
 def _wait(tensor: Tensor) -> None:
     if tensor.is_cuda:
         torch.cuda.synchronize(tensor.device)
-
-
-def plot_depth(records: list[Record], path: Path) -> None:
-    """Training time per epoch and peak memory over depth, both on log scales."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.8), layout="constrained")
-    for axes, key, label in zip(
-        figure.subplots(1, 2),
-        ("train_ms_per_epoch", "peak_memory_mb"),
-        ("training epoch (ms)", "peak memory (MB)"),
-        strict=True,
-    ):
-        for name, title in TITLES.items():
-            rows = sorted((r for r in records if r["method"] == name and r[key]), key=lambda r: r["num_layers"])
-            style = {"lw": 2.5 if name == "rap" else 1.5, "color": COLORS[name]}
-            axes.plot([r["num_layers"] for r in rows], [r[key] for r in rows], marker="o", label=title, **style)
-        axes.set(xscale="log", yscale="log", xlabel="layers", ylabel=label)
-        depths = sorted({r["num_layers"] for r in records})
-        axes.set_xticks(depths, [str(d) for d in depths])
-        axes.minorticks_off()
-        axes.spines[["top", "right"]].set_visible(False)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
-    first = records[0]
-    figure.suptitle(f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}")
-    write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower()))
