@@ -1,7 +1,14 @@
-"""Random graphs for equivalence tests, and where real data may lie."""
+"""Fixtures of every room: small graphs, where real data may lie, the command line in this process."""
 
 import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch: a thread that waits leaves the core to other tests
+os.environ.setdefault("MPLBACKEND", "Agg")  # plots go to files, whether or not there is a screen
+
+import gc
 import random
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +16,33 @@ import pytest
 import sklearn.model_selection  # noqa: F401 (importing it moves Python's random state, once)
 import torch
 
+from folders import tables, write
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.graph.graph import Graph
+from samples import collection
 
 torch.set_num_threads(1)  # the tests' tensors are tiny: a second thread only waits, long on a busy machine
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "datasets"
 
 
+def pytest_collection_finish() -> None:
+    """Libraries stay loaded: the collection before every measured fit need not walk through them."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _no_user_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests see no data folder but the ones they name."""
-    for name in ("RAPGNN_DATA", "RAPGNN_DEBUG"):
+    for name in ("RAPGNN_DATA", "RAPGNN_DEBUG", "RAPGNN_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of downloaded and parsed files that is empty."""
+    monkeypatch.setenv("RAPGNN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +58,35 @@ def data_dir() -> Path:
 @pytest.fixture(scope="session")
 def small_graph() -> Graph:
     return BlockModel(nodes=300, classes=3, features=12, signal=3.0, train=10, val=60, test=100, seed=1).generate()
+
+
+@pytest.fixture(scope="session")
+def molecules() -> Graph:
+    """A hundred and twenty small graphs with features of nodes and edges."""
+    return collection()
+
+
+@pytest.fixture
+def plants(tmp_path: Path) -> Path:
+    """A user's folder of tables."""
+    nodes, edges = tables()
+    return write(tmp_path / "plants", nodes=nodes, edges=edges)
+
+
+@pytest.fixture
+def rapgnn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in this process: (exit code, standard output, standard error)."""
+    from rapgnn.cli import main
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["rapgnn", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        code = stop.value.code
+        return (0 if code is None else int(code)), out, err
+
+    return call
 
 
 @pytest.fixture

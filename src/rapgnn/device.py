@@ -36,3 +36,8 @@ def pick_device(name: str) -> str:
     if not torch.cuda.is_available():
         raise InputError("no CUDA device is available: use cpu.")
     return "cuda"
+
+
+def full_precision(device: torch.device | str) -> torch.autocast:
+    """Random layers run in the precision of their input: inside autocast only the head may be rounded."""
+    return torch.autocast(torch.device(device).type, enabled=False)

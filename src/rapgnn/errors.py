@@ -1,6 +1,6 @@
 """What is said about a user's input: the exception that refuses it, and the warning of what was decided for the user.
 
-The command line prints the exception as one sentence, exit code 2.
+The command line prints the exception as one sentence, exit code 2; where the disk is at fault, exit code 1.
 """
 
 LONGEST = 400  # characters of a sentence; what a user gave, and the sentence quotes, may be of any length
@@ -9,8 +9,12 @@ LONGEST = 400  # characters of a sentence; what a user gave, and the sentence qu
 class InputError(ValueError):
     """What was given, what is allowed, and what to do about it, in one sentence."""
 
-    def __init__(self, sentence: str = "the input is at fault."):
-        super().__init__(_one_line(sentence))
+    def __init__(self, sentence: str = "the input is at fault.", longest: int = LONGEST):
+        super().__init__(_one_line(sentence, longest))
+
+
+class OutputError(InputError):
+    """A file that could not be written although its name is right: the disk is full or fails."""
 
 
 class InputNotice(UserWarning):
@@ -33,10 +37,10 @@ def shown(value: object, most: int = 60) -> str:
     return _shortened(text, most)
 
 
-def _one_line(sentence: str) -> str:
+def _one_line(sentence: str, longest: int) -> str:
     """Without line breaks and unprintable characters, which a file's contents may bring in, and not too long."""
     printable = "".join(c if c.isprintable() else " " for c in str(sentence))
-    return _shortened(" ".join(printable.split()), LONGEST)
+    return _shortened(" ".join(printable.split()), longest)
 
 
 def _shortened(text: str, most: int) -> str:

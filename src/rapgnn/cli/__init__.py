@@ -1,33 +1,95 @@
 """The command line: one file per family of commands, and what they share.
 
-In: words a user types. Out: tables and progress for people, JSON for machines, exit codes 0, 1 and 2. Heavy imports
-happen inside the commands, so that help answers at once.
+In: words a user types. Out: tables and progress for people, JSON for machines, exit codes 0, 1, 2, and 130 for Ctrl-C.
+Heavy imports happen inside the commands, so that help answers at once.
 """
 
+import io
 import os
+import signal
 import sys
+import threading
+from typing import NoReturn
 
-from rapgnn.cli import bench, compare, data, model, tune  # noqa: F401 - each adds its commands to the app
-from rapgnn.cli.app import app
-from rapgnn.errors import InputError
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2, a failure one sentence and exit code 1."""
+    pressed: list[int] = []
+    before = _watch_interrupts(pressed)
     try:
-        app()
-    except InputError as error:
-        _fail(str(error), 2)
-    except KeyboardInterrupt:
-        _fail("interrupted.", 130)
+        _run()
+    except SystemExit as stop:
+        if pressed or stop.code == INTERRUPTED:
+            _fail("interrupted.", INTERRUPTED)
+        _flush()
+        raise
+    except BaseException as error:
+        if pressed or isinstance(error, KeyboardInterrupt):  # libraries turn it into other errors when they load
+            _fail("interrupted.", INTERRUPTED)
+        sentence, code = _sentence(error)
+        _fail(sentence, code)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _run() -> None:
+    """Imports what the commands need, too: an error in there is reported like any other."""
+    from rapgnn.cli import bench, compare, data, model, tune  # noqa: F401 - each adds its commands to the app
+    from rapgnn.cli.app import app
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
+    app()
+
+
+def _sentence(error: BaseException) -> tuple[str, int]:
+    from rapgnn.errors import InputError, OutputError
+
+    if isinstance(error, InputError):
+        return str(error), 1 if isinstance(error, OutputError) else 2
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.", 1
+    if os.environ.get("RAPGNN_DEBUG"):
+        raise error
+    return f"internal error: {type(error).__name__}: {error} (set RAPGNN_DEBUG=1 for the traceback)", 1
+
+
+def _watch_interrupts(pressed: list[int]):
+    """Note every Ctrl-C, whatever becomes of the exception; what was set before, None where nothing was changed."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # started so that it shall not listen
+        return None
+
+    def note(number: int, frame: object) -> NoReturn:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    return signal.signal(signal.SIGINT, note)
+
+
+def _flush() -> None:
+    """Write what is left to standard output; a disk that is full is a failure like any other."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
     except OSError as error:
-        _fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.", 1)
-    except Exception as error:
-        if os.environ.get("RAPGNN_DEBUG"):
-            raise
-        _fail(f"internal error: {type(error).__name__}: {error} (set RAPGNN_DEBUG=1 for the traceback)", 1)
+        _fail(f"cannot write the output: {error.strerror}.", 1)
 
 
-def _fail(sentence: str, code: int) -> None:
+def _fail(sentence: str, code: int) -> NoReturn:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence()
     sys.stderr.write(f"rapgnn: {sentence}\n")
     raise SystemExit(code)
+
+
+def _silence() -> None:
+    """Nothing more can be written: Python shall not try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

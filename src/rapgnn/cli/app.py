@@ -1,5 +1,6 @@
 """The applications that every file of commands adds its own to."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -35,8 +36,10 @@ def _main(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
     ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Fetch no data (or RAPGNN_OFFLINE=1).")] = False,
 ) -> None:
-    pass
+    if offline:
+        os.environ["RAPGNN_OFFLINE"] = "1"
 
 
 app.add_typer(data_app, name="data")

@@ -7,7 +7,7 @@ import typer
 
 from rapgnn.cli.app import bench_app
 from rapgnn.cli.progress import show_progress
-from rapgnn.cli.shared import PLOTS, DataDir, Device, JsonFile, load, on_device, write_json
+from rapgnn.cli.shared import PLOTS, DataDir, Device, JsonFile, check_options, load, on_device, write_json
 from rapgnn.errors import InputError
 
 
@@ -39,6 +39,7 @@ def bench_depth(
         raise InputError(f"--layers takes whole numbers separated by commas, got {layers!r}.") from None
     if min(depths) < 1 or hidden < 1 or repeats < 1:
         raise InputError("--layers, --hidden and --repeats must be at least 1.")
+    check_options({}, device=device)
     graph = on_device(load(dataset, data_dir), device)
     with show_progress() as track:
         track.start(f"{graph.name}, {hidden} channels", len(depths))
@@ -75,6 +76,7 @@ def bench_graphs(
     check_writable(json_file)
     if min(layers, hidden, batch_size, repeats) < 1:
         raise InputError("--layers, --hidden, --batch-size and --repeats must be at least 1.")
+    check_options({}, device=device)
     graph = on_device(load(dataset, data_dir), device)
     if graph.ptr is None:
         raise InputError(f"{dataset} is one graph: bench graphs takes a dataset of many, bench depth this one.")

@@ -1,12 +1,13 @@
 """``rapgnn compare``: the methods side by side."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rapgnn.cli.app import app
 from rapgnn.cli.progress import show_progress
+from rapgnn.cli.reading import folder_options
 from rapgnn.cli.shared import (
     PLOTS,
     Attributes,
@@ -19,7 +20,9 @@ from rapgnn.cli.shared import (
     HiddenOption,
     JsonFile,
     LayersOption,
+    Quiet,
     SettingsOption,
+    check_options,
     load,
     on_device,
     read_settings,
@@ -29,8 +32,10 @@ from rapgnn.errors import InputError
 
 
 @app.command()
+@folder_options(shown=("label",))
 def compare(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
+    reading: Any,
     methods: Annotated[str, typer.Option(help="Methods, comma-separated.")] = "all",
     seeds: Annotated[int | None, typer.Option(help="Default 5; --quick 3; 1 for folds.")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
@@ -49,6 +54,7 @@ def compare(
     device: Device = "cpu",
     data_dir: DataDir = None,
     json_file: JsonFile = None,
+    quiet: Quiet = False,
     plot: Annotated[Path | None, typer.Option(help="Save a plot (png, svg, pdf).")] = None,
 ) -> None:
     """Train the methods side by side and print one table.
@@ -73,7 +79,10 @@ def compare(
         raise InputError(f"--first-seed must lie between 0 and 2^32 - 10000, got {first_seed}.")
     given = {"epochs": epochs, "head": head, "engine": engine, "inference": inference}
     overrides = read_settings(settings, backbone=backbone, num_layers=layers, hidden_channels=hidden, **given)
-    graph = on_device(load(dataset, data_dir, attributes), device)
+    check_options(overrides, embedding, device)
+    for name in names:
+        check_choice("method", name, METHODS)
+    graph = on_device(load(dataset, data_dir, attributes, reading), device)
     count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds
     configs = comparison.plan(graph, names, embedding, overrides, quick)
     with show_progress() as track:

@@ -1,8 +1,11 @@
 """``rapgnn data``: datasets."""
 
+from typing import Annotated, Any
+
 import typer
 
 from rapgnn.cli.app import data_app
+from rapgnn.cli.reading import folder_options, show_columns
 from rapgnn.cli.shared import Attributes, DataDir, JsonFile, load, say, write_json
 
 
@@ -38,18 +41,27 @@ def data_get(name: str, data_dir: DataDir = None, json_file: JsonFile = None) ->
 
 
 @data_app.command("info")
-def data_info(name: str, data_dir: DataDir = None, attributes: Attributes = False, json_file: JsonFile = None) -> None:
-    """Size, features, classes and splits of a dataset or a folder.
+@folder_options
+def data_info(
+    name: Annotated[str, typer.Argument(help="A dataset name, a folder, or a file of edges.")],
+    reading: Any,
+    data_dir: DataDir = None,
+    attributes: Attributes = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Size, features, classes and splits of a dataset or a folder, and what becomes of every column.
 
-    Example: rapgnn data info cora
+    Example: rapgnn data info my-graph/ --label species
     """
     from rapgnn.experiments.tables import describe
 
-    graph = load(name, data_dir, attributes)
+    graph = load(name, data_dir, attributes, reading, labels=False)
     row = describe(graph)
-    write_json([row], json_file)
+    uses = () if graph.encoding is None else graph.encoding.uses
+    write_json([row | ({"columns": [vars(use) for use in uses]} if uses else {})], json_file)
     for key, value in row.items():
         typer.echo(f"{key:<16} {value}")
+    show_columns(graph)
 
 
 @data_app.command("check")
@@ -63,5 +75,10 @@ def data_check(name: str, data_dir: DataDir = None, json_file: JsonFile = None) 
     files = find_dataset(name).files
     folder = sources.find_in(files, sources.data_dir(data_dir)) or sources.cache_dir() / files.folder
     sources.verify(files, folder)
-    write_json([{"dataset": files.name, "folder": str(folder), "files": len(files.files), "intact": True}], json_file)
-    typer.echo(f"{files.name}: all {len(files.files)} files in {folder} are intact")
+    unknown, total = sources.unchecked(files, folder), len(files.files)
+    row = {"dataset": files.name, "folder": str(folder), "files": total, "unchecked": len(unknown)}
+    write_json([row | {"intact": None if unknown else True}], json_file)
+    if unknown:
+        typer.echo(f"{files.name}: no checksum known for {len(unknown)} of {total} files in {folder}")
+        raise typer.Exit(1)
+    typer.echo(f"{files.name}: all {total} files in {folder} are intact")

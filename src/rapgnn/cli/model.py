@@ -7,44 +7,38 @@ import typer
 
 from rapgnn.cli.app import app
 from rapgnn.cli.progress import show_progress
+from rapgnn.cli.reading import FILE_OPTIONS, USUAL_OPTIONS, folder_options, show_columns
+from rapgnn.cli.scores import ClassWeightOption, MetricOption, check_goal, score_model, show_scores
 from rapgnn.cli.shared import (
     BackboneOption,
     DataDir,
     Device,
-    DirectedOption,
     EmbeddingOption,
     EpochsOption,
     HeadOption,
     HiddenOption,
-    IgnoreOption,
-    ImputeOption,
     JsonFile,
-    LabelOption,
     LayersOption,
+    Quiet,
     SettingsOption,
-    TaskOption,
+    check_options,
     load,
     read_settings,
-    reading_of,
     say,
     write_json,
 )
 from rapgnn.errors import InputError
 
-SPLITS = ("train", "val", "test")
 ModelFolder = Annotated[Path, typer.Argument(help="A folder that rapgnn fit made.")]
 Data = Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")]
 
 
 @app.command()
+@folder_options(shown=USUAL_OPTIONS)
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder for the trained model.")],
-    label: LabelOption = None,
-    ignore: IgnoreOption = None,
-    impute: ImputeOption = False,
-    directed: DirectedOption = False,
-    task: TaskOption = None,
+    reading: Any,
     backbone: BackboneOption = None,
     layers: LayersOption = None,
     hidden: HiddenOption = None,
@@ -52,13 +46,17 @@ def fit(
     embedding: EmbeddingOption = None,
     head: HeadOption = None,
     settings: SettingsOption = None,
+    metric: MetricOption = None,
+    class_weight: ClassWeightOption = None,
     budget: Annotated[float | None, typer.Option(help="Seconds to search for what is not given.")] = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json_file: JsonFile = None,
+    quiet: Quiet = False,
 ) -> None:
     """Train on a graph or on many, and save the model. What is not given is chosen on validation.
+    More options for your own folder: rapgnn data info --help.
 
     Example: rapgnn fit my-graph/ --label species --out model/
     """
@@ -74,17 +72,29 @@ def fit(
     overrides = read_settings(
         settings, backbone=backbone, num_layers=layers, hidden_channels=hidden, epochs=epochs, head=head
     )
-    reading = reading_of(label, ignore, impute, directed, task, seed)
+    check_options(overrides, embedding, device, seed)
     graph = load(data, data_dir, reading=reading)
+    show_columns(graph)
+    if reading.task == "regression":
+        estimator_for(f"{graph.task.partition('-')[0]}-regression")  # refuses it for nodes
+    check_goal(metric, class_weight, graph.task)
     known = best_settings(graph.name, "rap", "best", graph.objective.higher) is not None
     if known or embedding == "best":
         overrides = default_config(graph, "rap", embedding).to_dict() | overrides
     elif embedding is not None:
         overrides |= {"embedding": embedding}
     estimator = estimator_for(graph.task)(
-        settings=overrides, search=not known, time_budget=budget, seed=seed, device=device
+        settings=overrides,
+        search=not known,
+        time_budget=budget,
+        scoring=metric,
+        class_weight=class_weight,
+        seed=seed,
+        device=device,
     )
     fit_and_save(estimator, graph, out, json_file)
+    typer.echo(f"next: rapgnn predict {out} {data} --out predictions.csv")
+    typer.echo(f"      rapgnn evaluate {out} {data}")
 
 
 def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None = None) -> dict[str, Any]:
@@ -92,62 +102,93 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     import warnings
 
     from rapgnn.errors import InputNotice
+    from rapgnn.graph.goals import with_goal
+    from rapgnn.training.checkpoint import check_target
 
+    if check_target(out):
+        say(f"replaces the model in {out}")
     with show_progress() as track, warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputNotice)  # loading has said it
+        warnings.simplefilter("ignore", InputNotice)  # loading has said it, the rest is said below
         settings = estimator.settings
         epochs = None if estimator.search else 1 if settings.get("head") == "ridge" else settings.get("epochs")
         track.start(f"{graph.name} RAP-GNN", epochs)
         tried: list[float] = []
+        goal = with_goal(graph, estimator.scoring).objective
 
         def on_trial(settings: dict[str, Any], value: float) -> None:
-            tried.append(graph.objective.merit(value))
-            best = graph.objective.show(graph.objective.merit(max(tried)))
+            tried.append(goal.merit(value))
+            best = goal.show(goal.merit(max(tried)))
             track.set(len(tried), f"{graph.name}: best of {len(tried)} candidates {best}")
 
         estimator.fit_graph(graph, on_trial, track.advance)
+    for note in estimator.notes_[len(graph.notes) :]:
+        say(note)
     estimator.save(out)
     config = estimator.config_
     record = {"dataset": graph.name, "task": graph.task, "metric": graph.objective.metric, "engine": estimator.engine_}
     record |= {"model": str(out), "config": config.to_dict(), "candidates": len(estimator.trials_)}
-    record |= _scores(estimator.model_, graph)
+    record |= {"class_weight": estimator.class_weight_}
+    asked = {"scoring": estimator.scoring, "seed": estimator.seed}
+    asked["class_weight"] = estimator.class_weight_ or estimator.class_weight
+    record |= score_model(estimator.model_, graph, **asked)
     write_json([record], json_file)
     typer.echo(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     if estimator.trials_:
-        chosen = f"{config.backbone}, {config.num_layers} layers, {config.embedding} embedding, {config.head} head"
-        typer.echo(f"chosen on validation among {len(estimator.trials_)}: {chosen}")
-    _show_scores(graph, record)
+        depth = f"{config.num_layers} layer{'s' if config.num_layers > 1 else ''}"
+        chosen = f"{config.backbone}, {depth}, {config.embedding} embedding, {config.head} head"
+        balanced = ", classes weighted" if estimator.class_weight_ else ""
+        typer.echo(f"chosen on validation among {len(estimator.trials_)}: {chosen}{balanced}")
+    show_scores(graph, record)
     return record
 
 
 @app.command()
-def evaluate(model: ModelFolder, data: Data, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+@folder_options(taken=FILE_OPTIONS)
+def evaluate(
+    model: ModelFolder,
+    data: Data,
+    reading: Any,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
     """Score a saved model on the splits of a graph, the one it was trained on or another.
 
     Example: rapgnn evaluate model/ my-graph/
     """
+    from rapgnn.device import pick_device
     from rapgnn.files import check_writable
 
     check_writable(json_file)
-    loaded, graph, _ = _open(model, data, data_dir, labelled=True)
+    device = pick_device(device)
+    loaded, graph, _ = _open(model, data, data_dir, reading, labelled=True)
     record = {"dataset": graph.name, "task": graph.task, "metric": graph.objective.metric, "model": str(model)}
-    record |= _scores(loaded, graph)
+    record |= score_model(loaded, graph, seed=loaded.seed, device=device)
     write_json([record], json_file)
-    _show_scores(graph, record)
+    show_scores(graph, record)
 
 
 @app.command()
+@folder_options(taken=FILE_OPTIONS)
 def predict(
     model: ModelFolder,
     data: Data,
     out: Annotated[Path, typer.Option(help="Predictions: a .csv or .parquet file.")],
+    reading: Any,
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every class.")] = False,
+    spread: Annotated[bool, typer.Option("--spread/--no-spread", help="The spread of every probability.")] = True,
+    device: Device = "cpu",
     data_dir: DataDir = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Predict every row of a graph with a saved model: id, label, probability and its spread.
+    """Predict every row of a graph with a saved model: id, label, probability, its spread, and known: whether the data
+    had the row's label.
 
     Example: rapgnn predict model/ my-graph/ --out predictions.csv
     """
+    from rapgnn.device import pick_device
     from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
     from rapgnn.training.predict import predictor_on
@@ -155,52 +196,47 @@ def predict(
     check_writable(out, TABLES)
     if samples < 0 or samples == 1:
         raise InputError(f"--samples must be 0, or 2 and more for a spread, got {samples}.")
-    loaded, graph, schema = _open(model, data, data_dir, labelled=False)
-    predictor = predictor_on(loaded, graph, "mean" if samples else "auto", samples or None, error_bars=True)
-    table = prediction_table(graph, predictor, schema.classes)
+    if samples and not spread:
+        raise InputError("--samples draws for a spread: leave out --no-spread or --samples.")
+    device = pick_device(device)
+    (loaded, graph, schema), known = _open_any(model, data, data_dir, reading)
+    inference = "mean" if samples else "auto" if spread else None
+    predictor = predictor_on(loaded, graph, inference, samples or None, error_bars=spread, device=device)
+    table = prediction_table(graph, predictor, schema.classes, probabilities, known)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")
 
 
-def _open(model: Path, data: str, data_dir: Path | None, labelled: bool) -> tuple[Any, Any, Any]:
+def _open_any(model: Path, data: str, data_dir: Path | None, reading: Any) -> tuple[tuple[Any, Any, Any], Any]:
+    """What ``_open`` gives, of data that need no labels, and the rows whose label the data have."""
+    try:
+        found = _open(model, data, data_dir, reading, labelled=True)
+    except InputError as error:  # there are no labels, or not the model's: neither is needed to predict
+        found = _open(model, data, data_dir, reading, labelled=False)
+        if "no label column" not in str(error) and "no row has a label" not in str(error):
+            say(f"the labels in the data were not read: {error}")
+        return found, found[1].labelled[:0]
+    return found, found[1].labelled
+
+
+def _open(model: Path, data: str, data_dir: Path | None, reading: Any, labelled: bool) -> tuple[Any, Any, Any]:
     """(model, graph, schema): the data read as the model's were."""
     from dataclasses import replace
 
-    from rapgnn.datasets.folder import Reading
     from rapgnn.training.checkpoint import load_checkpoint
 
     loaded, schema = load_checkpoint(model)
     kind = schema.task.partition("-")[2]
-    reading = Reading(
+    reading = replace(
+        reading,
         classes=schema.classes,
         encoding=schema.encoding,
         trained=True,
         labelled=labelled,
         task="regression" if kind == "regression" else "classification",
     )
-    graph = load(data, data_dir, reading=reading)
+    graph = load(data, data_dir, reading=reading, labels=labelled)
     if not labelled and graph.task.partition("-")[0] == schema.task.partition("-")[0]:
         graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
     schema.check(graph)
     return loaded, graph, schema
-
-
-def _scores(model: Any, graph: Any) -> dict[str, float]:
-    """The metric of every split that has rows; of all labelled rows, where there is no split."""
-    from rapgnn.training.predict import predictor_on
-
-    predictor = predictor_on(model, graph)
-    rows = {split: graph.rows(split) for split in SPLITS if len(graph.rows(split))}
-    if not rows:
-        rows = {"all": graph.labelled}
-        say("the data name no split: every labelled row counts, also any that the model was trained on.")
-    if not sum(map(len, rows.values())):
-        raise InputError("there are no labels to score against.")
-    return {split: graph.objective.score(predictor(index).scores, graph.y[index]) for split, index in rows.items()}
-
-
-def _show_scores(graph: Any, record: dict[str, Any]) -> None:
-    unit = " %" if graph.objective.percent else ""
-    for split in (*SPLITS, "all"):
-        if split in record:
-            typer.echo(f"{split:<6} {graph.objective.title} {graph.objective.show(record[split])}{unit}")

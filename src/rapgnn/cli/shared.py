@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rapgnn.cli.progress import is_quiet, set_quiet
 from rapgnn.errors import InputError
 
 PLOTS = (".png", ".svg", ".pdf")
@@ -20,43 +21,58 @@ EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase
 EmbeddingOption = Annotated[str | None, typer.Option(help="A variant, or best (on validation).")]
 HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
 SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="Other settings: name=value, repeated.")]
-LabelOption = Annotated[str | None, typer.Option(help="Your folder: the column of the labels.")]
-IgnoreOption = Annotated[list[str] | None, typer.Option(help="Your folder: a column to leave out; repeatable.")]
-ImputeOption = Annotated[bool, typer.Option("--impute", help="Your folder: fill missing values.")]
-DirectedOption = Annotated[bool, typer.Option("--directed", help="Your folder: edges count one way.")]
-TaskOption = Annotated[str | None, typer.Option(help="Many graphs: classification, regression.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 
 
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no notices.", callback=set_quiet)]
+
+
 def say(line: str) -> None:
-    sys.stderr.write(f"rapgnn: {line}\n")
+    """A notice, on standard error, unless the user wants none."""
+    if not is_quiet():
+        sys.stderr.write(f"rapgnn: {line}\n")
 
 
-def load(name: str, data_dir: Path | None, attributes: bool = False, reading: Any = None):
-    """A dataset or folder; what had to be decided on the way is said."""
+def load(name: str, data_dir: Path | None, attributes: bool = False, reading: Any = None, labels: bool = True):
+    """A dataset or folder; what had to be decided on the way is said.
+
+    Args:
+        labels: refuse edges alone, which have none.
+    """
     from rapgnn.datasets import load_dataset
 
     graph = load_dataset(name, data_dir, say, attributes, reading)
+    if labels and not len(graph.labelled):
+        raise InputError(
+            f"{name} holds edges only, so there is no label column: put a nodes.csv with the columns id and label "
+            "beside it, in one folder, and name that folder."
+        )
     for note in graph.notes:
         say(note)
     return graph
 
 
-def reading_of(
-    label: str | None,
-    ignore: list[str] | None,
-    impute: bool,
-    directed: bool,
-    task: str | None = None,
-    seed: int = 0,
-) -> Any:
-    """How a folder is to be read, by the options given."""
-    from rapgnn.datasets.folder import Reading
+def check_options(overrides: dict[str, Any], embedding: str | None = None, device: str = "cpu", seed: int = 0) -> None:
+    """Refuse options that no data make right, before any are loaded."""
+    from rapgnn.device import pick_device
     from rapgnn.errors import check_choice
+    from rapgnn.graph.backbones import BACKBONES
+    from rapgnn.graph.validate import check_whole
+    from rapgnn.layers.embedding import EMBEDDINGS
+    from rapgnn.models.config import Config
 
-    if task is not None:
-        check_choice("task", task, ("classification", "regression"))
-    return Reading(label, tuple(ignore or ()), impute, directed, task, seed=seed)
+    pick_device(device)
+    check_whole("seed", seed, 0, (1 << 63) - 1)
+    if embedding is not None:
+        check_choice("embedding", embedding, (*EMBEDDINGS, "best"))
+    faults = []
+    for backbone in BACKBONES:  # the data decide which, where it is not given
+        try:
+            Config().update(**{"backbone": backbone} | overrides)
+            return
+        except InputError as error:
+            faults.append(error)
+    raise faults[0]
 
 
 def on_device(graph: Any, device: str):

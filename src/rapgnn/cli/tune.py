@@ -1,27 +1,25 @@
 """``rapgnn tune``: search on validation."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rapgnn.cli.app import app
 from rapgnn.cli.model import fit_and_save
 from rapgnn.cli.progress import show_progress
+from rapgnn.cli.reading import USUAL_OPTIONS, folder_options
+from rapgnn.cli.scores import ClassWeightOption, MetricOption, check_goal
 from rapgnn.cli.shared import (
     PLOTS,
     Attributes,
     DataDir,
     Device,
-    DirectedOption,
-    IgnoreOption,
-    ImputeOption,
     JsonFile,
-    LabelOption,
-    TaskOption,
+    Quiet,
+    check_options,
     load,
     on_device,
-    reading_of,
     say,
     write_json,
 )
@@ -29,20 +27,19 @@ from rapgnn.errors import InputError
 
 
 @app.command()
+@folder_options(shown=USUAL_OPTIONS)
 def tune(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
+    reading: Any,
     trials: Annotated[int, typer.Option(help="Finished trials to reach.")] = 50,
-    minutes: Annotated[float | None, typer.Option(help="Begin no new trial after so long.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Time for the whole search.")] = None,
     workers: Annotated[int, typer.Option(help="Processes that share the search.")] = 1,
     method: Annotated[str, typer.Option(help="The method to tune.")] = "rap",
     space: Annotated[str | None, typer.Option(help="any (default for your data), paper or wide.")] = None,
     embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
-    label: LabelOption = None,
-    ignore: IgnoreOption = None,
-    impute: ImputeOption = False,
-    directed: DirectedOption = False,
-    task: TaskOption = None,
+    metric: MetricOption = None,
+    class_weight: ClassWeightOption = None,
     seed: Annotated[int, typer.Option(help="Your folder: decides a split.")] = 0,
     attributes: Attributes = False,
     storage: Annotated[Path, typer.Option(help="Keeps every trial (SQLite).")] = Path("tune.db"),
@@ -51,8 +48,10 @@ def tune(
     device: Device = "cpu",
     data_dir: DataDir = None,
     json_file: JsonFile = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Search on validation only; every trial is stored, and a killed search continues where it stopped.
+    """Search on validation only; every trial is stored, and a killed search continues where it stopped. The first trial
+    is what rapgnn fit chooses, so the result is no worse on validation.
 
     Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/ --plot tune.png
     """
@@ -61,7 +60,10 @@ def tune(
     from rapgnn.estimators.start import start_config
     from rapgnn.experiments.tune.plot import plot_study
     from rapgnn.experiments.tune.search import search
+    from rapgnn.experiments.tune.space import SPACES
+    from rapgnn.experiments.tune.trials import weighted
     from rapgnn.files import check_writable
+    from rapgnn.graph.goals import with_goal
     from rapgnn.training.checkpoint import check_target
     from rapgnn.training.fit import fit_rap
     from rapgnn.training.methods import METHODS
@@ -78,8 +80,12 @@ def tune(
         raise InputError("trials, workers and seeds must be at least 1.")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes must be above 0, got {minutes}.")
-    reading = reading_of(label, ignore, impute, directed, task, seed)
-    graph = on_device(load(dataset, data_dir, attributes, reading), device)
+    check_options({}, embedding, device, seed)
+    if space is not None:
+        check_choice("search space", space, SPACES)
+    graph = load(dataset, data_dir, attributes, reading)
+    check_goal(metric, class_weight, graph.task)
+    graph = on_device(with_goal(graph, metric, class_weight), device)
     with show_progress() as track:
         track.start(f"{graph.name} {method}", trials)
         best = search(
@@ -105,12 +111,18 @@ def tune(
         for key, value in best["settings"].items()
     )
     found = graph.objective.show(best["val_mean"])
-    typer.echo(f"best of {best['trials']} trials: number {best['trial']}, validation {found}; {values}")
+    first = ", what rapgnn fit chooses" if best["origin"] == "estimator" else ""
+    typer.echo(f"best of {best['trials']} trials: number {best['trial']}{first}, validation {found}; {values}")
     typer.echo(f"every trial is in {storage}")
     for path in filter(None, (json_file, plot)):
         typer.echo(f"wrote {path}")
     if out is not None:
-        config = METHODS[method].configure(start_config(graph, METHODS[method].trained).update(**best["settings"]))
-        best_model = estimator_for(graph.task)(settings=config.to_dict(), search=False, seed=seed, device=device)
+        _, chosen = weighted(graph, best["settings"])
+        config = METHODS[method].configure(start_config(graph, METHODS[method].trained).update(**chosen))
+        goal = {"scoring": metric, "class_weight": best["settings"].get("class_weight", class_weight)}
+        best_model = estimator_for(graph.task)(
+            settings=config.to_dict(), search=False, seed=seed, device=device, **goal
+        )
+        say(f"training the best once more, with seed {seed}, for {out}; this is not part of --minutes.")
         saved = fit_and_save(best_model, graph.to("cpu"), out)
         write_json([best | {"saved": saved}], json_file)

@@ -1,19 +1,22 @@
 """The catalogue: datasets by name, generated graphs, and a user's own folder."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from rapgnn.datasets.folder import Reading, read_folder
+from rapgnn.datasets.folder import Reading, is_table_file, read_folder
+from rapgnn.datasets.frames import ENDINGS
 from rapgnn.datasets.ogb import MOLECULES, NODE_GRAPHS, read_molecules, read_node_graph
 from rapgnn.datasets.planetoid import PLANETOID, read_planetoid
 from rapgnn.datasets.sources import FileSet, Say, locate
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.datasets.tu import TU, read_tu
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.graph import Graph
 
 SBM = "sbm"
+MOST_GENERATED = 1 << 33  # numbers in a generated graph: 32 GiB of features, edges and labels
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,14 @@ def find_dataset(name: str) -> Dataset:
             raise InputError("sbm is generated, so it has no files.") from None
         known = ", ".join([*DATASETS, SBM])
         raise InputError(
-            f"dataset {name!r} is unknown: choose one of {known}, or give a folder with nodes.csv and edges.csv."
+            f"dataset {shown(name)} is unknown: choose one of {known}, or give a folder with nodes.csv and edges.csv."
         ) from None
 
 
 def read_own(folder: Path, name: str, reading: Reading | None = None) -> Graph:
-    """A user's folder, in whichever of the layouts it is: tables, OGB's CSV files, TU's text files."""
+    """A user's folder, in whichever of the layouts it is: tables, OGB's CSV files, TU's text files; or one table."""
+    if folder.is_file():
+        return read_folder(folder, name, reading)
     if (folder / "raw/graph-label.csv.gz").is_file():
         return read_molecules(name, folder)
     if (folder / "raw/node-label.csv.gz").is_file():
@@ -83,16 +88,50 @@ def load_dataset(
     say: Say = lambda line: None,
     attributes: bool = False,
     reading: Reading | None = None,
+    *,
+    label: str | None = None,
+    ignore: Sequence[str] = (),
+    id: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    impute: bool = False,
+    directed: bool = False,
+    drop_unknown_edges: bool = False,
+    task: str | None = None,
+    seed: int = 0,
 ) -> Graph:
     """A graph, or many, by dataset name, by ``sbm`` or ``sbm:nodes=5000,...``, or by the path of a folder.
+
+    A path may also name one file of edges: the graph then has no features and no labels.
 
     Args:
         name: what to load.
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
         say: told what is fetched or refused.
         attributes: take further node features too, where the dataset has them.
-        reading: how a folder of tables is to be read.
+        reading: how a folder of tables is to be read, as one object; the options below win over it.
+        label: a folder's column of labels; None: ``label``, ``y``, ``class`` or ``target``.
+        ignore: a folder's columns to leave out.
+        id: a folder's column of node ids; None: ``id``, ``node`` or ``node_id``, or rows are numbered from 0.
+        source, target: a folder's columns of the ends of edges.
+        sep, decimal, encoding: how CSV files are written, such as ``";"``, ``","`` and ``"cp1252"``; None: the files
+            tell.
+        impute: fill missing values (numbers by the mean, words by no category) instead of refusing them.
+        directed: edges of a folder count as listed; otherwise in both directions.
+        drop_unknown_edges: leave out edges that name nodes that are not there, instead of refusing them.
+        task: for many graphs: ``"classification"`` or ``"regression"``; None tells by the labels.
+        seed: decides the split, where a folder names none.
     """
+    options = {"label": label, "ignore": (ignore,) if isinstance(ignore, str) else tuple(ignore), "id": id}
+    options |= {"source": source, "target": target, "sep": sep, "decimal": decimal, "text_encoding": encoding}
+    options |= {"impute": impute, "directed": directed, "drop_unknown_edges": drop_unknown_edges}
+    options |= {"task": task, "seed": seed}
+    if task is not None:
+        check_choice("task", task, ("classification", "regression"))
+    reading = replace(reading or Reading(), **_given(options))
     name = str(name)
     kind, _, settings = name.partition(":")
     known = name.lower() in DATASETS
@@ -100,12 +139,40 @@ def load_dataset(
         having = ", ".join(n for n, entry in DATASETS.items() if entry.attributes)
         raise InputError(f"{name} has no further node attributes: the datasets that have are {having}.")
     if kind.lower() == SBM:
-        return BlockModel.parse(settings).generate()
-    if not known and Path(name).is_dir():
+        return _generated(settings)
+    if not known and _is_there(Path(name)) and (Path(name).is_dir() or is_table_file(Path(name))):
         own = Path(name).resolve().name
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
         return read_own(Path(name), f"folder {own}" if own.lower() in (*DATASETS, SBM) else own, reading)
+    if not known and _is_there(Path(name)) and Path(name).is_file():
+        raise InputError(f"{name} is a file of another kind: a file of edges ends in {', '.join(ENDINGS)}.")
     entry = find_dataset(name)
     folder = locate(entry.files, data_dir, say)
-    options = {"attributes": True} if attributes else {}
-    return entry.read(entry.files.name, folder, **options)
+    further = {"attributes": True} if attributes else {}
+    return entry.read(entry.files.name, folder, **further)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that say something."""
+    return {
+        key: value for key, value in options.items() if value not in (None, (), False) and (key, value) != ("seed", 0)
+    }
+
+
+def _generated(settings: str) -> Graph:
+    """A graph of the block model; refused where no machine could hold it."""
+    model = BlockModel.parse(settings)
+    numbers = model.nodes * (model.features + model.degree + model.labels + model.classes)
+    if not numbers <= MOST_GENERATED:
+        raise InputError(
+            f"sbm: {model.nodes:.3g} nodes with {model.features:.3g} features and degree {model.degree:.3g} are too "
+            "many for any memory: lower them."
+        )
+    return model.generate()

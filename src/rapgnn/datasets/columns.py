@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rapgnn.datasets.dialect import Options
 from rapgnn.datasets.frames import Frame
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.table import Encoding
@@ -21,6 +22,8 @@ SPLIT_WORDS = {
     **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
+NO_IDS = "no id column: rows were numbered from 0 (--id names one)."
+Roles = dict[str, str]  # what a column is for, where it is no feature
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Reading:
 
     Args:
         label: the label's column; None: ``label``, ``y``, ``class`` or ``target``.
-        ignore: columns to leave out.
+        ignore: columns to leave out; several in one string are separated by commas.
         impute: fill missing values instead of refusing them.
         directed: edges count in the direction they are listed in; otherwise in both.
         task: for many graphs: ``"classification"`` or ``"regression"``; None tells by the labels.
@@ -37,6 +40,10 @@ class Reading:
         trained: whether there is one.
         labelled: whether labels are needed.
         seed: of the split, where the folder names none.
+        id: the column of the nodes' ids; None: ``id``, ``node`` or ``node_id``.
+        source, target: the columns of the ends of edges; None: ``source`` and ``target`` and the like.
+        sep, decimal, text_encoding: how CSV files are written; None: each file tells.
+        drop_unknown_edges: leave out edges that name nodes that are not there, instead of refusing them.
     """
 
     label: str | None = None
@@ -49,108 +56,51 @@ class Reading:
     trained: bool = False
     labelled: bool = True
     seed: int = 0
+    id: str | None = None
+    source: str | None = None
+    target: str | None = None
+    sep: str | None = None
+    decimal: str | None = None
+    text_encoding: str | None = None
+    drop_unknown_edges: bool = False
+
+    @property
+    def options(self) -> Options:
+        """How CSV files are written, checked."""
+        return Options(self.sep, self.decimal, self.text_encoding).checked()
+
+    def named(self, role: str, usual: Sequence[str]) -> tuple[str, ...]:
+        """What the column for ``role`` may be called: as the user says, or as usual."""
+        name = getattr(self, role)
+        return tuple(usual) if name is None else (str(name).strip().lower(),)
 
 
-def row_ids(frame: Frame, used: list[str], unique: bool = True, names: Sequence[str] = ID) -> pd.Index:
-    """What the rows are called; their numbers, where no column says it."""
-    found = frame.take(*names)
+def row_ids(
+    frame: Frame, roles: Roles, names: Sequence[str] = ID, unique: bool = True, needed: bool = False
+) -> pd.Index | None:
+    """What the rows are called; None where no column says it.
+
+    Args:
+        needed: refuse a table without such a column: the user named it.
+    """
+    found = frame.need(*names) if needed else frame.take(*names)
     if found is None:
-        return pd.RangeIndex(len(frame.table))
-    used.append(found[0])
-    if found[1].isna().any():
-        raise InputError(f"{frame.path}: row {int(found[1].isna().argmax())} has no {found[0]}.")
+        return None
+    roles[found[0]] = "id"
+    missing = found[1].isna()
+    if missing.any():
+        count = f" ({int(missing.sum())} such rows)" if missing.sum() > 1 else ""
+        raise InputError(
+            f"{frame.path}: row {int(missing.argmax())} has no {found[0]}{count}: --id names another column."
+        )
     ids = pd.Index(found[1])
     if unique and not ids.is_unique:
-        raise InputError(f"{frame.path}: the {found[0]} {ids[ids.duplicated()][0]} occurs more than once.")
-    return ids
-
-
-def places(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame) -> np.ndarray:
-    """The row number of each named row."""
-    if values.isna().any():
-        raise InputError(f"{frame.path}: row {int(values.isna().argmax())} has no {values.name}.")
-    ids, wanted = _same_kind(ids, pd.Index(values))
-    if not ids.is_unique:
-        raise InputError(f"{named.path}: two ids read the same as words: {shown(ids[ids.duplicated()][0])}.")
-    place = np.asarray(ids.get_indexer(wanted), dtype=np.int64)
-    unknown = place < 0
-    if unknown.any():
-        row = int(unknown.argmax())
+        twice = ids[ids.duplicated()]
+        count = f" ({len(twice)} rows repeat one)" if len(twice) > 1 else ""
         raise InputError(
-            f"{frame.path}: {values.name} {wanted[row]} (row {row}; {int(unknown.sum())} such) is not in {named.path}."
+            f"{frame.path}: the {found[0]} {twice[0]} occurs more than once{count}: --id names another column."
         )
-    return place
-
-
-def _same_kind(ids: pd.Index, wanted: pd.Index) -> tuple[pd.Index, pd.Index]:
-    """Both as they are, or both as words where one holds numbers and the other does not."""
-    if pd.api.types.is_numeric_dtype(ids) == pd.api.types.is_numeric_dtype(wanted):
-        return ids, wanted
-    return ids.astype(str), wanted.astype(str)
-
-
-def edge_columns(edges: Frame) -> tuple[pd.Series, pd.Series, Any, list[str]]:
-    source, target, weight = edges.need(*SOURCE), edges.need(*TARGET), edges.take(*WEIGHT)
-    taken = [source[0], target[0], *([] if weight is None else [weight[0]])]
-    graph = edges.take(*GRAPH)
-    rest = [c for c in edges.table.columns if c not in (*taken, *([] if graph is None else [graph[0]]))]
-    values = None
-    if weight is not None:
-        if not pd.api.types.is_numeric_dtype(weight[1]) or pd.api.types.is_complex_dtype(weight[1]):
-            raise InputError(f"{edges.path}: {weight[0]} must be numbers.")
-        values = weight[1].to_numpy(dtype=np.float64, na_value=np.nan)
-    return source[1], target[1], values, rest
-
-
-def both_ways(ends: np.ndarray, n: int, directed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The edges with those reversed that are listed in one direction only, and which listed edge each comes from."""
-    listed = np.arange(ends.shape[1])
-    if directed:
-        return ends, listed
-    missing = _absent(ends[1] * n + ends[0], ends[0] * n + ends[1])
-    return np.concatenate([ends, ends[::-1, missing]], axis=1), np.concatenate([listed, missing])
-
-
-def _absent(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """The places of ``wanted`` whose number is not in ``there``; by two sorts, several times faster than np.isin."""
-    if not len(wanted):
-        return np.zeros(0, dtype=np.int64)
-    order, there = np.argsort(wanted), np.sort(there)
-    rising = wanted[order]
-    place = np.minimum(np.searchsorted(there, rising), len(there) - 1)
-    return np.sort(order[there[place] != rising])
-
-
-def ends_in_graphs(
-    edges: Frame,
-    source: pd.Series,
-    target: pd.Series,
-    ids: pd.Index,
-    home: np.ndarray,
-    graph_ids: pd.Index,
-    nodes: Frame,
-    graphs: Frame,
-) -> np.ndarray:
-    """The row in ``nodes`` of both ends of every edge; node ids may repeat from graph to graph."""
-    column = edges.take(*GRAPH)
-    if column is None:
-        if not ids.is_unique:
-            raise InputError(f"{edges.path} needs a column graph, because node ids repeat from graph to graph.")
-        return np.stack([places(edges, values, ids, nodes) for values in (source, target)])
-    which = places(edges, column[1], graph_ids, graphs)
-    codes, distinct = pd.factorize(ids)
-    keys = pd.Index(home * len(distinct) + codes)
-    if not keys.is_unique:
-        row = int(keys.duplicated().argmax())
-        raise InputError(f"{nodes.path}: node {ids[row]} occurs more than once in graph {graph_ids[home[row]]}.")
-    found = []
-    for values in (source, target):
-        place = keys.get_indexer(pd.Index(which * len(distinct) + places(edges, values, pd.Index(distinct), nodes)))
-        if (place < 0).any():
-            row = int((place < 0).argmax())
-            raise InputError(f"{edges.path}: row {row} names node {values.iloc[row]}, which its graph does not have.")
-        found.append(place)
-    return np.stack(found)
+    return ids
 
 
 @dataclass(frozen=True)
@@ -163,11 +113,11 @@ class Labels:
     names: tuple[str, ...] | None = None
 
 
-def find_labels(frame: Frame, reading: Reading, used: list[str]) -> Labels:
-    """What a table says about its rows' labels and splits; the columns that say it are added to ``used``."""
-    splits = _splits(frame, used)
+def find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:
+    """What a table says about its rows' labels and splits; the columns that say it are added to ``roles``."""
+    splits = _splits(frame, roles)
     found, several = _label_columns(frame, reading)
-    used += several if found is None else [found]
+    roles |= dict.fromkeys(several if found is None else [found], "label")
     if found is not None:
         return Labels(frame.table[found], splits, found)
     if several:
@@ -177,7 +127,10 @@ def find_labels(frame: Frame, reading: Reading, used: list[str]) -> Labels:
         table = frame.table[several].to_numpy(dtype=np.float64, na_value=np.nan)
         return Labels(table, splits, names=tuple(str(c).partition("_")[2] for c in several))
     if reading.labelled:
-        raise InputError(f"{frame.path} has no label column (label, y, class or target); it has {frame.names}.")
+        raise InputError(
+            f"{frame.path}: there is no label column (label, y, class or target); it has {frame.names}: "
+            "--label names another."
+        )
     return Labels(None, splits)
 
 
@@ -185,10 +138,11 @@ def _label_columns(frame: Frame, reading: Reading) -> tuple[str | None, list[str
     """The column of the labels, or the columns of many; a trained model's features are never taken for labels."""
     features = [c.name for c in reading.encoding.columns] if reading.encoding is not None else []
     free = replace(frame, table=frame.without(features))
+    named = reading.named("label", LABEL)
     if reading.label and not reading.trained:
-        return frame.need(reading.label.lower())[0], []
-    if reading.label and (named := free.take(reading.label.lower())) is not None:
-        return named[0], []
+        return frame.need(*named)[0], []
+    if reading.label and (found := free.take(*named)) is not None:
+        return found[0], []
     if (single := free.take(*LABEL)) is not None:
         return single[0], []
     if several := _several(free, "label_", reading):
@@ -210,24 +164,26 @@ def _several(frame: Frame, start: str, reading: Reading) -> list[str]:
     return [found[name] for name in wanted]
 
 
-def _splits(frame: Frame, used: list[str]) -> dict[str, np.ndarray]:
+def _splits(frame: Frame, roles: Roles) -> dict[str, np.ndarray]:
     splits: dict[str, np.ndarray] = {}
     column = frame.take("split")
     if column is not None:
-        used.append(column[0])
+        roles[column[0]] = "split"
         words = column[1].astype(object).where(column[1].notna(), "").astype(str).str.strip().str.lower().to_numpy()
         odd = next((w for w in words if w and w not in SPLIT_WORDS), None)
         if odd is not None:
-            raise InputError(f"{frame.path}: split {shown(odd)} is unknown: use train, val and test.")
+            raise InputError(
+                f"{frame.path}: split {shown(odd)} is unknown: use train, val and test, or leave it out (--ignore)."
+            )
         for split in SPLITS:
             splits[split] = np.flatnonzero([SPLIT_WORDS.get(w) == split for w in words])
     for split in SPLITS:
         mask = frame.take(f"{split}_mask")
         if mask is None:
             continue
-        used.append(mask[0])
+        roles[mask[0]] = "split"
         if not pd.api.types.is_bool_dtype(mask[1]) or mask[1].isna().any():
-            raise InputError(f"{frame.path}: give {mask[0]} as booleans.")
+            raise InputError(f"{frame.path}: give {mask[0]} as booleans, or leave it out (--ignore).")
         splits[split] = np.flatnonzero(mask[1].to_numpy(dtype=bool))
     if column is not None and not any(len(rows) for rows in splits.values()):
         return {}  # a split column that says nothing

@@ -1,7 +1,9 @@
-"""One file of a user's folder as a table: CSV, Parquet or npz, found by its stem."""
+"""One file of a user's folder as a table: CSV, TSV, Parquet or npz, found by its stem."""
 
+import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,19 +12,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rapgnn.datasets.decimals import against_the_rest, as_numbers
+from rapgnn.datasets.dialect import Dialect, Options, find_dialect
 from rapgnn.errors import InputError, shown
 
-GAPS = ("NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "<NA>")  # gaps, among numbers
-ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A table with where it came from; ``matrix`` is the array ``x`` of an npz file, whose rows go with the table's."""
+    """A table with where it came from.
+
+    Args:
+        matrix: the array ``x`` of an npz file, whose rows go with the table's.
+        told: how the file is written, where that is not plain.
+        ignored: the columns that the user left out; they are not in the table any more.
+    """
 
     path: Path
     table: pd.DataFrame
     matrix: np.ndarray | None = None
+    told: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     def take(self, *names: str) -> tuple[str, pd.Series] | None:
         """The first column with one of these names, whatever its case."""
@@ -30,10 +41,11 @@ class Frame:
         found = next((by_name[name] for name in names if name in by_name), None)
         return None if found is None else (found, self.table.loc[:, found])
 
-    def need(self, *names: str) -> tuple[str, pd.Series]:
+    def need(self, *names: str, cure: str = "") -> tuple[str, pd.Series]:
+        """That column; refused where there is none, with the option that ``cure``s it."""
         found = self.take(*names)
         if found is None:
-            raise InputError(f"{self.path} has no column named {names[0]!r}; it has {self.names}.")
+            raise InputError(f"{self.path}: there is no column named {names[0]!r}; it has {self.names}{cure}.")
         return found
 
     @property
@@ -42,38 +54,54 @@ class Frame:
         there = [*([] if self.matrix is None else ["x"]), *map(str, self.table.columns)]
         return ", ".join(there) or "no column at all"
 
+    def ignoring(self, names: Sequence[str]) -> "Frame":
+        """The table without columns that the user leaves out."""
+        gone = tuple(str(name) for name in self.table.columns if str(name) in names)
+        return replace(self, table=self.without(names), ignored=gone) if gone else self
+
     def without(self, names: Sequence[str]) -> pd.DataFrame:
         return self.table.loc[:, [name for name in self.table.columns if name not in names]]
 
 
 def find_file(folder: Path, stem: str) -> Path | None:
-    """``stem.csv``, ``stem.csv.gz``, ``stem.parquet`` or ``stem.npz``; more than one is refused."""
+    """``stem.csv``, ``stem.tsv``, either with ``.gz``, ``stem.parquet`` or ``stem.npz``; more than one is refused."""
     found = [folder / f"{stem}{ending}" for ending in ENDINGS if (folder / f"{stem}{ending}").is_file()]
     if len(found) > 1:
         raise InputError(f"{folder} holds {' and '.join(p.name for p in found)}: keep one of them.")
     return found[0] if found else None
 
 
-def read_frame(folder: Path, stem: str, holds: str, words: Sequence[str] = ()) -> Frame:
+def read_frame(folder: Path, stem: str, holds: str, words: Sequence[str] = (), options: Options | None = None) -> Frame:
     """The table called ``stem`` in the folder.
 
     Args:
         holds: what the folder should hold, for the sentence that says it is missing.
-        words: columns of a CSV file that are names: 01 is not 1, and NA is a name like any other.
+        words, options: as in ``read_file``.
     """
     path = find_file(folder, stem)
     if path is None:
         raise InputError(f"{folder / stem}.csv (or .parquet, .npz) is missing: {holds}.")
+    return read_file(path, words, options)
+
+
+def read_file(path: Path, words: Sequence[str] = (), options: Options | None = None) -> Frame:
+    """One table.
+
+    Args:
+        words: columns of a CSV file that are names: 01 is not 1, and NA is a name like any other.
+        options: how a CSV file is written, where the user says it.
+    """
     if path.suffix == ".npz":
         return _from_npz(path)
     try:
-        table = _parquet(path) if path.suffix == ".parquet" else _csv(path, words)
-        if not isinstance(table.index, pd.RangeIndex):
-            table = table.reset_index()
+        if path.suffix != ".parquet":
+            return _checked(_csv(path, words, options or Options()))
+        table = _parquet(path)
+        table = table if isinstance(table.index, pd.RangeIndex) else table.reset_index()
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow have no common base for what a broken file raises
-        raise InputError(f"cannot read {path}: {_reason(error)}.") from error
+        raise InputError(f"cannot read {path}: {_reason(error, path)}.") from error
     return _checked(Frame(path, table))
 
 
@@ -102,22 +130,53 @@ def _with_words(frame: Frame, name: Any) -> Frame:
     return replace(frame, table=pd.DataFrame(columns, index=frame.table.index))
 
 
-def _csv(path: Path, words: Sequence[str]) -> pd.DataFrame:
-    header = pd.read_csv(path, header=None, nrows=1, dtype=str, index_col=False).iloc[0].dropna()
+def _csv(path: Path, words: Sequence[str], options: Options) -> Frame:
+    dialect = find_dialect(path, options, words)
+    try:
+        return _read_csv(path, words, dialect, options)
+    except UnicodeDecodeError as error:
+        if options.encoding or not dialect.encoding.startswith("utf-8"):
+            raise InputError(
+                f"cannot read {path}: it is not text in {dialect.encoding}; --encoding names its encoding."
+            ) from error
+        return _read_csv(path, words, replace(dialect, encoding="cp1252"), options)  # its first lines were plain
+
+
+def _read_csv(path: Path, words: Sequence[str], dialect: Dialect, options: Options) -> Frame:
+    """The table as the dialect says; numbers are read as numbers, names as they are written."""
+    form: dict[str, Any] = {"sep": dialect.sep, "encoding": dialect.encoding, "skiprows": dialect.skip}
+    header = pd.read_csv(path, header=None, nrows=1, dtype=str, index_col=False, **form).iloc[0].dropna()
     if header.duplicated().any():  # pandas would rename the second one
         raise InputError(f"two columns of {path} have the same name: {shown(header[header.duplicated()].iloc[0])}.")
+    form |= {"keep_default_na": False, "na_values": [""]}  # "None" is a word; an empty cell is a gap
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows that are longer than the header
-        # "None" is a word; an empty cell is a gap.
-        reading: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
-        table = pd.read_csv(path, low_memory=False, index_col=False, **reading)
+        table = pd.read_csv(path, low_memory=False, index_col=False, **form)
         names = [name for name in table.columns if str(name).strip().lower() in words]
         # What was taken for numbers is read again as it is written: much faster than reading everything as words.
-        guessed = [name for name in names if pd.api.types.is_numeric_dtype(table[name])]
-        written = pd.read_csv(path, usecols=guessed, dtype=str, **reading) if guessed else table
-    columns = {name: written[name] if name in guessed else table[name] for name in table.columns}
-    read = {name: _whole_numbers(v) if name in names else _numbers_with_gaps(v) for name, v in columns.items()}
-    return pd.DataFrame(read, index=table.index)
+        again = [name for name in names if not pd.api.types.is_string_dtype(table[name])]
+        if dialect.decimal == ",":  # 1.234 was taken for a little more than one
+            again += [c for c in table.columns if c not in names and pd.api.types.is_float_dtype(table[c])]
+        written = pd.read_csv(path, usecols=again, dtype=str, **form) if again else table
+    told, marked, other = dialect.told(path), [], []
+    read: dict[Any, pd.Series] = {}
+    for name in table.columns:
+        if name in names:
+            read[name] = _whole_numbers(written[name] if name in again else table[name])
+            continue
+        cells = written[name] if name in again else table[name]
+        if pd.api.types.is_numeric_dtype(cells) or not len(cells):
+            read[name] = cells
+            continue
+        found = as_numbers(cells, dialect.decimal)
+        if found is None and options.decimal is None:
+            found = against_the_rest(cells, dialect.decimal)
+            other += [str(name)] if found and name not in again else []
+        read[name] = table[name] if found is None else found[0]
+        marked += [str(name)] if found and found[1] else []
+    told += [f"thousands separators in {', '.join(marked[:5])}{', ...' * (len(marked) > 5)}"] if marked else []
+    told += [f"decimal {'points' if dialect.decimal == ',' else 'commas'} in {', '.join(other[:5])}"] if other else []
+    return Frame(path, pd.DataFrame(read, index=table.index), told=tuple(told))
 
 
 def _whole_numbers(names: pd.Series) -> pd.Series:
@@ -128,21 +187,24 @@ def _whole_numbers(names: pd.Series) -> pd.Series:
     return names.astype(np.int64) if names.str.fullmatch(whole).all() else names
 
 
-def _numbers_with_gaps(values: pd.Series) -> pd.Series:
-    """A column of numbers in which some cells say in words that there is none."""
-    if pd.api.types.is_numeric_dtype(values) or not len(values):
-        return values
-    gap = values.isin(GAPS)
-    if not gap.any():
-        return values
-    numbers = pd.Series(pd.to_numeric(values.where(~gap), errors="coerce"), index=values.index)
-    known = values.notna() & ~gap
-    return numbers if known.any() and bool((numbers.notna() | ~known).all()) else values
-
-
-def _reason(error: Exception) -> str:
-    """The first line of what a parser says."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+def _reason(error: Exception, path: Path) -> str:
+    """Why a file cannot be read, and the option that cures it; a parser's own words mean nothing to its user."""
+    said = str(error)
+    if path.suffix == ".parquet":
+        return "it is not a Parquet file, or a damaged one"
+    if isinstance(error, pd.errors.EmptyDataError | IndexError):
+        return "it is empty"
+    longer = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
+    if longer:
+        wide = f"line {longer[2]} has {longer[3]} cells, the header has {longer[1]}"
+        return f"{wide}: quote cells that hold a separator, or name the separator with --sep"
+    if isinstance(error, pd.errors.ParserWarning):
+        return "its rows have more cells than its header: name the separator with --sep, or complete the header"
+    if "EOF inside string" in said:
+        return "a quotation mark is not closed"
+    if isinstance(error, OSError | EOFError | zlib.error):
+        return "it is damaged, or cannot be opened"
+    return "it is not a table of text: --sep and --encoding name how it is written"
 
 
 def _parquet(path: Path) -> pd.DataFrame:
@@ -194,7 +256,8 @@ def _arrays(path: Path) -> dict[str, Any]:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except Exception as error:  # zipfile, zlib and numpy have no common base for what a damaged file raises
-        raise InputError(f"cannot read {path}: {_reason(error)}.") from error
+        said = str(error) if type(error) is ValueError and "npz" in str(error) else "it is damaged"
+        raise InputError(f"cannot read {path}: {said}.") from error
     odd = next((n for n, a in arrays.items() if not isinstance(a, np.ndarray) or a.dtype.kind not in "biufcUSMm"), None)
     if odd is not None:
         raise InputError(f"{path}: {shown(odd)} must be an array of numbers, words or dates.")

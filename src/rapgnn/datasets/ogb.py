@@ -9,8 +9,10 @@ import pandas as pd
 
 from rapgnn.datasets.cache import Arrays, parsed
 from rapgnn.datasets.categories import one_hot
+from rapgnn.datasets.gzipped import Unzipped
 from rapgnn.datasets.sources import Archive, FileSet
 from rapgnn.errors import InputError
+from rapgnn.files import open_regular
 from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import Graph, make_graph
 
@@ -167,6 +169,7 @@ NODE_GRAPHS = {
         ),
         archive=Archive(f"{_URL}/nodeproppred/{name.removeprefix('ogbn-')}.zip"),
         open=True,
+        most=1 << 32,
     )
     for name, more, split in (
         ("ogbn-proteins", ("edge-feat", "node_species"), "species"),
@@ -269,14 +272,15 @@ def _chunks(path: Path, kind: type, columns: int = 1) -> Iterator[np.ndarray]:
     if not path.is_file():
         raise InputError(f"{path} is missing.")
     try:
-        frames = pd.read_csv(path, header=None, skip_blank_lines=False, chunksize=CHUNK, compression="gzip")
-        for frame in frames:
-            values = frame.to_numpy(dtype=kind if kind != np.int64 else None)
-            if kind == np.int64 and values.dtype.kind != "i":
-                if values.dtype.kind != "f" or not (values == np.round(values)).all():
-                    raise ValueError("it must hold whole numbers")
-                values = values.astype(np.int64)
-            yield values
+        with open_regular(path) as file, Unzipped(fileobj=file) as unzipped:
+            frames = pd.read_csv(unzipped, header=None, skip_blank_lines=False, chunksize=CHUNK)
+            for frame in frames:
+                values = frame.to_numpy(dtype=kind if kind != np.int64 else None)
+                if kind == np.int64 and values.dtype.kind != "i":
+                    if values.dtype.kind != "f" or not (values == np.round(values)).all():
+                        raise ValueError("it must hold whole numbers")
+                    values = values.astype(np.int64)
+                yield values
     except (EOFError, OSError, zlib.error, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: it is truncated or no gzip file ({error}).") from error
     except pd.errors.EmptyDataError:

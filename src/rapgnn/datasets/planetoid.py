@@ -1,15 +1,16 @@
 """Cora, CiteSeer and PubMed with the public split (Yang et al., 2016), from the original ``ind.*`` files."""
 
-import pickle
-from collections import defaultdict
+import io
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from rapgnn.datasets.pickled import read_pickled
 from rapgnn.datasets.sources import FileSet, Package
 from rapgnn.errors import InputError
+from rapgnn.files import read_regular
 from rapgnn.graph.graph import Graph, make_graph
 
 _URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
@@ -100,43 +101,9 @@ def _classes(one_hot: np.ndarray) -> np.ndarray:
 
 
 def _read(path: Path) -> Any:
-    if path.suffix == ".index":
-        return np.loadtxt(path, dtype=np.int64)
+    if path.suffix != ".index":
+        return read_pickled(path)
     try:
-        with path.open("rb") as file:
-            loaded = _ArrayUnpickler(file, encoding="latin1").load()
-    except (pickle.UnpicklingError, EOFError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}.") from error
-    return loaded.matrix() if isinstance(loaded, _PickledMatrix) else loaded
-
-
-class _PickledMatrix:
-    """Stands in for scipy's matrix class, so that only its arrays are taken from the file."""
-
-    def matrix(self) -> sp.csr_matrix:
-        state = self.__dict__
-        return sp.csr_matrix((state["data"], state["indices"], state["indptr"]), shape=state["_shape"])
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Python 2 pickles of numpy arrays, scipy CSR matrices and dictionaries of lists; nothing else can be named."""
-
-    _allowed: ClassVar[dict[tuple[str, str], Any]] = {
-        ("scipy.sparse.csr", "csr_matrix"): _PickledMatrix,
-        ("copy_reg", "_reconstructor"): lambda cls, base, state: cls(),
-        ("copyreg", "_reconstructor"): lambda cls, base, state: cls(),
-        ("__builtin__", "object"): object,
-        ("builtins", "object"): object,
-        ("__builtin__", "list"): list,
-        ("builtins", "list"): list,
-        ("collections", "defaultdict"): defaultdict,
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return self._allowed[module, name]
-        except KeyError:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, which is neither array nor list") from None
+        return np.loadtxt(io.BytesIO(read_regular(path)), dtype=np.int64)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {str(error).rstrip('.')}.") from error

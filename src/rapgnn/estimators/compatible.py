@@ -23,6 +23,8 @@ def check_graph(graph: Graph, task: str, schema: Schema | None, y: Any, given: d
         raise InputError(f"this is an estimator for {task}, but the data are for {graph.task}.")
     if schema is not None:
         schema.check(graph)
+    elif not len(graph.labelled):
+        raise InputError("there are no labels: a file of edges has none, so load a folder with a nodes.csv beside it.")
     elif graph.classes is None and graph.objective.metric != "rmse":
         return replace(graph, classes=tuple(range(graph.num_outputs)))
     return graph

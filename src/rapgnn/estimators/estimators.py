@@ -13,8 +13,10 @@ from rapgnn.estimators.base import MOST_SEED, RAPEstimator
 from rapgnn.estimators.compatible import check_graph
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.labels import NO_NODE_REGRESSION
 from rapgnn.graph.lists import graph_set
 from rapgnn.graph.nodes import node_graph
+from rapgnn.graph.scores import r2
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.training.schema import Schema
 
@@ -25,7 +27,7 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
     def score(  # type: ignore[override]
         self, data: Any, y: Any = None, *, split: str | None = None, **given: Any
     ) -> float:
-        """Accuracy, or ROC-AUC where there are many labels, on the labelled rows or on those of a split.
+        """Accuracy, ROC-AUC where there are many labels, or the metric ``scoring``: of all labelled rows, or a split.
 
         Args:
             split: ``"train"``, ``"val"`` or ``"test"``; None: every labelled row. Where the data name no splits, those
@@ -44,9 +46,12 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
     ) -> Any:
         """Probabilities ``[rows, classes]``, and with ``return_std`` their standard deviation over draws.
 
+        The probabilities are the same numbers with and without ``return_std``: those of the expected scores, which the
+        temperature was fitted for. They are not the mean over draws of the probabilities; ``n_samples`` asks for that.
+
         Args:
             n_samples: the mean over so many draws of the weights; None: the model's own way, one exact pass.
-            method: ``"exact"``: mean and spread from the exact variance, without a draw; ``"sample"``: by draws.
+            method: ``"exact"``: the spread from the exact variance, without a draw; ``"sample"``: all by draws.
             given: as in ``predict``.
         """
         found = self._with_spread(data, n_samples, return_std, method, given)
@@ -73,11 +78,13 @@ class RAPNodeClassifier(_Classifier):
             data: a PyG ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame;
                 None: there are none).
             y: labels, words or whole numbers, NaN, None or -1 where unknown; may be a part of ``data``.
-            given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; and the splits
+            given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
+                adds the reverse of edges that are listed one way (say it to ``predict`` too); and the splits
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
                 stratified split.
         """
         if isinstance(data, Graph):
+            estimator_for(data.task)  # refuses numbers for nodes in its own words
             return self.fit_graph(check_graph(data, self._task, None, y, given))
         return self.fit_graph(node_graph(_raw(data, y, given), seed=check_whole("seed", self.seed, 0, MOST_SEED)))
 
@@ -95,15 +102,16 @@ class _GraphEstimator(RAPEstimator):
             graphs: a list or dataset of PyG ``Data``, of networkx graphs, of (features, edge_index) pairs, or a
                 rapgnn ``Graph``.
             y: one label per graph; None takes the graphs' own.
-            splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation.
+            splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation. And
+                ``directed``, as for nodes.
         """
         if isinstance(graphs, Graph):
             return self.fit_graph(check_graph(graphs, self._task, None, y, splits))
-        return self.fit_graph(graph_set(graphs, y, task=self._kind, splits=_splits(splits)))
+        return self.fit_graph(graph_set(graphs, y, task=self._kind, **_with_splits(splits)))
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "trained": True}
-        return graph_set(data, y, task=self._kind, splits=_splits(given), labelled=labelled, **known)
+        return graph_set(data, y, task=self._kind, labelled=labelled, **known, **_with_splits(given))
 
     @property
     def _kind(self) -> str:
@@ -126,7 +134,7 @@ class RAPGraphRegressor(RegressorMixin, _GraphEstimator):  # type: ignore[misc]
     def score(  # type: ignore[override]
         self, data: Any, y: Any = None, *, split: str | None = None, **given: Any
     ) -> float:
-        """R² on the labelled graphs, or on those of a split (see the classifiers)."""
+        """R², or the metric ``scoring``, on the labelled graphs or on those of a split (see the classifiers)."""
         return self._score(data, y, split, given)
 
     def predict(  # type: ignore[override]
@@ -144,27 +152,28 @@ class RAPGraphRegressor(RegressorMixin, _GraphEstimator):  # type: ignore[misc]
         return self._read(found.probabilities), self._read(spread)
 
     def _metric(self, scores: Tensor, y: Tensor) -> float:
-        from sklearn.metrics import r2_score
-
-        known = ~y.isnan()
-        values = [r2_score(y[k, j], scores[k, j]) for j, k in enumerate(known.T) if int(k.sum()) > 1]
-        return float(np.mean(values)) if values else float("nan")
+        return r2(scores, y)
 
 
 def estimator_for(task: str) -> type[RAPEstimator]:
     """The estimator for a task, a name from ``TASKS``."""
     level, kind = task.split("-")
+    if level == "node" and kind == "regression":
+        raise InputError(f"{NO_NODE_REGRESSION}.")
     if level == "node":
         return RAPNodeClassifier
     return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
 
 
 def _raw(data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
-    return unpack(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", *SPLITS)))
+    return unpack(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS)))
 
 
-def _splits(given: dict[str, Any]) -> dict[str, Any] | None:
-    return {key: value for key, value in _named(given, SPLITS).items() if value is not None} or None
+def _with_splits(given: dict[str, Any]) -> dict[str, Any]:
+    """``splits`` and ``directed``, as ``graph_set`` takes them."""
+    named = _named(given, (*SPLITS, "directed"))
+    directed = named.pop("directed", None)
+    return {"splits": {k: v for k, v in named.items() if v is not None} or None, "directed": directed}
 
 
 def _named(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:

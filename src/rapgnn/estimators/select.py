@@ -14,11 +14,14 @@ import torch
 
 from rapgnn.device import threads
 from rapgnn.errors import InputError
+from rapgnn.estimators.start import DRAWN, linear_settings, suited
+from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
 from rapgnn.sparse import nonnegative
 from rapgnn.training.fit import Fitted, fit_rap
+from rapgnn.training.reuse import Reuse
 
 Settings = dict[str, Any]
 OnTrial = Callable[[Settings, float], None]
@@ -28,7 +31,7 @@ STEP, CANDIDATE = 8e-4, 0.01  # seconds around every optimiser step, around ever
 SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 SOLVES = 4  # penalties tried per ridge head
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16)
-WIDE = 2 << 30  # bytes of n × c features beyond which they are embedded first
+CLASS_WEIGHT = "class_weight"  # a candidate's key that is no setting of Config
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Choice:
-    """The best candidate, trained, and all that were tried."""
+    """The best candidate, trained, all that were tried, and the graph with the class weights of the best."""
 
     fitted: Fitted
     config: Config
     trials: tuple[Trial, ...]
+    graph: Graph
+
+
+class _LateError(Exception):
+    """The time is up in the middle of a candidate."""
 
 
 def choose(
@@ -56,67 +64,69 @@ def choose(
     seed: int,
     time_budget: float | None = None,
     on_trial: OnTrial | None = None,
+    reweigh: bool = False,
 ) -> Choice:
     """Try candidates in order of promise and keep the best on validation.
 
     Args:
         base: the settings that no candidate changes.
         fixed: settings that are not to be chosen.
-        time_budget: begin no further candidate after so many seconds; None: together they shall cost less than one
-            plain GNN's training end to end, by counted operations.
+        time_budget: begin no further candidate after so many seconds, and give one up that is being trained by
+            gradient descent; None: together they shall cost less than one plain GNN's training end to end, by counted
+            operations.
+        reweigh: whether classes that count the same in sum may be tried too.
     """
     start = time.perf_counter()
     allowance = training_cost(graph) if time_budget is None else float("inf")
     signed = not nonnegative(graph.x)
-    tried: set[Config] = set()
+    tried: set[tuple[Config, bool]] = set()
     trials: list[Trial] = []
-    best: tuple[tuple[float, float], Fitted, Config] | None = None
+    best: tuple[tuple[float, float], Fitted, Config, Graph] | None = None
     refusal: InputError | None = None
-    for stage in _STAGES[graph.ptr is not None]:
+    reuse = Reuse()
+
+    def late() -> bool:
+        return time_budget is not None and best is not None and time.perf_counter() - start > time_budget
+
+    def on_epoch() -> None:
+        if late():
+            raise _LateError
+
+    *linear, nonlinear = _STAGES[graph.ptr is not None]
+    for stage in (*linear, *((_reweighed,) if reweigh else ()), nonlinear):
         for settings in stage(graph, None if best is None else best[2]):
-            config = base.update(**_suited(signed, base, settings | fixed))
-            if config in tried or (best is not None and not len(graph.val)):
+            if best is not None and best[3] is not graph:  # weights that were better stay
+                settings = settings | {CLASS_WEIGHT: BALANCED}
+            balanced = CLASS_WEIGHT in settings
+            plain = {key: value for key, value in settings.items() if key != CLASS_WEIGHT}
+            config = base.update(**suited(signed, base, plain | fixed))
+            if (config, balanced) in tried or (best is not None and not len(graph.val)):
                 continue
             cost = nominal_cost(graph, config)
-            late = time_budget is not None and time.perf_counter() - start > time_budget
-            if best is not None and (late or cost > allowance):
+            if best is not None and (late() or cost > allowance):
                 continue
             allowance -= cost
-            tried.add(config)
+            tried.add((config, balanced))
             began = time.perf_counter()
+            on = with_goal(graph, graph.objective.scoring, BALANCED) if balanced else graph
             try:
                 with threads(1 if cost < SMALL_COST else torch.get_num_threads()):
-                    fitted = fit_rap(graph, config, seed)
+                    fitted = fit_rap(on, config, seed, on_epoch, reuse)
             except InputError as error:  # a candidate that this graph does not admit
                 refusal = error
+                continue
+            except _LateError:
                 continue
             merit = fitted.loop.best or (0.0, 0.0)
             value = graph.objective.merit(merit[0])
             trials.append(Trial(settings | fixed, value, time.perf_counter() - began))
             if best is None or merit > best[0]:
-                best = merit, fitted, config
+                best = merit, fitted, config, on
             if on_trial:
                 on_trial(settings, value)
     if best is None:
         raise refusal or InputError("no candidate could be trained.")
-    return Choice(best[1], best[2], tuple(trials))
-
-
-def _suited(signed: bool, base: Config, settings: Settings) -> Settings:
-    """The settings with what follows from them and from the features' signs."""
-    identity = settings.get("embedding", base.embedding) == "identity"
-    if identity and "activation" not in settings and signed:
-        settings = settings | {"activation": "identity"}  # linear layers, where the shortcut is exact for any sign
-    if settings.get("backbone") not in (None, "gcn"):
-        settings = {key: value for key, value in settings.items() if key != "self_loops"}
-    return settings
-
-
-def _linear(graph: Graph) -> Settings:
-    """The cheapest embedding there is, with a head in closed form."""
-    if 4 * graph.num_nodes * graph.num_features > WIDE:
-        return {"embedding": "fixed-random", "embedding_output": "split", "head": "ridge", "ridge": None}
-    return {"embedding": "identity", "head": "ridge", "ridge": None}
+    return Choice(best[1], best[2], tuple(trials), best[3])
 
 
 def _node_propagations(graph: Graph, best: Config | None) -> Iterator[Settings]:
@@ -129,7 +139,7 @@ def _node_propagations(graph: Graph, best: Config | None) -> Iterator[Settings]:
         ("sage", 1, "last"),
         ("sage", 2, "last"),
     ):
-        yield _linear(graph) | {
+        yield linear_settings(graph) | {
             "backbone": backbone,
             "num_layers": depth,
             "jumping": jumping,
@@ -139,11 +149,10 @@ def _node_propagations(graph: Graph, best: Config | None) -> Iterator[Settings]:
 
 def _graph_propagations(graph: Graph, best: Config | None) -> Iterator[Settings]:
     for depth, pooling in ((3, "sum"), (3, "mean"), (1, "sum"), (5, "sum")):
-        yield _linear(graph) | {"backbone": "gin", "num_layers": depth, "jumping": "cat", "pooling": pooling}
+        yield linear_settings(graph) | {"backbone": "gin", "num_layers": depth, "jumping": "cat", "pooling": pooling}
     if graph.edge_attr is not None:
-        drawn = {"embedding": "fixed-random", "embedding_output": "split", "head": "ridge", "ridge": None}
         for pooling in ("sum", "mean"):
-            yield drawn | {"backbone": "gine", "num_layers": 3, "jumping": "cat", "pooling": pooling}
+            yield DRAWN | {"backbone": "gine", "num_layers": 3, "jumping": "cat", "pooling": pooling}
 
 
 def _around(graph: Graph, best: Config | None) -> Iterator[Settings]:
@@ -170,7 +179,7 @@ def _nonlinear(graph: Graph, best: Config | None) -> Iterator[Settings]:
     if best is None:
         return
     here = {key: value for key, value in _of(best).items() if key not in ("activation", "ridge")}
-    yield here | {"embedding": "fixed-random", "embedding_output": "split", "head": "ridge", "ridge": None}
+    yield here | DRAWN
     steps: Settings = {"epochs": 100, "patience": 30, "dropout": 0.5, "standardize": True, "hidden_channels": 64}
     if graph.ptr is not None:
         steps |= {"batch_size": 128, "dropout": 0.2, "weight_decay": 1e-4}
@@ -181,10 +190,20 @@ def _nonlinear(graph: Graph, best: Config | None) -> Iterator[Settings]:
         yield here | pretrained | {"embedding": "pretrained-gnn", "backbone": "gine"} | {"head": "mlp"} | steps
 
 
+def _reweighed(graph: Graph, best: Config | None) -> Iterator[Settings]:
+    """The best so far with classes that count the same in sum; for metrics that rare classes decide."""
+    if best is not None:
+        yield {name: getattr(best, name) for name in (*_CHOSEN, *_STEPS)} | {CLASS_WEIGHT: BALANCED}
+
+
 _STAGES = {False: (_node_propagations, _around, _around, _nonlinear), True: (_graph_propagations, _around, _nonlinear)}
 _CHOSEN = (
     *("backbone", "num_layers", "jumping", "pooling", "self_loops", "normalize_features", "activation"),
     *("embedding", "embedding_output", "head", "ridge", "hidden_channels"),
+)
+_STEPS = (
+    *("epochs", "patience", "dropout", "standardize", "head_layers"),
+    *("batch_size", "weight_decay", "pretrain_epochs"),
 )
 
 

@@ -1,11 +1,31 @@
-"""What a graph starts from before any search: backbone, pooling and batches that suit its kind."""
+"""What a graph starts from: before any search, and where there is none."""
 
 from typing import Any
 
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
+from rapgnn.sparse import nonnegative
 
 MANY_GRAPHS = 20_000  # so many make an epoch of many steps
+WIDE = 2 << 30  # bytes of n × c features beyond which they are embedded first
+ROWS_PER_FEATURE = 2  # training rows per feature from which the head can weigh every layer for itself
+WIDEST = 2048  # columns that the head may see of four layers side by side
+DRAWN = {"embedding": "fixed-random", "embedding_output": "split", "head": "ridge", "ridge": None}
+_MAPPED = {  # what only an embedding that maps the features has
+    *("hidden_channels", "embedding_layers", "embedding_output"),
+    *("pretrain_lr", "pretrain_weight_decay", "pretrain_dropout", "pretrain_epochs"),
+}
+# What may be set without asking for a head that is trained by gradient descent.
+_SOLVED = {
+    *("backbone", "num_layers", "jumping", "pooling", "self_loops", "eps", "rescale", "normalize_features"),
+    *("ridge", "inference", "num_samples", "embedding", "activation"),
+    *_MAPPED,
+}
+_TRAINED = {  # what only gradient descent has
+    *("epochs", "lr", "weight_decay", "dropout", "batch_size", "patience"),
+    *("standardize", "head_layers", "batch_norm"),
+}
 
 # Graph tasks: few layers, every layer seen by the head, an MLP in a trained layer as in the paper.
 _GRAPHS: dict[str, Any] = {
@@ -39,6 +59,70 @@ def start_config(graph: Graph, trained: bool = False) -> Config:
         factors = 3 if config.backbone == "gine" else 2  # the paper: two hidden layers for OGB, one for TU
         config = config.update(factors=factors, **_TRAINED_GRAPHS)
     return config
+
+
+def plain_config(graph: Graph, start: Config, fixed: dict[str, Any]) -> Config:
+    """The settings without a search: one training with what suits the kind of graph.
+
+    The head is solved in closed form on the features as they are, unless a setting asks for another head or another
+    embedding. Nodes: four layers (two where the features are wide). The head sees every layer where there are enough
+    training rows to weigh them, and else the last one alone, which averages over neighbours.
+
+    Args:
+        fixed: what the user has set; it is kept.
+    """
+    settings = _propagation(graph) if graph.ptr is None else {}
+    negative = graph.edge_weight is not None and not nonnegative(graph.edge_weight)
+    solved = _wants_solution(start, fixed)
+    if solved:
+        mapped = not _MAPPED.isdisjoint(fixed)
+        if fixed["embedding"] != "identity" if "embedding" in fixed else mapped:
+            settings |= {"embedding": usual_embedding(graph), "head": "ridge"}
+        elif graph.edge_attr is not None and fixed.get("backbone", start.backbone) == "gine":
+            settings |= DRAWN
+        else:
+            settings |= linear_settings(graph) | {"normalize_features": False}
+        if negative:
+            settings["activation"] = "identity"
+    else:
+        settings["embedding"] = usual_embedding(graph)
+    return start.update(**(suited(solved and not nonnegative(graph.x), start, settings | fixed) | fixed))
+
+
+def _propagation(graph: Graph) -> dict[str, Any]:
+    if len(graph.train) < ROWS_PER_FEATURE * graph.num_features:
+        return {"num_layers": 4, "jumping": "last", "self_loops": True}
+    return {"num_layers": 4 if 5 * graph.num_features <= WIDEST else 2, "jumping": "cat"}
+
+
+def _wants_solution(start: Config, fixed: dict[str, Any]) -> bool:
+    """Whether these settings leave the head to the closed form, which needs the exact mean and variance."""
+    if "head" in fixed:
+        return fixed["head"] == "ridge"
+    kind = EMBEDDINGS[fixed.get("embedding", "identity")]
+    if kind.redrawn or kind.trained == "with" or fixed.get("embedding_output") == "none":
+        return False
+    others = {name: value for name, value in fixed.items() if name not in _SOLVED}
+    return fixed.get("activation", "relu") in ("relu", "identity") and all(
+        name not in _TRAINED and value == getattr(start, name) for name, value in others.items()
+    )
+
+
+def linear_settings(graph: Graph) -> dict[str, Any]:
+    """The cheapest embedding there is, with a head in closed form."""
+    if 4 * graph.num_nodes * graph.num_features > WIDE:
+        return dict(DRAWN)
+    return {"embedding": "identity", "head": "ridge", "ridge": None}
+
+
+def suited(signed: bool, base: Config, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with what follows from them and from the features' signs."""
+    identity = settings.get("embedding", base.embedding) == "identity"
+    if identity and "activation" not in settings and signed:
+        settings = settings | {"activation": "identity"}  # linear layers, where the shortcut is exact for any sign
+    if settings.get("backbone") not in (None, "gcn"):
+        settings = {key: value for key, value in settings.items() if key != "self_loops"}
+    return settings
 
 
 def graph_backbone(graph: Graph) -> str:

@@ -18,7 +18,11 @@ TABLES = (".csv", ".parquet")
 
 
 def prediction_table(
-    graph: Graph, predict: Callable[[Tensor], Prediction], classes: Sequence[Any] | None = None
+    graph: Graph,
+    predict: Callable[[Tensor], Prediction],
+    classes: Sequence[Any] | None = None,
+    probabilities: bool = False,
+    known: Tensor | None = None,
 ) -> pd.DataFrame:
     """Columns by kind of label; rows and labels are called as the user called them.
 
@@ -30,7 +34,22 @@ def prediction_table(
 
     Args:
         classes: what the class numbers stand for.
+        probabilities: whether every class shall have a column ``probability_j``.
+        known: the rows whose label the data have, for a last column ``known``: yes or no; None leaves it out.
     """
+    if probabilities and graph.objective.metric == "rmse":
+        raise InputError("numbers have no probabilities: leave --probabilities out.")
+    table = _table(graph, predict, classes, probabilities)
+    if known is not None:
+        labelled = np.zeros(graph.num_rows, dtype=bool)
+        labelled[known.cpu().numpy()] = True
+        table["known"] = np.where(labelled, "yes", "no")
+    return table
+
+
+def _table(
+    graph: Graph, predict: Callable[[Tensor], Prediction], classes: Sequence[Any] | None, probabilities: bool
+) -> pd.DataFrame:
     rows = torch.arange(graph.num_rows)
     result = predict(rows)
     values, spread = result.probabilities, result.spread
@@ -41,6 +60,8 @@ def prediction_table(
         table |= {"label": named, "probability": _at(values, label)}
         if spread is not None:
             table["spread"] = _at(spread, label)
+        for j in range(values.shape[1] if probabilities else 0):
+            table[f"probability_{j if classes is None else classes[j]}"] = values[:, j].numpy()
         return pd.DataFrame(table)
     for j in range(values.shape[1]):
         suffix = "" if values.shape[1] == 1 else f"_{j if classes is None else classes[j]}"

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rapgnn.estimators.select import OnTrial, Settings, Trial, choose
-from rapgnn.estimators.start import usual_embedding
+from rapgnn.estimators.start import plain_config
+from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.splits import hold_out
 from rapgnn.layers.ridge import RidgeHead
@@ -14,12 +16,14 @@ from rapgnn.training.fit import Fitted, fit_rap
 
 @dataclass(frozen=True)
 class Trained:
-    """The trained model, the graph with the splits it was trained on, the candidates, and the metric on validation."""
+    """The trained model, the graph with the splits it was trained on, the candidates, the metric on validation, and how
+    much a row of each class counted (None: all the same)."""
 
     fitted: Fitted
     graph: Graph
     trials: tuple[Trial, ...]
     validation_score: float
+    class_weight: tuple[float, ...] | None = None
 
 
 def train(
@@ -31,6 +35,8 @@ def train(
     *,
     search: bool,
     time_budget: float | None = None,
+    scoring: str | None = None,
+    class_weight: Any = None,
     on_trial: OnTrial | None = None,
     on_epoch: Callable[[], None] | None = None,
 ) -> Trained:
@@ -39,23 +45,28 @@ def train(
     Args:
         start: the settings that nothing else decides.
         fixed: those that the user has set.
-        search, time_budget: as in the estimators.
+        search, time_budget, scoring, class_weight: as in the estimators.
         on_trial, on_epoch: told of every candidate; called after every epoch where there is no search.
     """
     given, graph = graph.to(device), hold_out(graph, seed).to(device)
+    graph = with_goal(graph, scoring, class_weight)
     if search:
-        found = choose(graph, start, fixed, seed, time_budget, on_trial)
-        fitted, config, trials = found.fitted, found.config, found.trials
+        # A metric of the user's own may be one that rare classes decide.
+        reweigh = graph.objective.scoring is not None and class_weight is None and graph.objective.metric == "accuracy"
+        found = choose(graph, start, fixed, seed, time_budget, on_trial, reweigh)
+        fitted, config, trials, graph = found.fitted, found.config, found.trials, found.graph
     else:
-        config = start.update(**({"embedding": usual_embedding(graph)} | fixed))
+        config = plain_config(graph, start, fixed)
         fitted, trials = fit_rap(graph, config, seed, on_epoch), ()
     merit = fitted.loop.best
-    if len(graph.train) < len(given.train) and config.head == "ridge":
-        fitted = _with_all_rows(fitted, given, config, seed)
-        note = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."
-        graph = replace(given, notes=(*graph.notes, note))
+    weights = graph.objective.class_weight
     score = float("nan") if merit is None else graph.objective.merit(merit[0])
-    return Trained(fitted, graph, trials, score)
+    if len(graph.train) < len(given.train) and config.head == "ridge":
+        notes = graph.notes
+        fitted = _with_all_rows(fitted, replace(graph, train=given.train, val=given.val), config, seed)
+        note = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."
+        graph = replace(given, notes=(*notes, note))
+    return Trained(fitted, graph, trials, score, weights)
 
 
 def _with_all_rows(fitted: Fitted, graph: Graph, config: Config, seed: int) -> Fitted:

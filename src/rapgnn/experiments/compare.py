@@ -31,6 +31,8 @@ def plan(
         if other is not None and len(other.terms) > 1:
             config = config.update(factors=1)  # weights side by side cannot follow one another too
         config = config.update(**overrides)
+        if "epochs" in overrides and "pretrain_epochs" not in overrides:  # so many are enough for phase 1 too
+            config = config.update(pretrain_epochs=min(config.epochs, config.pretrain_epochs))
         if config.head == "ridge" and method == "random-full":
             raise InputError("random-full has no exact mean for the ridge head: leave it out with --methods.")
         if quick and method in QUICK_EPOCHS:

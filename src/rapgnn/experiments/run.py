@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.experiments.protocol import at_best_mean_epoch, paper_folds, strict_folds
 from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.splits import FOLDS
 from rapgnn.graph.tasks import average_precision
 from rapgnn.memory import PeakMemory
 from rapgnn.models.config import Config
 from rapgnn.training.fit import Fitted
 from rapgnn.training.methods import METHODS, fit
+from rapgnn.training.predict import Prediction
 from rapgnn.versions import hardware, versions
 
 Record = dict[str, Any]
@@ -86,7 +89,7 @@ def run(
         "task": graph.task,
         "method": method,
         "backbone": chosen.backbone,
-        "metric": graph.objective.metric,
+        "metric": graph.objective.chosen_by,
         **figures,
         "seeds": list(seeds),
         "fit_seconds": statistics.median(costs.seconds),
@@ -122,10 +125,10 @@ def _on_splits(
         fitted = costs.fit(method, graph, config, seed, on_epoch)
         for split in splits:
             rows = graph.rows(split)
-            scores = fitted.predict(rows).scores
-            values[split].append(graph.objective.score(scores, graph.y[rows]))
+            found = fitted.predict(rows)
+            values[split].append(_score(graph, found, graph.y[rows]))
             if graph.objective.metric == "rocauc" and split == splits[-1]:
-                precision.append(average_precision(scores, graph.y[rows]))
+                precision.append(average_precision(found.scores, graph.y[rows]))
     figures = {"protocol": "fixed split", **_figures(values[splits[-1]])}
     if "val" in values:
         figures |= {"val_mean": float(np.mean(values["val"])), "val_values": values["val"]}
@@ -159,7 +162,7 @@ def _cross_validate(
     for seed in seeds if test and protocol != "paper" else ():
         for fold in strict_folds(graph, seed):
             fitted = costs.fit(method, fold, config, seed, on_epoch)
-            strict.append(rule.score(fitted.predict(fold.test).scores, fold.y[fold.test]))
+            strict.append(_score(graph, fitted.predict(fold.test), fold.y[fold.test]))
     figures: Record = {"protocol": f"{FOLDS}-fold, epoch of the best mean validation", **_figures(values or strict)}
     if values:
         figures |= {"val_mean": figures["mean"], "val_values": values, "best_epochs": best_epochs}
@@ -170,7 +173,16 @@ def _cross_validate(
     return figures
 
 
+def _score(graph: Graph, found: Prediction, y: Tensor) -> float:
+    """The task's metric, or that of the graph's goal."""
+    rule = graph.objective
+    if rule.scoring is None:
+        return rule.score(found.scores, y)
+    return metrics_for(graph.task)[rule.scoring].measure(found.probabilities, y)
+
+
 def _figures(values: list[float]) -> Record:
+    """``std`` is that of these values; tables show that of what they are a sample of."""
     return {"mean": float(np.mean(values)), "std": float(np.std(values)), "values": values}
 
 

@@ -2,47 +2,54 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from rapgnn.experiments.run import Record
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import Metric, metrics_for
 from rapgnn.graph.tasks import TASKS
+from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.training.methods import METHODS
+
+WIDTH = 80
 
 
 def show_comparison(records: list[Record], quick: bool = False) -> None:
-    """Metric, cost and engine of every method."""
+    """Metric and cost of every method in 80 columns, what else there is to know below."""
     first = records[0]
-    seeds = len(first["seeds"])
-    table = Table(title=f"{first['dataset']} · {first['hardware']} · {seeds} seed{'s' if seeds > 1 else ''}")
+    known = metrics_for(first["task"])
+    task = known.get(first["metric"], known[TASKS[first["task"]].metric])
+    strict = "strict_mean" in first
+    table = Table()
     table.add_column("method")
-    task = TASKS[first["task"]]
     title = f"{task.title} %" if task.percent else task.title
-    strict = ["strict"] if "strict_mean" in first else []
-    for heading in [title, *strict, "fit s", "train ms/epoch", "eval ms/epoch", "peak MB"]:
+    for heading in [title, *(["strict"] if strict else []), "fit s", "ms/epoch", "MB"]:
         table.add_column(heading, justify="right")
-    for heading in ("layers", "epochs", "engine"):
-        table.add_column(heading, justify="right" if heading != "engine" else "left")
     for r in records:
-        peak = "-" if r["peak_memory_mb"] is None else f"{r['peak_memory_mb']:.0f}"
         table.add_row(
             METHODS[r["method"]].title,
-            f"{task.show(r['mean'])} ± {task.show(r['std'])}",
-            *([f"{task.show(r['strict_mean'])} ± {task.show(r['strict_std'])}"] if strict else []),
+            _with_deviation(task, r),
+            *([_with_deviation(task, r, "strict_")] if strict else []),
             f"{r['fit_seconds']:.2f}",
             f"{r['train_ms_per_epoch']:.3g}",
-            f"{r['eval_ms_per_epoch']:.3g}",
-            peak,
-            "-" if r["method"] == "pretrained-embedding" else str(r["config"]["num_layers"]),
-            str(max(r["epochs"])),
-            r["engine"],
+            "-" if r["peak_memory_mb"] is None else f"{r['peak_memory_mb']:.0f}",
             style="bold" if r["method"] == "rap" else None,
         )
-    console = _console()
+    console = _console(WIDTH)
+    console.print(f"{first['dataset']} · {first['hardware']} · {_counted(len(first['seeds']), 'seed')}")
     console.print(table)
-    if strict:
+    _explain(console, records, quick)
+
+
+def _explain(console: Console, records: list[Record], quick: bool) -> None:
+    first = records[0]
+    runs = len(first.get("values", first["seeds"]))
+    deviation = f"±: sample standard deviation of {runs} runs" if runs > 1 else "One run has no deviation"
+    console.print(f"{deviation}; ms/epoch: training alone; MB: peak memory.")
+    if "strict_mean" in first:
         console.print(
             "First figure: the paper's protocol, 10 folds at the epoch that is best on average for the held-out folds, "
             "which makes it optimistic; strict: epoch chosen on an inner validation fold (settings may have seen all)."
@@ -56,10 +63,29 @@ def show_comparison(records: list[Record], quick: bool = False) -> None:
             "Quick run: end-to-end and random-full trained for fewer epochs; leave out --quick for the full run."
         )
     for r in records:
-        if METHODS[r["method"]].fit is METHODS["rap"].fit:
-            console.print(
-                f"{METHODS[r['method']].title}: {r['engine']} engine, because {r['engine_reason']}.", style="dim"
-            )
+        name, config = METHODS[r["method"]].title, r["config"]
+        layers = "" if r["method"] == "pretrained-embedding" else f"{_counted(config['num_layers'], 'layer')}, "
+        epochs = _counted(max(r["epochs"]), "epoch")
+        phases = METHODS[r["method"]].fit is METHODS["rap"].fit
+        kind = EMBEDDINGS.get(config.get("embedding", ""))
+        before = phases and kind is not None and kind.trained == "before"
+        first_phase = f" after {config['pretrain_epochs']} of phase 1" if before else ""
+        reason = f", {r['engine']} engine, because {r['engine_reason']}" if phases else ""
+        console.print(f"{name}: {layers}{epochs}{first_phase}{reason}.", style="dim")
+
+
+def _with_deviation(task: Metric, record: Record, kind: str = "") -> str:
+    """``mean ± sample standard deviation``; one value has none."""
+    factor, digits = (100, 2) if task.percent else (1, 3)
+    shown, values = f"{factor * record[f'{kind}mean']:.{digits}f}", record.get(f"{kind}values")
+    if values is not None and len(values) < 2:
+        return shown
+    deviation = record[f"{kind}std"] if values is None else float(np.std(values, ddof=1))
+    return f"{shown} ± {factor * deviation:.{digits}f}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def show_depth(records: list[Record]) -> None:
@@ -132,7 +158,7 @@ def describe(graph: Graph) -> dict[str, Any]:
     return row | {split: len(graph.rows(split)) for split in ("train", "val", "test")}
 
 
-def _console() -> Console:
+def _console(width: int = 140) -> Console:
     console = Console()
     # Piped output has no width of its own: give the table room instead of folding its cells.
-    return console if console.is_terminal else Console(width=140)
+    return console if console.is_terminal else Console(width=width)

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice, shown
+from rapgnn.graph.directions import ONE_WAY, both_ways, only_one_way
 from rapgnn.graph.validate import SPLITS, as_array
+
+MOST_NUMBERED = 1 << 31  # nodes whose pairs have numbers of 64 bits
 
 
 @dataclass
@@ -27,21 +31,26 @@ class RawGraph:
     test: Any = None
     num_nodes: int | None = None
     ids: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
 
-def unpack(data: Any, **given: Any) -> RawGraph:
+def unpack(data: Any, directed: bool | None = None, **given: Any) -> RawGraph:
     """The pieces of a PyG ``Data``, a networkx graph, or features with ``edge_index`` or ``adjacency``.
 
     Args:
         data: the graph, or the node features (None: there are none).
+        directed: False adds the reverse of edges that are listed one way; True takes them as listed; None likewise, and
+            says so where every edge is listed one way only.
         given: ``y``, ``edge_index``, ``adjacency``, ``edge_weight``, ``train``, ``val``, ``test``; they win over what
             ``data`` says.
     """
     if isinstance(data, type):
         raise InputError(f"the data must be a graph or its features, got the class {data.__name__}.")
+    if not isinstance(directed, bool | None):
+        raise InputError(f"directed must be True or False, got {shown(directed)}.")
     adjacency = given.pop("adjacency", None)
     given = {key: value for key, value in given.items() if value is not None}
-    if _is_networkx(data):
+    if is_networkx(data):
         raw = _from_networkx(data, given.get("y"))
         given.pop("y", None)
     elif hasattr(data, "edge_index"):
@@ -58,8 +67,56 @@ def unpack(data: Any, **given: Any) -> RawGraph:
         given |= _from_adjacency(adjacency)
     raw = replace(raw, **given)
     if raw.edge_index is None:
-        raise InputError("there are no edges: give edge_index or adjacency, a PyG Data, or a networkx graph.")
-    return raw
+        raise InputError(why_no_edges(data))
+    return raw if is_networkx(data) and directed is None else as_directed(raw, directed)
+
+
+def as_directed(raw: RawGraph, directed: bool | None) -> RawGraph:
+    """The edges as listed, or both ways; what is no list of edges is left for the checks to come."""
+    try:
+        ends = as_array(raw.edge_index, "edge_index")
+    except InputError:
+        return raw
+    if directed or ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu" or not ends.size:
+        return raw
+    ends, n = ends.astype(np.int64), int(ends.max()) + 1
+    if ends.min() < 0 or n > MOST_NUMBERED:
+        return raw
+    if directed is None:
+        return replace(raw, notes=(*raw.notes, ONE_WAY)) if only_one_way(ends, n) else raw
+    edges, copied = both_ways(ends, n, directed=False)
+    values = {"edge_weight": raw.edge_weight, "edge_attr": raw.edge_attr}
+    for name, value in values.items():
+        if value is not None:
+            array = as_array(value, f"{name}")
+            if not array.ndim or len(array) != ends.shape[1]:
+                raise InputError(f"there are {ends.shape[1]} edges but {name} of shape {array.shape}.")
+            values[name] = array[copied]
+    return replace(raw, edge_index=edges, **values)
+
+
+def why_no_edges(data: Any) -> str:
+    """Why something that was given as a graph has no edges, and what to do about it."""
+    kind = type(data).__name__
+    if hasattr(data, "to_homogeneous"):
+        types = ", ".join(map(str, getattr(data, "node_types", [])[:4])) or "none"
+        return f"this is a {kind} with several types of nodes ({types}): convert it with to_homogeneous()."
+    if isinstance(data, str | Path):
+        return f"this is the text {shown(str(data))}: read it with load_dataset(...) first, and give the graph."
+    if isinstance(data, list | tuple) and len(data) and all(_is_graph(item) for item in data):
+        return (
+            f"this is a list of {len(data)} graphs, and a node classifier takes one: give one of them, or use "
+            "RAPGraphClassifier for labels of whole graphs."
+        )
+    if hasattr(data, "edge_index"):
+        return f"this {kind} has no edges, neither edge_index nor adj_t: give it one of them."
+    if isinstance(data, dict):
+        return "this is a dictionary, and there are no edges: give the features, and edge_index or adjacency by name."
+    return "there are no edges: give edge_index or adjacency, a PyG Data, or a networkx graph."
+
+
+def _is_graph(item: Any) -> bool:
+    return hasattr(item, "edge_index") or is_networkx(item)
 
 
 def as_scipy(x: Any, what: str = "the node features") -> Any:
@@ -79,7 +136,14 @@ def _from_pyg(data: Any) -> RawGraph:
         y = y[:, 0]
     weight = getattr(data, "edge_weight", None)
     x, edge_attr = getattr(data, "x", None), getattr(data, "edge_attr", None)
-    return RawGraph(x, data.edge_index, weight, edge_attr, y, **masks, num_nodes=_stated_nodes(data, x))
+    given: dict[str, Any] = {**masks, "num_nodes": _stated_nodes(data, x)}
+    raw = RawGraph(x, data.edge_index, weight, edge_attr, y, **given)
+    transposed = getattr(data, "adj_t", None)
+    if raw.edge_index is not None or transposed is None:
+        return raw
+    edges = _from_adjacency(transposed, "adj_t")
+    edges["edge_index"] = edges["edge_index"][::-1].copy()  # its rows are receivers
+    return replace(raw, **edges)
 
 
 def _stated_nodes(data: Any, x: Any) -> Any:
@@ -94,11 +158,11 @@ def _stated_nodes(data: Any, x: Any) -> Any:
         return None
 
 
-def _from_adjacency(adjacency: Any) -> dict[str, Any]:
+def _from_adjacency(adjacency: Any, what: str = "the adjacency") -> dict[str, Any]:
     """Entry (u, v) is the weight of the edge from u to v."""
-    adjacency = as_scipy(adjacency, "the adjacency")
+    adjacency = as_scipy(_from_triples(adjacency, what), what)
     if not sp.issparse(adjacency):
-        adjacency = as_array(adjacency, "the adjacency")
+        adjacency = as_array(adjacency, what)
     if len(adjacency.shape) != 2 or adjacency.shape[0] != adjacency.shape[1]:
         raise InputError(f"an adjacency has as many rows as columns, got shape {adjacency.shape}.")
     coo = sp.coo_matrix(adjacency)
@@ -107,7 +171,21 @@ def _from_adjacency(adjacency: Any) -> dict[str, Any]:
     return edges if (coo.data == 1).all() else edges | {"edge_weight": coo.data}
 
 
-def _is_networkx(data: Any) -> bool:
+def _from_triples(matrix: Any, what: str) -> Any:
+    """A ``SparseTensor`` of torch_sparse (rows, columns and values) as a scipy matrix; anything else as it is."""
+    if isinstance(matrix, Tensor) or sp.issparse(matrix) or not callable(getattr(matrix, "coo", None)):
+        return matrix
+    try:
+        row, column, value = matrix.coo()
+        shape = tuple(int(matrix.size(i)) for i in (0, 1))
+        ends = [as_array(end, what) for end in (row, column)]
+        values = np.ones(len(ends[0]), dtype=np.float32) if value is None else as_array(value, what)
+        return sp.coo_matrix((values, (ends[0], ends[1])), shape=shape)
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError(f"{what} cannot be read as a sparse matrix of numbers.") from error
+
+
+def is_networkx(data: Any) -> bool:
     named = type(data).__module__.startswith("networkx.") and hasattr(data, "edges")
     return named or (hasattr(data, "adjacency") and hasattr(data, "nodes"))
 

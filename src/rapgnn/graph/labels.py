@@ -11,6 +11,7 @@ from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import shape_of
 
 UNKNOWN = -1
+NO_NODE_REGRESSION = "there is no regression for nodes, so divide the numbers into classes first (pandas.cut)"
 EXACT = 2.0**53  # the whole numbers below it are exact as floats
 
 
@@ -24,6 +25,8 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
         raise InputError(f"{what} must be one value per row, got {type(values).__name__}.")
     try:
         column = pd.Series(values).reset_index(drop=True)
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
     except (ValueError, TypeError) as error:
         raise InputError(f"{what} must be one value per row: {str(error).splitlines()[0]}.") from error
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -39,9 +42,16 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
             column = column.astype(object)  # as floats, which have a place for gaps, they would run together
         return column.where(column != UNKNOWN)
     if kind in "bO" or pd.api.types.is_string_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
-        odd = next((v for v in column if not _plain(v)), None)
+        odd = None if _all_words(column) else next((v for v in column if not _plain(v)), None)
         if odd is not None:
             raise InputError(f"{what} must be words or whole numbers, got a value of type {type(odd).__name__}.")
+        try:
+            column = column.astype(object)
+            "".join(v for v in column.unique() if isinstance(v, str)).encode()
+            blanks = _with_blanks(column)
+            column = column.map(lambda v: _stripped(v) if v in blanks else v).astype(object) if blanks else column
+        except UnicodeEncodeError as error:
+            raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
         return column.astype(object).where(column.notna() & ~column.isin([""]), None)
     raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
 
@@ -53,9 +63,12 @@ def find_classes(column: pd.Series) -> tuple[Any, ...]:
         raise InputError("no row has a label (every label is -1 or missing).")
     if column.dtype.kind == "f":  # whole numbers with gaps arrive as floats
         if (known != known.round()).any() or (np.abs(known) >= EXACT).any():
-            raise InputError("class labels must be words or whole numbers; these look like regression targets.")
+            raise InputError(
+                "class labels must be words or whole numbers; these look like regression targets: "
+                f"{NO_NODE_REGRESSION}; for whole graphs there is RAPGraphRegressor (--task regression)."
+            )
         return tuple(int(v) for v in np.unique(known))
-    values = [_as_plain(v) for v in known]
+    values = pd.unique(known).tolist() if _all_words(known) else [_as_plain(v) for v in known]
     if len({str if isinstance(v, str) else type(v) for v in values}) > 1:
         raise InputError("labels mix words and numbers, or numbers and booleans: make all of them words.")
     return tuple(sorted(set(values)))
@@ -71,7 +84,9 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], unknown_classes: bool 
     if column.dtype.kind in "iuf" and all(isinstance(c, str) for c in classes):
         # The model's classes are words, here they look like numbers.
         column = column.map(shown_label).where(known, None)
-    numbers = np.asarray(pd.Index(classes).get_indexer(pd.Index(column)), dtype=np.int64)
+    bare = [_stripped(label) for label in classes]
+    names = bare if len(set(bare)) == len(bare) else classes
+    numbers = np.asarray(pd.Index(names).get_indexer(pd.Index(column)), dtype=np.int64)
     numbers[~known] = UNKNOWN
     outside = known & (numbers == UNKNOWN)
     if outside.any() and not unknown_classes:
@@ -81,10 +96,34 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], unknown_classes: bool 
     return numbers
 
 
+def blank_labels(values: Any) -> list[str]:
+    """What is to be said where labels have blanks around them, which do not count."""
+    if isinstance(values, Tensor) or (isinstance(values, np.ndarray | pd.Series) and values.dtype.kind in "biuf"):
+        return []
+    column = pd.Series(values).astype(object)
+    blanks = _with_blanks(column)
+    count = int(column.isin(blanks).sum()) if blanks else 0
+    return [f"blanks around {count} label{'s were' if count > 1 else ' was'} left out."] if count else []
+
+
 def shown_label(label: Any) -> str:
     """A label as a sentence shows it."""
     number = isinstance(label, float | np.floating) and float(label).is_integer()
     return shown(int(label) if number else _as_plain(label))
+
+
+def _all_words(column: Any) -> bool:
+    """Whether every value is a word, or missing."""
+    return pd.api.types.infer_dtype(column, skipna=True) == "string"
+
+
+def _with_blanks(column: pd.Series) -> set[str]:
+    """The words that have blanks around them."""
+    return {v for v in pd.unique(column) if isinstance(v, str) and v != v.strip()}
+
+
+def _stripped(value: Any) -> Any:
+    return value.strip() if isinstance(value, str) else value
 
 
 def _as_plain(value: Any) -> Any:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.batch import make_graphs
-from rapgnn.graph.convert import RawGraph, unpack
+from rapgnn.graph.convert import RawGraph, as_directed, is_networkx, unpack
+from rapgnn.graph.directions import ONE_WAY, only_one_way
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import find_classes, label_column, shown_label, to_numbers
+from rapgnn.graph.labels import blank_labels, find_classes, label_column, shown_label, to_numbers
 from rapgnn.graph.nodes import MOST_NODES, bare_count, is_table, make_features
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edges, check_whole, shape_of
@@ -29,6 +30,7 @@ def graph_set(
     labelled: bool = True,
     trained: bool = False,
     splits: dict[str, Any] | None = None,
+    directed: bool | None = None,
     name: str = "graphs",
 ) -> Graph:
     """The checked graphs, side by side.
@@ -38,10 +40,12 @@ def graph_set(
         y: a label per graph; None takes the graphs' own.
         task: ``"classification"`` (classes, or a table of 0, 1 and NaN) or ``"regression"``.
         splits: ``train``, ``val``, ``test`` as in ``make_graphs``; None: every labelled graph is for training.
+        directed: as in ``unpack``.
         classes, encoding, labelled, trained: as in ``node_graph``.
     """
-    raws, sizes, whole = _read(graphs)
-    features, encoding, notes = make_features(whole, whole.edge_index, int(sizes.sum()), encoding, trained)
+    raws, sizes, whole = _read(graphs, directed)
+    features, encoding, said = make_features(whole, whole.edge_index, int(sizes.sum()), encoding, trained)
+    notes = [*whole.notes, *said]
     if not labelled:
         values = np.zeros(len(raws)) if task == "regression" else np.zeros(len(raws), dtype=np.int64)
     else:
@@ -52,6 +56,7 @@ def graph_set(
         names = tuple(range(np.asarray(values).shape[1])) if classes is None else classes
     elif task == "classification" and labelled:
         column = label_column(values)
+        notes += blank_labels(values)
         if len(column) != len(raws):
             raise InputError(f"there are {len(raws)} graphs but {len(column)} labels.")
         names = find_classes(column) if classes is None else classes
@@ -79,26 +84,39 @@ def graph_set(
     )
 
 
-def from_pyg_list(graphs: Sequence[Any], task: str | None = None, name: str = "graphs", **splits: Any) -> Graph:
+def from_pyg_list(
+    graphs: Sequence[Any],
+    task: str | None = None,
+    name: str = "graphs",
+    directed: bool | None = None,
+    **splits: Any,
+) -> Graph:
     """A list or dataset of PyTorch Geometric ``Data``, one label each, as a ``Graph``: features are taken as they are.
 
     Args:
+        directed: as in ``from_pyg``.
         splits: ``train``, ``val``, ``test`` as in ``make_graphs``, and ``seed``.
     """
     for i, data in enumerate(_members(graphs)):
-        missing = [f for f in ("x", "edge_index", "y") if getattr(data, f, None) is None]
+        edges = "edge_index" if getattr(data, "adj_t", None) is None else "adj_t"
+        missing = [f for f in ("x", edges, "y") if getattr(data, f, None) is None]
         if missing:
             raise InputError(f"graph {i} has no {', '.join(missing)}.")
-    raws, sizes, whole = _read(graphs)
+    raws, sizes, whole = _read(graphs, directed)
     given: dict[str, Any] = {"edge_attr": whole.edge_attr, "task": task, "name": name, **splits}
-    return make_graphs(whole.x, whole.edge_index, sizes, _labels(raws, None), **given)
+    graph = make_graphs(whole.x, whole.edge_index, sizes, _labels(raws, None), **given)
+    return replace(graph, notes=(*whole.notes, *graph.notes))
 
 
-def _read(graphs: Any) -> tuple[list[RawGraph], np.ndarray, RawGraph]:
+def _read(graphs: Any, directed: bool | None) -> tuple[list[RawGraph], np.ndarray, RawGraph]:
     """Every graph as the user gave it, their numbers of nodes, and one big graph of all, without labels and splits."""
-    raws = [_one(graph, i) for i, graph in enumerate(_members(graphs))]
+    members = _members(graphs)
+    raws = [_one(graph, i, directed) for i, graph in enumerate(members)]
     sizes = np.array([_size(raw, i) for i, raw in enumerate(raws)], dtype=np.int64)
-    return raws, sizes, _joined(raws, sizes)
+    whole = _joined(raws, sizes)
+    listed = directed is None and not any(is_networkx(graph) for graph in members)
+    one_way = listed and only_one_way(whole.edge_index.numpy(), int(sizes.sum()))
+    return raws, sizes, replace(whole, notes=(ONE_WAY,) if one_way else ())
 
 
 def _members(graphs: Any) -> list[Any]:
@@ -113,20 +131,21 @@ def _members(graphs: Any) -> list[Any]:
     return members
 
 
-def _one(graph: Any, number: int) -> RawGraph:
-    raw = _unpacked(graph, number)
+def _one(graph: Any, number: int, directed: bool | None) -> RawGraph:
+    raw = _unpacked(graph, number, directed)
     if raw.edge_weight is not None:
         raise InputError(f"graph {number} has edge weights, which are for one graph: make them edge features.")
     return raw
 
 
-def _unpacked(graph: Any, number: int) -> RawGraph:
+def _unpacked(graph: Any, number: int, directed: bool | None) -> RawGraph:
     if isinstance(graph, tuple | list):
         if not 2 <= len(graph) <= 3:
             raise InputError(f"graph {number} must be (features, edge_index) or (features, edge_index, edge features).")
-        return RawGraph(graph[0], graph[1], edge_attr=graph[2] if len(graph) == 3 else None)
+        given = {"edge_index": graph[1], "edge_attr": graph[2] if len(graph) == 3 else None}
+        return as_directed(RawGraph(graph[0], **given), directed)
     try:
-        return unpack(graph)
+        return unpack(graph, directed)
     except InputError as error:
         raise InputError(f"graph {number}: {error}") from error
 

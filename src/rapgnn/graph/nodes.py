@@ -1,6 +1,7 @@
 """One graph from what a user gives: features made, labels numbered, splits chosen, everything checked."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import RawGraph, as_scipy, unpack
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.graph.labels import find_classes, label_column, shown_label, to_numbers
+from rapgnn.graph.labels import blank_labels, find_classes, label_column, shown_label, to_numbers
 from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
 from rapgnn.graph.table import Encoding
@@ -31,17 +32,25 @@ from rapgnn.graph.validate import (
 
 MOST_NODES = 1 << 40
 BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
+NO_EDGE_FEATURES = "edge features are for many graphs; on one graph edge_attr is left out (edge_weight would count)."
 NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
 
 
-def from_pyg(data: Any, name: str = "graph") -> Graph:
-    """A PyTorch Geometric ``Data`` with masks as a ``Graph``: features and class numbers are taken as they are."""
-    missing = [f for f in ("x", "edge_index", "y", "train_mask") if getattr(data, f, None) is None]
+def from_pyg(data: Any, name: str = "graph", directed: bool | None = None) -> Graph:
+    """A PyTorch Geometric ``Data`` with masks as a ``Graph``: features and class numbers are taken as they are.
+
+    Args:
+        directed: False adds the reverse of edges that are listed one way; otherwise they count as listed.
+    """
+    raw = unpack(data, directed=directed)
+    wanted = {"x": raw.x, "y": raw.y, "train_mask": raw.train}
+    missing = [field for field, value in wanted.items() if value is None]
     if missing:
         raise InputError(f"the graph has no {', '.join(missing)}; node classification needs all of them.")
-    raw = unpack(data)
     rows = [[] if mask is None else mask for mask in (raw.train, raw.val, raw.test)]
-    return make_graph(as_scipy(raw.x), raw.edge_index, raw.y, rows[0], rows[1], rows[2], raw.edge_weight, name=name)
+    graph = make_graph(as_scipy(raw.x), raw.edge_index, raw.y, rows[0], rows[1], rows[2], raw.edge_weight, name=name)
+    said = [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
+    return replace(graph, notes=(*raw.notes, *said))
 
 
 def node_graph(
@@ -66,7 +75,10 @@ def node_graph(
     """
     n = _count(raw)
     edges = check_edges(raw.edge_index, n)
-    features, encoding, notes = make_features(raw, edges, n, encoding, trained)
+    features, encoding, said = make_features(raw, edges, n, encoding, trained)
+    notes = [*raw.notes, *said]
+    if raw.edge_attr is not None:
+        notes.append(NO_EDGE_FEATURES)
     if features.shape[0] != n:
         raise InputError(f"there are {n} nodes but features of shape {tuple(features.shape)}.")
     weight = None if raw.edge_weight is None else check_edge_weight(raw.edge_weight, edges.shape[1])
@@ -86,6 +98,7 @@ def node_graph(
         task = "node-multilabel"
     else:
         y, classes, rows = _classes(raw, n, classes, rows)
+        notes += blank_labels(raw.y)
         task = "node-classification"
     if all(part is None for part in given.values()) and not trained:
         rows, said = make_split(y, seed)
@@ -159,7 +172,8 @@ def make_features(
         encoding = encoding or Encoding.learn(raw.x)
         if encoding.kind != "table":
             raise InputError("the model was trained on an array of features, not on a table with named columns.")
-        return check_features(encoding.encode(raw.x)), encoding, []
+        notes = [] if trained else encoding.notes
+        return check_features(encoding.encode(raw.x, notes=notes)), encoding, notes
     x = as_scipy(raw.x)
     if sp.issparse(x):
         return check_features(x), None, []

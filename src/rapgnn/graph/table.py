@@ -1,10 +1,10 @@
 """A user's table of columns -> node features, learned once so that the next table is read the same way.
 
-Numbers outside [0, 1] get mean 0 and variance 1, words become one column of zeros and ones per category.
+Numbers outside [0, 1] get mean 0 and variance 1, dates become days and then numbers like others, words become one
+column of zeros and ones per category. A column that is a name, or empty, is left out where there are other features.
 """
 
-import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,27 +12,32 @@ import pandas as pd
 import scipy.sparse as sp
 
 from rapgnn.errors import InputError, shown
+from rapgnn.graph.column import (
+    Column,
+    LeftOut,
+    encode_column,
+    learn_column,
+    number_column,
+    refuse_gaps,
+    unseen,
+)
+from rapgnn.graph.faults import Faults
 from rapgnn.graph.structural import NAMES
 from rapgnn.graph.validate import as_float32
 
 KINDS = ("table", "structural", "given")
-SOME_CATEGORIES = 12  # different numbers up to which a column of numbers and words may be one of categories
-MANY_CATEGORIES = 50  # beyond which a column where most rows differ is taken for a name, not for a category
 UNEQUAL = 20.0  # ratio of column sizes beyond which columns of an array are scaled
+_NAMED = ("label", "id", "source", "target")  # columns that a user may name
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column: a number, shifted and scaled, or (with ``categories``) a word."""
+class ColumnUse:
+    """What became of one column of a user's files: id, label, split, number, date, category, left out, ..."""
 
-    name: str
-    shift: float = 0.0
-    scale: float = 1.0
-    categories: tuple[str, ...] | None = None
-
-    @property
-    def width(self) -> int:
-        return 1 if self.categories is None else len(self.categories)
+    file: str
+    column: str
+    read_as: str
+    features: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,9 @@ class Encoding:
         impute: whether missing values are filled (numbers by the mean, words by no category) instead of refused.
         directed: whether an edge of a folder counts in its own direction only.
         label: the column of a folder's table that holds the labels, where the user named one.
+        id, source, target: likewise the columns of the nodes' ids and of the ends of edges.
+        left_out: the columns that are no features, and why; not stored with a model.
+        uses: what became of every column of a folder's files; not stored with a model.
     """
 
     kind: str
@@ -53,6 +61,11 @@ class Encoding:
     impute: bool = False
     directed: bool = False
     label: str | None = None
+    id: str | None = None
+    source: str | None = None
+    target: str | None = None
+    left_out: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    uses: tuple[ColumnUse, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def width(self) -> int | None:
@@ -61,11 +74,34 @@ class Encoding:
             return None
         return len(NAMES) if self.kind == "structural" else sum(column.width for column in self.columns)
 
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said about columns that are not, or not wholly, features."""
+        told = [f"{name} ({reason})" for name, reason in self.left_out.items()]
+        cut = [c.name for c in (*self.columns, *self.edge_columns) if c.other]
+        notes = [f"columns left out: {_listed(told)}."] if told else []
+        if cut:
+            notes.append(f"categories beyond the 100 most frequent share one feature in {_listed(cut)}.")
+        return notes
+
     @classmethod
     def learn(cls, table: pd.DataFrame, impute: bool = False, what: str = "node") -> "Encoding":
-        """Means, spreads and categories of a table's columns."""
-        columns = _by_name(table, what).items()
-        return cls("table", tuple(_learn(values, name, impute, what) for name, values in columns), impute=impute)
+        """Means, spreads and categories of a table's columns; names and empty columns are left out."""
+        faults, found, gaps = Faults(), {}, {}
+        for name, values in _by_name(table, what).items():
+            with faults.collect():
+                found[name] = learn_column(values, name, what)
+                if not impute and isinstance(found[name], Column) and values.isna().any():
+                    gaps[name] = int(values.isna().sum())
+        with faults.collect():
+            refuse_gaps(gaps, len(table), what)
+        faults.check()
+        left = {name: column for name, column in found.items() if isinstance(column, LeftOut)}
+        columns = tuple(column for column in found.values() if isinstance(column, Column))
+        if what == "node" and left and not columns:
+            raise InputError(next(iter(left.values())).sentence)
+        reasons = {name: column.reason for name, column in left.items()}
+        return cls("table", columns, impute=impute, left_out=reasons)
 
     @classmethod
     def for_array(cls, x: np.ndarray) -> "Encoding | None":
@@ -75,35 +111,52 @@ class Encoding:
         filled = size[size > 0]
         if not len(filled) or not np.isfinite(filled).all() or filled.max() < UNEQUAL * np.median(filled):
             return None
-        return cls("table", tuple(_number(str(i), x[:, i].astype(np.float64)) for i in range(x.shape[1])))
+        return cls("table", tuple(number_column(str(i), x[:, i].astype(np.float64)) for i in range(x.shape[1])))
 
     def encode_array(self, x: np.ndarray) -> np.ndarray:
         """A whole array at once, columns in order."""
         if x.ndim != 2 or x.shape[1] != len(self.columns):
             raise InputError(f"the model was trained with {len(self.columns)} features, got shape {x.shape}.")
-        if any(column.categories is not None for column in self.columns):
+        if any(column.categories is not None or column.date for column in self.columns):
             raise InputError("the model was trained on a table with words in it: give a table with the same columns.")
         shift, scale = (np.array([getattr(c, f) for c in self.columns]) for f in ("shift", "scale"))
         with np.errstate(over="ignore", invalid="ignore"):
             return as_float32((x - shift) / scale)
 
-    def encode_edges(self, table: pd.DataFrame) -> Any:
+    def encode_edges(self, table: pd.DataFrame, notes: list[str] | None = None) -> Any:
         """``[edges, e]``, or None where there are no edge features."""
         if not self.edge_columns:
             return None
-        encoded = replace(self, columns=self.edge_columns).encode(table, "edge")
+        encoded = replace(self, columns=self.edge_columns).encode(table, "edge", notes)
         return encoded.toarray() if sp.issparse(encoded) else encoded
 
-    def encode(self, table: pd.DataFrame, what: str = "node") -> Any:
-        """``[rows, width]``, dense, or sparse where there are words."""
-        given = _by_name(table, what)
+    def encode(self, table: pd.DataFrame, what: str = "node", notes: list[str] | None = None) -> Any:
+        """``[rows, width]``, dense, or sparse where there are words.
+
+        Args:
+            notes: is told of categories that training never saw.
+        """
+        given, faults = _by_name(table, what), Faults()
         parts: list[Any] = []
+        new: list[str] = []
+        gaps: dict[str, int] = {}
         for column in self.columns:
-            if column.name not in given:
-                raise InputError(f"the {what}s have no column {column.name!r}, which the model was trained with.")
-            values = given[column.name]
-            _refuse_gaps(values, column.name, self.impute, what)
-            parts.append(_encode(values, column, what))
+            with faults.collect():
+                if column.name not in given:
+                    raise InputError(
+                        f"the {what}s have no column {shown(column.name)}, which the model was trained with."
+                    )
+                values = given[column.name]
+                if not self.impute and values.isna().any():
+                    gaps[column.name] = int(values.isna().sum())
+                parts.append(encode_column(values, column))
+                count = 0 if notes is None else unseen(values, column)
+                new += [f"{column.name} ({count} of {len(values)} {what}s)"] if count else []
+        with faults.collect():
+            refuse_gaps(gaps, len(table), what)
+        faults.check()
+        if notes is not None and new:
+            notes.append(f"categories that training never saw count as none of the known ones: {_listed(new)}.")
         if not parts:
             return np.zeros((len(table), 0), dtype=np.float32)
         if all(isinstance(part, np.ndarray) for part in parts):
@@ -111,44 +164,39 @@ class Encoding:
         return sp.hstack([sp.csr_matrix(p) if sp.issparse(p) else sp.csr_matrix(p[:, None]) for p in parts], "csr")
 
     def to_dict(self) -> dict[str, Any]:
-        return vars(self) | {field: [_plain(c) for c in getattr(self, field)] for field in ("columns", "edge_columns")}
+        """What later versions added is left out where it says nothing, so that earlier ones read it."""
+        plain = {key: getattr(self, key) for key in _FIRST}
+        plain |= {field: [c.to_dict() for c in getattr(self, field)] for field in ("columns", "edge_columns")}
+        return plain | {key: getattr(self, key) for key in _NAMED if getattr(self, key) is not None}
 
     @classmethod
     def from_dict(cls, given: Any) -> "Encoding":
-        """From what ``to_dict`` gave; anything else is refused."""
+        """From what ``to_dict`` gave, of this version or an earlier one; anything else is refused."""
         try:
-            if given["kind"] not in KINDS or set(given) != {f.name for f in fields(cls)}:
+            if given["kind"] not in KINDS or not {*_FIRST} <= set(given) <= {*_FIRST, *_NAMED}:
                 raise InputError("unknown kind of encoding")
             if not all(isinstance(given[field], bool) for field in ("impute", "directed")):
                 raise InputError("a flag is damaged")
-            columns, edge_columns = (tuple(_column(c) for c in given[field]) for field in ("columns", "edge_columns"))
-            if not isinstance(given["label"], str | None):
-                raise InputError("the label's column is damaged")
+            columns, edge_columns = (
+                tuple(Column.from_dict(c) for c in given[field]) for field in ("columns", "edge_columns")
+            )
+            named = {key: given.get(key) for key in _NAMED}
+            if not all(isinstance(name, str | None) for name in named.values()):
+                raise InputError("the name of a column is damaged")
             for several in (columns, edge_columns):
                 if len({column.name for column in several}) < len(several):
                     raise InputError("two columns have one name")
-            return cls(given["kind"], columns, edge_columns, given["impute"], given["directed"], given["label"])
+            return cls(given["kind"], columns, edge_columns, given["impute"], given["directed"], **named)
         except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise InputError("the encoding of the features is damaged.") from error
 
 
-def _plain(column: Column) -> dict[str, Any]:
-    return vars(column) | {"categories": None if column.categories is None else list(column.categories)}
+_FIRST = tuple(f.name for f in fields(Encoding))[:6]  # what every version has
 
 
-def _column(given: dict[str, Any]) -> Column:
-    name, shift, scale, categories = (given[key] for key in ("name", "shift", "scale", "categories"))
-    if not isinstance(name, str) or set(given) != {f.name for f in fields(Column)}:
-        raise InputError("a column is damaged")
-    if any(isinstance(v, bool) or not math.isfinite(v) for v in (shift, scale)) or not scale > 0:
-        raise InputError("a column's scale is damaged")
-    if categories is not None and (
-        not isinstance(categories, list)
-        or not all(isinstance(c, str) for c in categories)
-        or len(set(categories)) < len(categories)
-    ):
-        raise InputError("a column's categories are damaged")
-    return Column(name, float(shift), float(scale), None if categories is None else tuple(categories))
+def _listed(names: list[str], most: int = 8) -> str:
+    """Names for a sentence, not too many."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _by_name(table: pd.DataFrame, what: str) -> dict[str, pd.Series]:
@@ -156,86 +204,3 @@ def _by_name(table: pd.DataFrame, what: str) -> dict[str, pd.Series]:
     if len(columns) != table.shape[1]:
         raise InputError(f"two columns of the {what}s have the same name: {', '.join(map(str, table.columns))}.")
     return columns
-
-
-def _is_number(values: pd.Series) -> bool:
-    return bool(pd.api.types.is_numeric_dtype(values.dtype)) and not pd.api.types.is_complex_dtype(values.dtype)
-
-
-def _refuse_gaps(values: pd.Series, name: str, impute: bool, what: str) -> None:
-    gaps = int(values.isna().sum())
-    if gaps and not impute:
-        raise InputError(
-            f"column {name!r} has no value for {gaps} of {len(values)} {what}s: fill them, or ask for imputation."
-        )
-
-
-def _learn(values: pd.Series, name: str, impute: bool, what: str) -> Column:
-    _refuse_gaps(values, name, impute, what)
-    if _is_number(values):
-        return _number(name, values.to_numpy(dtype=np.float64, na_value=np.nan))
-    words = _words(values, name)
-    _refuse_mixture(words[values.notna().to_numpy()], name, what)
-    categories = tuple(sorted(set(words[values.notna().to_numpy()])))
-    if len(categories) > MANY_CATEGORIES and 2 * len(categories) > len(values):
-        raise InputError(
-            f"column {name!r} has {len(categories)} different values in {len(values)} {what}s: "
-            "it is a name rather than a feature, so leave it out (--ignore)."
-        )
-    return Column(name, categories=categories)
-
-
-def _refuse_mixture(words: np.ndarray, name: str, what: str) -> None:
-    """A column of measurements with a slip of the pen in it is not a column of categories."""
-    numbers = np.asarray(pd.to_numeric(pd.Series(words, dtype=object), errors="coerce"), dtype=np.float64)
-    fine = ~np.isnan(numbers)
-    if 2 * fine.sum() > len(words) > fine.sum() and len(np.unique(numbers[fine])) > SOME_CATEGORIES:
-        odd = shown(words[~fine][0])
-        raise InputError(
-            f"column {name!r} holds numbers, but {odd} for one of the {what}s: correct it or leave it out."
-        )
-
-
-def _number(name: str, values: np.ndarray) -> Column:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        raise InputError(f"column {name!r} is empty: leave it out.")
-    if not np.isfinite(known).all():
-        raise InputError(f"column {name!r} holds infinite values: remove them first.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread = float(known.mean()), float(known.std())
-    if not math.isfinite(mean) or not math.isfinite(spread):
-        raise InputError(f"column {name!r} holds numbers too large to average.")
-    if known.min() >= 0 and known.max() <= 1 and len(known) == len(values):
-        return Column(name)
-    return Column(name, mean, spread if spread > 0 else 1.0)
-
-
-def _encode(values: pd.Series, column: Column, what: str) -> Any:
-    if column.categories is None:
-        if not _is_number(values):
-            raise InputError(f"column {column.name!r} must hold numbers, as it did in training.")
-        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-        if np.isinf(numbers).any():
-            raise InputError(f"column {column.name!r} holds infinite values: remove them first.")
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = (numbers - column.shift) / column.scale
-        scaled[np.isnan(numbers)] = 0.0  # the mean
-        return scaled
-    words = _words(values, column.name)
-    place = np.asarray(pd.Index(column.categories, dtype=object).get_indexer(pd.Index(words, dtype=object)))
-    known = np.flatnonzero((place >= 0) & values.notna().to_numpy())  # a category never seen is no category
-    ones = np.ones(len(known), dtype=np.float32)
-    return sp.csr_matrix((ones, (known, place[known])), shape=(len(values), column.width))
-
-
-def _words(values: pd.Series, name: str) -> np.ndarray:
-    """Every value as a word; missing ones as any word, which the caller leaves out."""
-    plain = [v if isinstance(v, str) else _word(v, name) for v in values.astype(object)]
-    return np.array(plain, dtype=object)
-
-
-def _word(value: Any, name: str) -> str:
-    if value is None or value is pd.NA or isinstance(value, bool | int | float | np.generic | pd.Timestamp):
-        return str(value)
-    raise InputError(f"column {name!r} holds a value of type {type(value).__name__}: only numbers and words fit.")

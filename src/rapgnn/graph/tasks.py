@@ -88,6 +88,9 @@ class Objective:
         higher: whether more is better.
         loss: what training minimises; unknown entries are left out.
         read: scores -> probabilities (or, for numbers, the numbers themselves).
+        scoring: the metric that candidates and epochs are chosen by, where it is not ``metric``; title, percent, higher
+            and ``measure`` are then its own, and ``metric`` still tells the kind of label.
+        class_weight: how much a row of each class counts in training; None: all the same.
     """
 
     metric: str
@@ -97,6 +100,13 @@ class Objective:
     higher: bool
     loss: Callable[[Tensor, Tensor], Tensor]
     read: Callable[[Tensor], Tensor]
+    scoring: str | None = None
+    class_weight: tuple[float, ...] | None = None
+
+    @property
+    def chosen_by(self) -> str:
+        """The name of the metric that ``measure`` computes."""
+        return self.scoring or self.metric
 
     def score(self, scores: Tensor, y: Tensor) -> float:
         return self.measure(scores.detach(), y)

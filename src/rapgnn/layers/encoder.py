@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from rapgnn.layers.mlp import start_device
 from rapgnn.sparse import Features
 
 
@@ -24,7 +25,7 @@ class Encoder(nn.Module):
 
     def __init__(self, width: int, channels: int, generator: torch.Generator):
         super().__init__()
-        self.table = nn.Embedding(width, channels, device="meta").to_empty(device="cpu")
+        self.table = nn.Embedding(width, channels, device="meta", dtype=torch.float32).to_empty(device=start_device())
         bound = math.sqrt(6.0 / max(1, width + channels))
         with torch.no_grad():
             self.table.weight.uniform_(-bound, bound, generator=generator)

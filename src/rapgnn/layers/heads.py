@@ -39,8 +39,8 @@ class Head(nn.Module):
             raise InputError(f"a head has 1 to 4 layers, got {num_layers}.")
         widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
         self.mlp = MLP(widths, generator, dropout, batch_norm=batch_norm)
-        self.register_buffer("input_scale", torch.ones(in_channels))
-        self.register_buffer("input_offset", torch.zeros(in_channels))
+        self.register_buffer("input_scale", torch.ones(in_channels, dtype=torch.float32))
+        self.register_buffer("input_offset", torch.zeros(in_channels, dtype=torch.float32))
 
     @property
     def linear(self) -> bool:

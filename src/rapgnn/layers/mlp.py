@@ -10,9 +10,15 @@ from rapgnn.layers.dropout import dropout
 from rapgnn.sparse import Features
 
 
+def start_device() -> str:
+    """Where start values are drawn: on the CPU whatever the default is, and nowhere if only shapes are asked for."""
+    return "meta" if torch.get_default_device().type == "meta" else "cpu"
+
+
 def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generator, bias: bool = True) -> nn.Linear:
     """``nn.Linear`` with its usual start values, drawn from ``generator`` instead of the global one."""
-    layer = nn.Linear(in_channels, out_channels, bias=bias, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(in_channels, out_channels, bias=bias, device="meta", dtype=torch.float32)
+    layer = layer.to_empty(device=start_device())
     bound = 1.0 / math.sqrt(max(1, in_channels))
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
@@ -46,7 +52,9 @@ class MLP(nn.Module):
         self.layers = nn.ModuleList(seeded_linear(a, b, generator, bias) for a, b in pairwise(channels))
         self.dropout, self.last_relu = dropout, last_relu
         normed = channels[1:] if last_relu else channels[1:-1]
-        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for width in normed) if batch_norm else None
+        self.norms = (
+            nn.ModuleList(nn.BatchNorm1d(width, dtype=torch.float32) for width in normed) if batch_norm else None
+        )
 
     def forward(self, x: Features, generator: torch.Generator | None = None) -> Tensor:
         """``generator`` switches dropout on; without one this is inference."""

@@ -26,9 +26,10 @@ class RidgeHead(nn.Module):
     def __init__(self, in_channels: int, out_channels: int):
         super().__init__()
         self.penalty: float | None = None  # the λ that was solved for
-        self.register_buffer("sharpness", torch.ones(()))  # 1 / temperature: turns squared-error scores into logits
-        self.register_buffer("weight", torch.zeros(in_channels, out_channels))
-        self.register_buffer("bias", torch.zeros(out_channels))
+        # 1 / temperature: turns squared-error scores into logits
+        self.register_buffer("sharpness", torch.ones((), dtype=torch.float32))
+        self.register_buffer("weight", torch.zeros(in_channels, out_channels, dtype=torch.float32))
+        self.register_buffer("bias", torch.zeros(out_channels, dtype=torch.float32))
 
     def fit(self, mean: Tensor, scatter: Callable[[Tensor], Tensor], targets: Tensor, ridge: float) -> "RidgeHead":
         """Solve for one λ.
@@ -54,7 +55,7 @@ class RidgeHead(nn.Module):
     @torch.no_grad()
     def fit_temperature(self, objective: Objective, h: Tensor, y: Tensor) -> None:
         """Choose the one number (1 / temperature) to multiply scores with that makes held-out labels likeliest."""
-        tried = torch.logspace(-0.5, 2, 26, device=h.device).to(h.dtype)
+        tried = torch.logspace(-0.5, 2, 26, dtype=torch.float32, device=h.device).to(h.dtype)
         scores = self(h) / self.sharpness
         losses = torch.stack([objective.loss(scores * sharpness, y) for sharpness in tried])
         self.sharpness.copy_(tried[losses.argmin()])
@@ -76,16 +77,24 @@ class RidgeRegression:
         mean: the expectation of the representation ``[r, J·d]``.
         targets: ``[r, t]``; NaN is unknown and left out label by label.
         scatter: for each group of labels known for the same rows, as ``same_gaps`` lists them, the covariance of each
-            channel's J outputs summed over these rows, ``[d, J, J]``.
+            channel's J outputs summed over these rows, ``[d, J, J]``; with weights the weighted sum.
+        weights: how much each row's squared error counts, ``[r]``; None: all the same.
     """
 
-    def __init__(self, mean: Tensor, targets: Tensor, scatter: Sequence[Tensor]):
+    def __init__(self, mean: Tensor, targets: Tensor, scatter: Sequence[Tensor], weights: Tensor | None = None):
         self.shape = mean.shape[1], targets.shape[1]
         self._parts = []
         for (columns, known), covariance in zip(same_gaps(targets), scatter, strict=True):
             m, t = mean[known].double(), targets[known][:, columns].double()
-            center, level = m.mean(0), t.mean(0)
-            self._parts.append((columns, center, level, _RidgeProblem(m - center, covariance.double(), t - level)))
+            if weights is None:
+                center, level = m.mean(0), t.mean(0)
+                m, t = m - center, t - level
+            else:  # weighted least squares: centred at the weighted means, rows times the root of their weight
+                w = weights[known].double()
+                center, level = (w @ m) / w.sum(), (w @ t) / w.sum()
+                root = w.sqrt()[:, None]
+                m, t = root * (m - center), root * (t - level)
+            self._parts.append((columns, center, level, _RidgeProblem(m, covariance.double(), t)))
 
     def solve(self, penalty: float) -> RidgeSolution:
         """The solution for λ; labels without a known row keep weight and bias 0."""

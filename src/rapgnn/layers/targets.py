@@ -13,8 +13,8 @@ class TargetScale(nn.Module):
 
     def __init__(self, out_channels: int):
         super().__init__()
-        self.register_buffer("shift", torch.zeros(out_channels))
-        self.register_buffer("scale", torch.ones(out_channels))
+        self.register_buffer("shift", torch.zeros(out_channels, dtype=torch.float32))
+        self.register_buffer("scale", torch.ones(out_channels, dtype=torch.float32))
         self.register_buffer("plain", torch.ones((), dtype=torch.bool))
 
     def fit(self, y: Tensor) -> None:
@@ -32,6 +32,6 @@ class TargetScale(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         return scores if self.plain else torch.addcmul(self.shift, scores, self.scale)
 
-    def scale_covariance(self, covariance: Tensor) -> Tensor:
-        """The covariance ``[..., t, t]`` of raw scores as that of what they are given back as."""
-        return covariance if self.plain else covariance * torch.outer(self.scale, self.scale)
+    def scale_spread(self, spread: Tensor) -> Tensor:
+        """The standard deviation ``[..., t]`` of raw scores as that of what they are given back as."""
+        return spread if self.plain else spread * self.scale

@@ -44,9 +44,13 @@ class EndToEnd(nn.Module):
         else:
             bound = (3.0 / d) ** 0.5  # Glorot's uniform bound for a square matrix
             shape = (L, len(rule.terms), d, d)
-            self.weights = nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+            self.weights = nn.Parameter(
+                torch.empty(shape, dtype=torch.float32).uniform_(-bound, bound, generator=generator)
+            )
         self.edge_encoders = nn.ModuleList(Encoder(edge_channels, d, generator) for _ in range(L if rule.edges else 0))
-        self.eps = nn.Parameter(torch.zeros(L)) if config.train_eps and rule.includes_self else None
+        self.eps = (
+            nn.Parameter(torch.zeros(L, dtype=torch.float32)) if config.train_eps and rule.includes_self else None
+        )
         self.head = config.trained_head(d * len(self.spec.outputs), out_channels, generator)
         self.output = TargetScale(out_channels)
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rapgnn.device import full_precision
 from rapgnn.errors import InputError
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.layers.embedding import Embedding
@@ -13,7 +14,10 @@ from rapgnn.layers.heads import Head
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.layers.targets import TargetScale
 from rapgnn.models.config import Config
+from rapgnn.models.prepared import PreparedGraph
+from rapgnn.models.scorer import HopScorer
 from rapgnn.prng import Stream, seeded
+from rapgnn.propagation.cache import HopCache
 from rapgnn.propagation.engine import EmbeddedGraph, represent
 from rapgnn.propagation.spec import Propagation
 from rapgnn.sparse import Features
@@ -23,7 +27,8 @@ class RAPGNN(nn.Module):
     r"""Embedding, L random layers, head: :math:`ŷ = c_θ(g_{w^{(L)}} ∘ … ∘ g_{w^{(1)}} ∘ f_φ(x))`.
 
     Only the head (and, in phase 1, the embedding) has parameters to train. Every call draws the next weights:
-    ``draw_counter`` says which, is saved with the module, and can be set to replay a draw.
+    ``draw_counter`` says which, is saved with the module, and can be set to replay a draw. For a loop of your own,
+    ``prepare`` the graph once: ``model(prepared)`` draws after ``train()`` and gives the expectation after ``eval()``.
 
     Args:
         in_channels: width of the features.
@@ -41,6 +46,7 @@ class RAPGNN(nn.Module):
     """
 
     draw_counter: Tensor
+    draw_seed: Tensor
     operator_scale: Tensor
 
     def __init__(
@@ -60,7 +66,7 @@ class RAPGNN(nn.Module):
             config = Config(hidden_channels=hidden_channels, num_layers=num_layers, **settings)
         elif settings:
             raise InputError(f"give config or single settings, not both: {', '.join(settings)}.")
-        self.config, self.seed, self._layers = config, seed, config.propagation(seed)
+        self.config, self._layers = config, config.propagation(seed)
         generator = seeded(seed, Stream.START_VALUES)
         self.embedding = Embedding(
             config.embedding,
@@ -84,6 +90,9 @@ class RAPGNN(nn.Module):
         else:
             self.head = config.trained_head(width, out_channels, generator)
         self.output = TargetScale(out_channels)
+        self.register_buffer("draw_seed", torch.tensor(_signed(seed), dtype=torch.int64))
+        self.register_load_state_dict_pre_hook(_keep_seed)
+        self.register_load_state_dict_post_hook(_reseed)
         self.register_buffer("draw_counter", torch.zeros((), dtype=torch.int64))
         self.register_buffer("operator_scale", torch.ones((), dtype=torch.float64))
 
@@ -97,42 +106,156 @@ class RAPGNN(nn.Module):
         if self._layers.rule.includes_self:
             self.operator_scale.fill_(operator.growth_rate)
 
-    def embed(self, x: Features, operator: GraphOperator, trainable: bool = False) -> EmbeddedGraph:
-        """The embedded graph with the engine chosen: what to keep when the same graph is used many times."""
-        return represent(self.spec, operator, x, self.embedding, self.config.engine, trainable)
-
-    def forward(
+    def embed(
         self,
         x: Features,
-        edge_index: Tensor,
+        operator: GraphOperator,
+        trainable: bool = False,
+        engine: str | None = None,
+        cache: HopCache | None = None,
+    ) -> EmbeddedGraph:
+        """The embedded graph with the engine chosen: what to keep when the same graph is used many times."""
+        return represent(self.spec, operator, x, self.embedding, engine or self.config.engine, trainable, cache)
+
+    def prepare(
+        self,
+        data: Any,
+        edge_index: Tensor | None = None,
         edge_weight: Tensor | None = None,
         *,
         edge_attr: Features | None = None,
         batch: Tensor | None = None,
         rows: Tensor | None = None,
-    ) -> Tensor:
-        """Scores with the next draw of the weights."""
-        config = self.config
+    ) -> PreparedGraph:
+        """Embed a graph once; ``model(prepared)`` is then as cheap as a step of this library's own training.
+
+        The embedding is taken as it is now and gets no gradient.
+
+        Args:
+            data: node features with ``edge_index`` beside them, as in ``forward``, or a PyG ``Data`` that has both.
+            rows: nodes (or graphs) whose scores are wanted; None: all. ``prepared.rows(...)`` gives others later.
+        """
+        fields: tuple[Any, ...] = (data, edge_index, edge_weight, edge_attr, batch)
+        if edge_index is None:
+            fields = _fields(data, edge_weight=edge_weight, edge_attr=edge_attr, batch=batch)
+        return self._prepared(fields[0], self._operator(*fields), rows)
+
+    def _prepared(
+        self, x: Features, operator: GraphOperator, rows: Tensor | None, engine: str | None = None
+    ) -> PreparedGraph:
+        rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows
+        with full_precision(x.device):
+            return PreparedGraph(self.embed(x, operator, engine=engine), rows)
+
+    def _operator(
+        self,
+        x: Features,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        edge_attr: Features | None,
+        batch: Tensor | None,
+    ) -> GraphOperator:
         ptr = None
         if batch is not None:
             if bool((batch.diff() < 0).any()) or bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
                 raise InputError("batch must list the nodes graph by graph, and no edge may join two graphs.")
             sizes = torch.bincount(batch)
             ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+        config = self.config
         operator = build_operator(
             x, edge_index, config.backbone, edge_weight, edge_attr, ptr, config.self_loops, config.eps
         )
-        rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows
-        step = int(self.draw_counter)
-        counter = self.spec.weights.counter(step, step)
-        self.draw_counter += 1
-        trainable = torch.is_grad_enabled() and any(p.requires_grad for p in self.embedding.parameters())
-        # In training mode dropout acts, with randomness that belongs to this pass and can be replayed with it.
-        generator = seeded(self.seed, Stream.FORWARD + step, x.device) if self.training else None
-        inside = generator if trainable or self.spec.dropout else None
-        h = next(self.embed(x, operator, trainable).rows(rows).draws([counter], inside, [step]))
+        if float(self.operator_scale) == 1.0:  # the first graph decides, so that depth overflows nowhere
+            self.fit_operator_scale(operator)
+        return operator
+
+    def forward(
+        self,
+        x: "Features | PreparedGraph",
+        edge_index: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        *,
+        edge_attr: Features | None = None,
+        batch: Tensor | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """Scores with the next draw of the weights.
+
+        Args:
+            x: features, with the graph in the other arguments; or a graph from ``prepare`` alone, which in evaluation
+                mode is scored as ``config.inference`` says: by the exact expectation, where there is one.
+        """
+        if isinstance(x, PreparedGraph):
+            return self._score(x, draw=self.training)
+        if edge_index is None:
+            raise InputError("give edge_index beside the features, or a graph from model.prepare(...).")
+        operator = self._operator(x, edge_index, edge_weight, edge_attr, batch)
+        if torch.is_grad_enabled() and any(p.requires_grad for p in self.embedding.parameters()):
+            rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows
+            step, generator = self._next_step(x.device)
+            counter = self.spec.weights.counter(step, step)
+            with full_precision(x.device):
+                h = next(self.embed(x, operator, trainable=True).rows(rows).draws([counter], generator, [step]))
+            return self.output(self.head(h, generator))
+        # For a single draw the layers one by one are cheaper than all hops.
+        once = "stepwise" if self.config.engine == "auto" else None
+        return self._score(self._prepared(x, operator, rows, once), draw=True)
+
+    def _score(self, prepared: PreparedGraph, draw: bool) -> Tensor:
+        if not draw:
+            inference = prepared.embedded.choose_inference(self.config.inference)
+            if inference == "expected":
+                return self.output(self.head(prepared.expectation))
+            count = self.config.num_samples if inference == "mean" and not prepared.embedded.constant else 1
+            drawn = [self.head(prepared.draw(self._next_step(None)[0])) for _ in range(count)]
+            return self.output(torch.stack(drawn).mean(0))
+        step, generator = self._next_step(prepared.index.device)
+        h = prepared.draw(step, generator if self.spec.dropout else None)
         return self.output(self.head(h, generator))
+
+    def _next_step(self, device: torch.device | None) -> tuple[int, torch.Generator | None]:
+        """The number of this forward pass, and in training mode the generator of its dropout, which it can replay."""
+        step = int(self.draw_counter)
+        self.draw_counter += 1
+        if not self.training or device is None:
+            return step, None
+        return step, seeded(self.seed, Stream.FORWARD + step, device)
+
+    def scorer(self) -> HopScorer:
+        """The exact expectation's scores as a module of plain tensor operations: ``scorer(prepared.hops)``.
+
+        ``torch.compile``, ``torch.export`` and ONNX take it.
+        """
+        return HopScorer(self.spec, self.head, self.output)
+
+    @property
+    def seed(self) -> int:
+        """Of everything random in here; part of the ``state_dict``."""
+        return int(self.draw_seed)
 
     def __repr__(self) -> str:
         c = self.config
         return f"RAPGNN({c.backbone}, {c.num_layers} layers, {c.hidden_channels} channels, {c.embedding} embedding)"
+
+
+def _signed(seed: int) -> int:
+    """Any whole number as one of 64 bits with a sign; the draws of both are the same."""
+    return (int(seed) + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _keep_seed(model: RAPGNN, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """States that were saved without a seed leave the model's own."""
+    state.setdefault(f"{prefix}draw_seed", model.draw_seed)
+
+
+def _reseed(model: RAPGNN, _: Any) -> None:
+    model._layers = model.config.propagation(model.seed)
+    model.embedding.seed = model.seed
+
+
+def _fields(data: Any, **given: Any) -> tuple[Any, ...]:
+    """Features, edges and the rest of a PyG ``Data``; what is given beside it wins."""
+    if getattr(data, "edge_index", None) is None or getattr(data, "x", None) is None:
+        raise InputError("give node features and edge_index, or a PyG Data that has both.")
+    rest = (getattr(data, name, None) if value is None else value for name, value in given.items())
+    return data.x, data.edge_index, *rest

@@ -11,7 +11,8 @@ from rapgnn.errors import InputError
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.embedding import Embedding
 from rapgnn.layers.weights import PROBE
-from rapgnn.propagation.polynomial import PolynomialFilter, expectation
+from rapgnn.propagation.cache import HopCache
+from rapgnn.propagation.polynomial import PolynomialFilter, expectation, expectation_and_covariance
 from rapgnn.propagation.spec import Propagation
 from rapgnn.propagation.stepwise import pooled
 from rapgnn.sparse import Features, row_block
@@ -37,6 +38,7 @@ class EmbeddedGraph:
     reason: str
     h: Features | None  # h⁰, where it is the same in every forward pass
     e: Tensor | None  # the edge embeddings that go with it
+    cache: HopCache | None = None  # hops that other networks have computed
 
     @property
     def constant(self) -> bool:
@@ -62,7 +64,9 @@ class EmbeddedGraph:
         if self.engine == "polynomial":
             assert self.h is not None
             walk = None if self.constant else expect
-            stored = PolynomialFilter(self.spec, self.operator, self.h, rows, walk, self.e)
+            asked = (rows,) if walk is None else (rows, walk)
+            cache = self.cache if self.cache is not None and self.cache.suits(self.spec, self.h, *asked) else None
+            stored = PolynomialFilter(self.spec, self.operator, self.h, rows, walk, self.e, cache)
             representation = PolynomialRepresentation(self, rows, stored)
         else:
             representation = Representation(self, rows)
@@ -77,6 +81,12 @@ class EmbeddedGraph:
         self.choose_inference("expected")
         assert self.h is not None
         return expectation(self.spec, self.operator, self.h, rows, self.e)
+
+    def expectation_and_covariance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Beside the expectation the covariance of each channel's outputs, as the polynomial gives them."""
+        self.choose_inference("expected")
+        assert self.h is not None
+        return expectation_and_covariance(self.spec, self.operator, self.h, rows, self.e)
 
     def embed(self, step: int, generator: torch.Generator | None = None) -> tuple[Features, Tensor | None]:
         """h⁰ and the edge embeddings of one forward pass."""
@@ -206,11 +216,14 @@ class PolynomialRepresentation(Representation):
     def _each(
         self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
     ) -> Iterator[Tensor]:
-        outputs = len(self.embedded.spec.outputs)
-        size = max(1, 4 * self.filter.channels * outputs * max(1, len(self.index)))
-        batch = max(1, min(MAX_DRAWS, DRAW_BYTES // size))
-        for start in range(0, len(counters), batch):
-            yield from self.filter.draw(counters[start : start + batch])
+        for start in range(0, len(counters), self.draws_together):
+            yield from self.filter.draw(counters[start : start + self.draws_together])
+
+    @property
+    def draws_together(self) -> int:
+        """How many draws are made at once, so that the hops are read rarely and the result stays small."""
+        size = 4 * self.filter.channels * len(self.embedded.spec.outputs) * max(1, len(self.index))
+        return max(1, min(MAX_DRAWS, DRAW_BYTES // max(1, size)))
 
     def _each_batch(self, batches, counters, generator, steps) -> Iterator[tuple[Tensor, Tensor]]:
         one = self.filter.coefficients(counters[:1])
@@ -231,10 +244,12 @@ def represent(
     embedding: Embedding,
     engine: str = "auto",
     trainable: bool = False,
+    cache: HopCache | None = None,
 ) -> EmbeddedGraph:
     """Embed the graph and choose the engine: the shortcut exactly when it is exact.
 
     Args:
+        cache: hops that other networks have computed; used where they are this one's too.
         engine: ``"auto"``; ``"stepwise"`` always goes layer by layer; ``"polynomial"`` refuses where it is not exact.
         trainable: whether gradients must reach the embedding, so that h⁰ changes between forward passes.
     """
@@ -254,4 +269,4 @@ def represent(
         return EmbeddedGraph(spec, operator, x, embedding, "stepwise", reason, h, e)
     linear = spec.activation == "identity" and not spec.rule.edges
     reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
-    return EmbeddedGraph(spec, operator, x, embedding, "polynomial", reason, h, e)
+    return EmbeddedGraph(spec, operator, x, embedding, "polynomial", reason, h, e, cache)

@@ -9,7 +9,7 @@ from rapgnn.propagation.spec import Propagation
 
 def expected_coefficients(spec: Propagation) -> Tensor:
     """E[c] ``[J, K]``, float64: the polynomial with every weight at its mean."""
-    mean = torch.tensor(spec.weights.mean).double()  # as draws are: rounded to 32 bits first
+    mean = torch.tensor(spec.weights.mean, dtype=torch.float32).double()  # as draws are: rounded to 32 bits first
     mean = torch.stack([mean] * spec.factors).prod()
     weights = {term: mean.expand(1, spec.num_layers, 1) for term in spec.rule.terms}
     return multiply_out(spec, weights)[0, :, :, 0]
@@ -56,3 +56,12 @@ def coefficient_covariance(spec: Propagation) -> Tensor:
             both = seconds[i, j] if i >= j else seconds[j, i].T
             covariance[p, :, q] = (both - torch.outer(means[i], means[j]))[stored][:, stored]
     return covariance
+
+
+def coefficient_root(spec: Propagation) -> Tensor:
+    """F ``[J, K, f]`` with F Fᵀ = Cov[c], float64; directions too small for 32-bit hops are left out."""
+    covariance = coefficient_covariance(spec)
+    outputs, hops = covariance.shape[:2]
+    values, vectors = torch.linalg.eigh(covariance.reshape(outputs * hops, outputs * hops))
+    large = values > 1e-9 * values.abs().max().clamp(min=1e-300)
+    return (vectors[:, large] * values[large].sqrt()).reshape(outputs, hops, -1)

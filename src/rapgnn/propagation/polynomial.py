@@ -14,22 +14,24 @@ import torch
 from torch import Tensor
 
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.propagation.cache import HopCache
 from rapgnn.propagation.coefficients import bare, coefficients, stored_hops
-from rapgnn.propagation.moments import coefficient_covariance, expected_coefficients
+from rapgnn.propagation.moments import coefficient_covariance, coefficient_root, expected_coefficients
 from rapgnn.propagation.spec import Propagation
 from rapgnn.sparse import Features, column_block
 
-BLOCK_BYTES = 64 << 20  # of one n × block buffer while hopping
+BLOCK_BYTES = 256 << 20  # of one n × block buffer while hopping: wide rows are gathered several times faster
+CACHED = 1 << 15  # entries of every hop that are combined at a time, so that they stay near the processor
 
 
 def hops(
-    spec: Propagation, operator: GraphOperator, h: Features, e: Tensor | None = None
+    spec: Propagation, operator: GraphOperator, h: Features, e: Tensor | None = None, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[tuple[slice, int, Tensor]]:
     """The hops by blocks of columns: (columns, place in ``stored_hops``, ``[n, block]``); two blocks are alive."""
     n, d = h.shape
     S, L = operator.matrix, spec.num_layers
     place = {number: i for i, number in enumerate(stored_hops(spec))}
-    width = max(1, min(d, BLOCK_BYTES // max(1, 4 * n)))
+    width = max(1, min(d, block_bytes // max(1, 4 * n)))
     for start in range(0, d, width):
         columns = slice(start, min(d, start + width))
         families = [(0, L, column_block(h, columns.start, columns.stop).to(S.dtype))]
@@ -58,6 +60,7 @@ class PolynomialFilter:
         e: the embedded edge types, where messages have edge features.
         rows: which nodes (or graphs) to store; None stores all.
         expect: rows of which only the expectation is wanted: computed on the same walk, it is ``self.expected``.
+        cache: where the hops are, if another network has computed them; the caller has checked ``cache.suits``.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class PolynomialFilter:
         rows: Tensor | None = None,
         expect: Tensor | None = None,
         e: Tensor | None = None,
+        cache: HopCache | None = None,
     ):
         self.spec = spec
         S, d = operator.matrix, h.shape[1]
@@ -78,7 +82,11 @@ class PolynomialFilter:
         mean = expected_coefficients(spec).tolist()
         outputs = len(spec.outputs)
         expected = self.hops.new_zeros(0 if expect is None else len(expect), outputs, d)
-        for columns, k, hop in hops(spec, operator, h, e):
+        walk = hops(spec, operator, h, e)
+        if cache is not None and rows is not None:
+            walk, rows = cache.walk(spec, BLOCK_BYTES), cache.places(rows)
+            expect = None if expect is None else cache.places(expect)
+        for columns, k, hop in walk:
             pooled = operator.pool(hop, spec.pooling)
             self.hops[columns, k] = (pooled if rows is None else pooled[rows]).T
             if expect is not None:
@@ -160,3 +168,37 @@ def expectation(
 ) -> Tensor:
     """The exact expectation of the given rows without storing their hops: ``[rows, J·d]``."""
     return PolynomialFilter(spec, operator, h, rows[:0], expect=rows, e=e).expected
+
+
+def expectation_and_covariance(
+    spec: Propagation, operator: GraphOperator, h: Features, rows: Tensor, e: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The exact expectation of the given rows, and the covariance of each channel's outputs, from one walk of hops.
+
+    Shapes:
+        expectation ``[rows, J·d]``; covariance ``[rows, P, d]``, the P = J(J + 1) / 2 pairs of outputs (j ≤ m) in the
+        order of ``torch.triu_indices``.
+    """
+    S, d, K, J = operator.matrix, h.shape[1], len(stored_hops(spec)), len(spec.outputs)
+    root = coefficient_root(spec).permute(0, 2, 1)  # [J, f, K]
+    mixing = torch.cat([expected_coefficients(spec), root.flatten(0, 1)]).to(S.values)
+    first, second = torch.triu_indices(J, J)
+    mean = S.values.new_empty(len(rows), J, d)
+    covariance = S.values.new_empty(len(rows), len(first), d)
+    stored: Tensor | None = None
+    # Several hops of a block live at once here, so blocks are narrower: the whole is as large as elsewhere.
+    for columns, k, hop in hops(spec, operator, h, e, BLOCK_BYTES // max(1, K // 2)):
+        width = columns.stop - columns.start
+        if stored is None or stored.shape[2] != width:
+            stored = S.values.new_empty(K, len(rows), width)
+        stored[k] = operator.pool(hop, spec.pooling)[rows]
+        if k + 1 < K:
+            continue
+        step = max(1, CACHED // width)
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            mixed = mixing @ stored[:, part].reshape(K, -1)
+            mean[part, :, columns] = mixed[:J].view(J, -1, width).transpose(0, 1)
+            deviations = mixed[J:].view(J, root.shape[1], -1, width)
+            covariance[part, :, columns] = (deviations[first] * deviations[second]).sum(1).transpose(0, 1)
+    return mean.flatten(1), covariance

@@ -10,7 +10,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.layers.weights import EVALUATION
 from rapgnn.models.config import Config
 from rapgnn.models.endtoend import EndToEnd
-from rapgnn.models.prepare import prepare
+from rapgnn.models.inputs import model_inputs
 from rapgnn.prng import Stream, seeded
 from rapgnn.propagation.engine import GRAPHS_AT_ONCE
 from rapgnn.sparse import row_block
@@ -22,7 +22,7 @@ from rapgnn.training.pretrain import pretrain
 
 def fit_embedding(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """Phase 1 alone: the pretrained embedding with the classifier it was trained with."""
-    graph, operator = prepare(graph, config)
+    graph, operator = model_inputs(graph, config)
     model = build_rapgnn(graph, operator, config, seed)
     if config.pretrain_epochs < 1:
         raise InputError("the pretrained embedding needs at least one epoch of phase 1: set pretrain_epochs.")
@@ -39,7 +39,7 @@ def fit_embedding(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | N
 
 def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """The baseline: the same architecture, every weight trained."""
-    graph, operator = prepare(graph, config)
+    graph, operator = model_inputs(graph, config)
     device = graph.y.device
     model = EndToEnd(graph.num_features, graph.num_outputs, config, graph.num_edge_features, seed).to(device)
     if graph.objective.metric == "rmse":

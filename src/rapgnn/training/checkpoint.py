@@ -1,29 +1,48 @@
 """A trained model as a folder: safetensors for the numbers, JSON for everything else, no pickle.
 
 ``checkpoint.json`` names the file of numbers and its SHA-256 and is replaced last, in one step: whatever moment a save
-is killed at, the folder holds the old model or the new one.
+is killed at, the folder holds the old model or the new one. Saves into one folder wait for each other. A load that a
+save overtakes is begun again.
 """
 
+import contextlib
 import hashlib
 import json
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rapgnn.errors import InputError, shown
-from rapgnn.files import check_writable, sha256, write_atomic
+from rapgnn.files import (
+    TEMPORARY,
+    check_writable,
+    is_regular,
+    locked,
+    new_folder,
+    read_regular,
+    write_atomic,
+    write_error,
+)
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.training.numbers import Header, Kinds, MissingError, check_kinds, read_header, read_numbers
 from rapgnn.training.schema import Schema
 from rapgnn.versions import versions
 
 FORMAT, VERSION = "rapgnn checkpoint", 2
 INDEX = "checkpoint.json"
-_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder includes_self, nowhere else
+ATTEMPTS, SWAPS = 50, 5  # of a load that saves overtake, and where the file of numbers is missing
+MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
+_NUMBERS = re.compile(r"(weights-[0-9a-f]{16}|new)\.safetensors")
+_FORMER_TEMPORARY = re.compile(r"\.(new\.safetensors|checkpoint\.json)\.[a-z0-9_]{8}\.(safetensors|json)")
+_IN_INDEX = ("draw_seed",)  # the index has it, and earlier versions know no such tensor
 _OUTSIDE = ("weights", "sha256", "versions")  # what the digest of an index leaves out
 
 
@@ -33,22 +52,33 @@ def index_digest(index: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
-def check_target(folder: Path) -> None:
-    """Refuse a folder that cannot be written, or holds something else, before any work is done for it."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"cannot save to {folder}: it is a file.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / INDEX).exists():
+def check_target(folder: Path) -> bool:
+    """Refuse a folder that cannot be written, or holds something else; True where it holds a model to be replaced."""
+    try:
+        entries = sorted(folder.iterdir()) if folder.exists() else []
+    except NotADirectoryError:
+        raise InputError(f"cannot save to {folder}: it is a file.") from None
+    except (OSError, ValueError) as error:
+        raise write_error(folder, error) from error
+    index = folder / INDEX
+    held = index in entries
+    if held and not _is_ours(index):
+        raise InputError(
+            f"cannot save to {folder}: its {INDEX} is not a model of rapgnn; name an empty or a new folder."
+        )
+    if not held and not all(_is_left_over(path) for path in entries):
         raise InputError(f"cannot save to {folder}: it holds other files; name an empty or a new folder.")
-    check_writable(folder / INDEX)
+    check_writable(index)
+    return held
 
 
 def save_checkpoint(folder: Path, model: RAPGNN, schema: Schema) -> None:
     """Write the model into ``folder``, over an older one if there is one."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     folder = Path(folder)
     check_target(folder)
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if name not in _IN_INDEX}
     index: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -61,16 +91,60 @@ def save_checkpoint(folder: Path, model: RAPGNN, schema: Schema) -> None:
         "draw_counter": int(model.draw_counter),
         "versions": versions(),
     }
-    numbers = folder / "new.safetensors"
-    write_atomic(numbers, lambda temporary: save_file(state, temporary, {"index": index_digest(index)}))
-    digest = sha256(numbers)
-    named = folder / f"weights-{digest[:16]}.safetensors"
-    numbers.replace(named)
-    index |= {"weights": named.name, "sha256": digest}
-    write_atomic(folder / INDEX, lambda temporary: temporary.write_text(json.dumps(index, indent=1) + "\n"))
-    for old in folder.glob("*.safetensors"):  # what the index no longer names
-        if old.name != named.name:
-            old.unlink(missing_ok=True)
+    numbers = save(state, {"index": index_digest(index)})
+    digest = hashlib.sha256(numbers).hexdigest()
+    index |= {"weights": f"weights-{digest[:16]}.safetensors", "sha256": digest}
+    try:
+        with new_folder(folder), locked(folder) as alone:
+            check_target(folder)  # another save may have been here
+            _replace(folder, index, numbers, alone)
+    except OSError as error:
+        raise write_error(folder, error) from error
+
+
+def _replace(folder: Path, index: dict[str, Any], numbers: bytes, alone: bool) -> None:
+    before, named = _named(folder), folder / index["weights"]
+    try:
+        write_atomic(named, lambda temporary: temporary.write_bytes(numbers), like=before)
+        write_atomic(folder / INDEX, lambda temporary: temporary.write_text(json.dumps(index, indent=1) + "\n"))
+    except BaseException:
+        if named != before:
+            with contextlib.suppress(OSError):
+                named.unlink(missing_ok=True)
+        raise
+    # Without a lock another save may be on its way: then only what the last index named is known to be old.
+    old = {before} | ({path for path in folder.iterdir() if _is_left_over(path)} if alone else set())
+    for path in filter(None, old - {named}):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _named(folder: Path) -> Path | None:
+    """The file of numbers that the folder's index names."""
+    try:
+        return folder / _index(folder)["weights"]
+    except InputError:
+        return None
+
+
+def _is_ours(index: Path) -> bool:
+    try:
+        told = json.loads(read_regular(index, MOST_INDEX))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and told.get("format") == FORMAT
+
+
+def _is_left_over(path: Path) -> bool:
+    """Whether a save that was killed left this: a temporary file, or numbers that no index names."""
+    if TEMPORARY.fullmatch(path.name) or _FORMER_TEMPORARY.fullmatch(path.name):
+        return is_regular(path)
+    if not _NUMBERS.fullmatch(path.name) or not is_regular(path):
+        return False
+    try:
+        return read_header(path).index is not None
+    except InputError:
+        return False
 
 
 def load_checkpoint(folder: Path, task: str | None = None) -> tuple[RAPGNN, Schema]:
@@ -80,6 +154,31 @@ def load_checkpoint(folder: Path, task: str | None = None) -> tuple[RAPGNN, Sche
         task: a name from ``TASKS`` that the model must be for.
     """
     folder = Path(folder)
+    for attempt in range(ATTEMPTS):
+        seen = _moment(folder)
+        try:
+            return _load(folder, task)
+        except InputError as error:
+            # Damage is real where nothing changed while the files were read; else a save came between them. A folder
+            # that was swapped twice looks unchanged: what is missing may be there again.
+            same = _moment(folder) == seen and (seen is not None or attempt == 0)
+            again = same and isinstance(error, MissingError) and attempt < SWAPS
+            if (same and not again) or attempt + 1 == ATTEMPTS:
+                raise
+        time.sleep(min(0.05, 0.001 * 2**attempt))
+    raise AssertionError
+
+
+def _moment(folder: Path) -> tuple[Any, ...] | None:
+    """What changes whenever a save replaces the index."""
+    try:
+        found = os.stat(folder / INDEX)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _load(folder: Path, task: str | None) -> tuple[RAPGNN, Schema]:
     index = _index(folder)
     try:
         schema = Schema.from_dict(index["schema"])
@@ -89,55 +188,59 @@ def load_checkpoint(folder: Path, task: str | None = None) -> tuple[RAPGNN, Sche
         raise InputError(f"{folder / INDEX} is damaged: its schema does not match its hash.")
     if task is not None and schema.task != task:
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
-    state = _numbers(folder, index)
-    try:
-        config = Config(**index["config"])
-        _check_sizes(config, schema, state)
-        channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
-        model = RAPGNN(schema.in_channels, **channels, seed=index["seed"], config=config)
-        _check_numbers(model, state)
-        model.load_state_dict(state)
-    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
-        raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
+    path = folder / index["weights"]
+    header = read_header(path)
+    if header.index is not None and header.index != index_digest(index):  # older files keep none
+        raise InputError(f"{folder / INDEX} is damaged: it is not the one that {path.name} was saved with.")
+    _check_registered(folder, index["config"])
+    config = _checked(folder, index, schema, header)
+    state = read_numbers(path, header, index["sha256"], INDEX)
+    with torch.device("cpu"):
+        model = _build(config, schema, index["seed"])
+    model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
 
 
-def _check_sizes(config: Config, schema: Schema, state: dict[str, torch.Tensor]) -> None:
-    """Refuse widths that the file of numbers does not bear out, before memory is taken for them."""
-    largest = max((size for tensor in state.values() for size in tensor.shape), default=0)
-    rule, kind = BACKBONES[config.backbone], EMBEDDINGS[config.embedding]
-    widths = {
-        "in_channels": schema.in_channels,
-        "out_channels": schema.out_channels,
-        "edge_channels": schema.edge_channels if rule.edges else 0,
-        "hidden_channels": config.hidden_channels if kind.mlp or config.head == "mlp" else 0,
-        "random_features": config.random_features,
-        "num_layers": config.num_layers if config.jumping == "cat" else 0,
-    }
-    wrong = next((name for name, width in widths.items() if width > largest), None)
-    if wrong is not None:
-        raise InputError(f"its numbers are not those of a model with {wrong} {widths[wrong]}")
+def _checked(folder: Path, index: dict[str, Any], schema: Schema, header: Header) -> Config:
+    """The settings, of a model whose tensors are those in the header."""
+    try:
+        config = Config(**index["config"])
+        check_kinds(header, _kinds(config, schema, index["seed"]))
+    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
+        raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
+    return config
 
 
-def _check_numbers(model: RAPGNN, state: dict[str, torch.Tensor]) -> None:
-    """Refuse what would be converted without a word, and what no training ends with."""
-    for name, tensor in model.state_dict().items():
-        if name not in state:  # load_state_dict says so
-            continue
-        given = state[name]
-        if given.dtype != tensor.dtype:
-            raise InputError(f"{name} holds {given.dtype}, not {tensor.dtype}")
-        if given.is_floating_point() and not bool(torch.isfinite(given).all()):
-            raise InputError(f"{name} holds NaN or infinite values")
+def _build(config: Config, schema: Schema, seed: int) -> RAPGNN:
+    channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
+    return RAPGNN(schema.in_channels, **channels, seed=seed, config=config)
+
+
+def _kinds(config: Config, schema: Schema, seed: int) -> Kinds:
+    """The tensors that such a model has, without memory for them."""
+    with torch.device("meta"):
+        state = _build(config, schema, seed).state_dict()
+    return {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items() if name not in _IN_INDEX}
+
+
+def _check_registered(folder: Path, config: dict[str, Any]) -> None:
+    """Refuse a model whose own backbone or embedding this process does not know, by that name."""
+    for name, table, home in (("backbone", BACKBONES, "BACKBONES"), ("embedding", EMBEDDINGS, "EMBEDDINGS")):
+        given = config.get(name)
+        if isinstance(given, str) and given not in table:
+            raise InputError(
+                f"the model in {folder} uses the {name} {shown(given)}, which is not registered: "
+                f"add it to {home} before the model is loaded."
+            )
 
 
 def _index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
-    if not path.is_file():
+    if not is_regular(path):
         raise InputError(f"{folder} holds no model: {INDEX} is missing.")
     try:
-        index = json.loads(path.read_text(encoding="utf-8"))
+        index = json.loads(read_regular(path, MOST_INDEX).decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged: it is not JSON.") from error
     if not isinstance(index, dict) or index.get("format") != FORMAT:
@@ -156,22 +259,3 @@ def _index(folder: Path) -> dict[str, Any]:
     if wrong is not None:
         raise InputError(f"{path} is damaged: {wrong} is missing or not what it should be.")
     return index
-
-
-def _numbers(folder: Path, index: dict[str, Any]) -> dict[str, torch.Tensor]:
-    from safetensors import SafetensorError, safe_open
-
-    path = folder / index["weights"]
-    if not path.is_file():
-        raise InputError(f"{folder} is damaged: {path.name} is missing.")
-    if sha256(path) != index["sha256"]:
-        raise InputError(f"{path} is truncated or altered: its SHA-256 is not the one noted in {INDEX}.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            kept = (file.metadata() or {}).get("index")
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, TypeError, OverflowError) as error:
-        raise InputError(f"cannot read {path}: {str(error).rstrip('.')}.") from error
-    if kept is not None and kept != index_digest(index):  # older files keep none
-        raise InputError(f"{folder / INDEX} is damaged: it is not the one that {path.name} was saved with.")
-    return state

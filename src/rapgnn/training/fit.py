@@ -3,18 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.models.config import Config
-from rapgnn.models.prepare import prepare
+from rapgnn.models.inputs import model_inputs
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.training.head import train_head
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, predictor
 from rapgnn.training.pretrain import pretrain
+from rapgnn.training.reuse import Reuse
 from rapgnn.training.solve import solve_head
 
 
@@ -30,14 +32,22 @@ class Fitted:
     inference: str
 
 
-def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
-    """Phase 1, where the embedding is pretrained, then phase 2: train the head on a new draw per forward pass."""
-    graph, operator = prepare(graph, config)
+@torch.inference_mode(False)  # also where a user has switched it on
+def fit_rap(
+    graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None, reuse: Reuse | None = None
+) -> Fitted:
+    """Phase 1, where the embedding is pretrained, then phase 2: train the head on a new draw per forward pass.
+
+    Args:
+        reuse: what other trainings on this graph have built already.
+    """
+    cache = None if reuse is None else reuse.hops(graph, config)
+    graph, operator = model_inputs(graph, config) if reuse is None else reuse.inputs(graph, config)
     model = build_rapgnn(graph, operator, config, seed)
     trained = model.embedding.kind.trained
     if trained == "before":
         pretrain(model, graph, operator)
-    embedded = model.embed(graph.x, operator, trainable=trained == "with")
+    embedded = model.embed(graph.x, operator, trainable=trained == "with", cache=cache)
     if trained != "with":
         embedded.choose_inference(config.inference)  # refuse what cannot be done before training for it
     engine, reason = embedded.engine, embedded.reason

@@ -33,6 +33,7 @@ class Loop:
     best: tuple[float, float] | None = None
 
 
+@torch.enable_grad()  # also where a user has switched gradients off
 def optimise(
     modules: list[nn.Module],
     passes: Passes,

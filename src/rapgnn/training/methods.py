@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from rapgnn.errors import check_choice
 from rapgnn.graph.graph import Graph
 from rapgnn.models.config import Config
@@ -36,6 +38,7 @@ METHODS = {
 """The training methods of the paper's tables by name; a new one is a row here."""
 
 
+@torch.inference_mode(False)  # also where a user has switched it on
 def fit(method: str, graph: Graph, config: Config, seed: int, on_epoch: Callable[[], None] | None = None) -> Fitted:
     """Train one method once."""
     check_choice("method", method, METHODS)

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
 from rapgnn.layers.targets import TargetScale
 from rapgnn.layers.weights import EVALUATION
-from rapgnn.models.prepare import prepare
+from rapgnn.models.inputs import model_inputs
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation
-from rapgnn.training.uncertainty import read_moments, score_moments
+from rapgnn.propagation.engine import EmbeddedGraph
+from rapgnn.training.uncertainty import spread_of
 
 HOP_BYTES = 512 << 20  # of the hops stored for the rows that are predicted together
 
@@ -33,24 +34,41 @@ def predictor_on(
     inference: str | None = None,
     num_samples: int | None = None,
     error_bars: bool = False,
+    device: str | None = None,
 ) -> Callable[[Tensor], Prediction]:
     """A trained model's predictions for the rows of any graph with its features, the training graph or another.
 
     Args:
         inference, num_samples: as in ``Config``; None takes the model's own.
         error_bars: whether predictions shall have a spread: from the exact variance, or over draws.
+        device: move model and graph there, and give predictions back on the CPU; None: where they are.
     """
-    graph, operator = prepare(graph, model.config)
+    if device is not None:
+        model, graph = model.to(device), graph.to(device)
+    graph, operator = model_inputs(graph, model.config)
     embedded = model.embed(graph.x, operator)
     chosen = embedded.choose_inference(inference or model.config.inference, error_bars)
     samples = num_samples or model.config.num_samples
-    return predictor(model, embedded, graph.objective, chosen, samples, error_bars)
+    predict = predictor(model, embedded, graph.objective, chosen, samples, error_bars)
+
+    def checked(rows: Tensor) -> Prediction:
+        found = predict(rows.to(graph.y.device))
+        if not bool(torch.isfinite(found.scores).all()):
+            raise InputError(
+                "the predictions are not finite: the features or edge weights are too large, rescale them."
+            )
+        if device is None:
+            return found
+        parts = (found.scores, found.probabilities, found.spread)
+        return Prediction(*(None if part is None else part.cpu() for part in parts))  # type: ignore[arg-type]
+
+    return checked
 
 
 @torch.no_grad()
 def represented(model: RAPGNN, graph: Graph) -> Tensor:
     """What the head sees of every row: the expectation, or, where that has no exact form, the draw it predicts by."""
-    graph, operator = prepare(graph, model.config)
+    graph, operator = model_inputs(graph, model.config)
     embedded = model.embed(graph.x, operator)
     rows = torch.arange(graph.num_rows)
     if embedded.has_expectation:
@@ -82,12 +100,12 @@ def predictor(
 
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
-        # The shortcut stores hops of what it predicts: some rows at a time, so that this stays small on any graph.
-        size = max(1, HOP_BYTES // max(1, hop_size)) if embedded.engine == "polynomial" else max(1, len(rows))
         if inference == "expected" and error_bars:
-            return _with_exact_spread(model, embedded, objective, rows, size)
+            return _with_exact_spread(model, embedded, objective, rows)
         if inference == "expected":
             return as_prediction(model.head(embedded.expectation(rows)), objective, model.output)
+        # The shortcut stores hops of what it predicts: some rows at a time, so that this stays small on any graph.
+        size = max(1, HOP_BYTES // max(1, hop_size)) if embedded.engine == "polynomial" else max(1, len(rows))
         parts = [
             torch.stack([model.head(h) for h in embedded.rows(part).draws(counters, steps=steps)])
             for part in rows.split(size)
@@ -101,22 +119,14 @@ def predictor(
     return predict
 
 
-def _with_exact_spread(
-    model: RAPGNN, embedded: EmbeddedGraph, objective: Objective, rows: Tensor, size: int
-) -> Prediction:
-    """The prediction whose spread follows from the exact variance; nothing is drawn."""
+def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Objective, rows: Tensor) -> Prediction:
+    """The exact expectation's prediction, with the spread that follows from the exact variance; nothing is drawn."""
     if embedded.constant:
         certain = as_prediction(model.head(embedded.expectation(rows)), objective, model.output)
         return replace(certain, spread=torch.zeros_like(certain.probabilities))
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
-    for part in rows.split(size) if len(rows) else [rows]:
-        representation = embedded.rows(part)
-        assert isinstance(representation, PolynomialRepresentation)
-        mean, covariance = score_moments(model, representation.filter)
-        mean, covariance = model.output(mean), model.output.scale_covariance(covariance)
-        found.append((mean, *read_moments(objective, mean, covariance)))
-    scores, probabilities, spread = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return Prediction(scores, probabilities, spread)
+    expectation, covariance = embedded.expectation_and_covariance(rows)
+    found = as_prediction(model.head(expectation), objective, model.output)
+    return replace(found, spread=model.output.scale_spread(spread_of(model.head, objective, expectation, covariance)))
 
 
 def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> Prediction:

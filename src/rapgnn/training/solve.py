@@ -31,12 +31,15 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
 
     def merit(solution: RidgeSolution) -> tuple[float, float]:
         head.take(solution)
+        if objective.scoring is not None and objective.metric != "rmse":  # probabilities count, not only their order
+            head.fit_temperature(objective, expected, y_val)
         scores = model.output(head(expected))
         return objective.merit(objective.score(scores, y_val)), -float(objective.loss(scores, y_val))
 
     ridge = model.config.ridge
     with threads_for(mean.numel() * min(mean.shape)):
-        regression = RidgeRegression(mean, targets, _scatter(representation, mean, targets))
+        weights = _row_weights(graph)
+        regression = RidgeRegression(mean, targets, _scatter(representation, mean, targets, weights), weights)
         if ridge is None and len(graph.val):
             solution = _choose_penalty(regression, merit)
         else:
@@ -79,12 +82,29 @@ def _expectation(representation: Representation) -> Tensor:
     return next(representation.draws([0]))
 
 
-def _scatter(representation: Representation, mean: Tensor, targets: Tensor) -> list[Tensor]:
+def _row_weights(graph: Graph) -> Tensor | None:
+    """How much every training row counts, by its class; None where all count the same."""
+    weights = graph.objective.class_weight
+    if weights is None:
+        return None
+    return torch.tensor(weights, dtype=torch.float64, device=graph.y.device)[graph.y[graph.train]]
+
+
+def _scatter(
+    representation: Representation, mean: Tensor, targets: Tensor, weights: Tensor | None = None
+) -> list[Tensor]:
     """The summed covariance of each group of labels that are known for the same rows; none where nothing is random."""
-    known = [rows.nonzero()[:, 0] for _, rows in same_gaps(targets)]
-    if isinstance(representation, PolynomialRepresentation) and not representation.embedded.constant:
-        return [representation.filter.scatter(rows) for rows in known]
-    return [mean.new_zeros(mean.shape[1], 1, 1) for _ in known]
+    known = [rows for _, rows in same_gaps(targets)]
+    if not isinstance(representation, PolynomialRepresentation) or representation.embedded.constant:
+        return [mean.new_zeros(mean.shape[1], 1, 1) for _ in known]
+    scatter = representation.filter.scatter
+    if weights is None:
+        return [scatter(rows.nonzero()[:, 0]) for rows in known]
+    found = []
+    for rows in known:  # rows of one class have one weight: a sum over classes instead of one over rows
+        parts = [float(w) * scatter((rows & (weights == w)).nonzero()[:, 0]) for w in weights.unique()]
+        found.append(torch.stack(parts).sum(0))
+    return found
 
 
 def _targets(model: RAPGNN, graph: Graph, dtype: torch.dtype) -> Tensor:

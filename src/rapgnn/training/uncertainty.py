@@ -1,10 +1,16 @@
 r"""Error bars without sampling: what the exact variance of the representation means for the predictions.
 
-Channels are independent and :math:`h_{jiv} = \sum_k c_{jk,i} (S^k h⁰)_{iv}`, so with :math:`\mathrm{Cov}[c] = F F^T` a
-linear head's scores have the covariance :math:`\sum_i \sum_f g_{ivf} g_{ivf}^T`,
-:math:`g_{ivf} = \sum_{jk} W_{ji} F_{jk,f} (S^k h⁰)_{iv}`, exactly. An MLP head is linearised at the expectation.
+Channels are independent, so with slopes :math:`W_{ji}` of the scores by output j of channel i (the weights of a linear
+head; an MLP head is linearised at the expectation) the scores of a row have the covariance
+:math:`Σ = \sum_i \sum_{jm} W_{ji} W_{mi}^T \mathrm{Cov}[h_{ji}, h_{mi}]`, exactly for a linear head. It is never
+written down for all classes: its diagonal, its product with the probabilities p and pᵀ Σ p are enough, at the cost of a
+few predictions.
+
 Scores are sums over independent channels, hence close to normal where there are dozens of these (with a handful it is a
-rough guide): probabilities are read by cubature over that normal distribution, the same points every time.
+rough guide). A label's logit is then normal, and its probability's spread an integral over one number. For classes the
+log-odds of each class against all others has to first order the variance (e − p)ᵀ Σ (e − p) / (1 − p)², e the class;
+with two classes that is exact. Rows whose scores vary too much for that, with three and more classes, are integrated
+over the scores of their likeliest classes, at points that are the same every time.
 """
 
 from functools import cache
@@ -16,67 +22,177 @@ from torch import Tensor
 from rapgnn.graph.tasks import Objective
 from rapgnn.layers.heads import Head
 from rapgnn.layers.ridge import RidgeHead
-from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.moments import coefficient_covariance
-from rapgnn.propagation.polynomial import PolynomialFilter
 
-POINTS = 256
-CHUNK_BYTES = 64 << 20
+NODES = 20  # of the quadrature over one normal number
+CHUNK_BYTES = 32 << 20
+SMALL = 0.5  # standard deviation of score differences up to which first order is enough
+LIKELIEST, POINTS = 16, 64  # classes, and points, of the integral over scores
 
 
 @torch.no_grad()
-def score_moments(model: RAPGNN, stored: PolynomialFilter) -> tuple[Tensor, Tensor]:
-    """Mean ``[rows, t]`` and covariance ``[rows, t, t]`` of the raw scores of the rows that ``stored`` has."""
-    root = _root(coefficient_covariance(stored.spec)).to(stored.hops)
-    outputs, hops, terms = root.shape
-    d, _, rows = stored.hops.shape
-    mean = stored.expectation()
-    scores = model.head(mean)
-    targets = scores.shape[1]
-    covariance = scores.new_zeros(rows, targets, targets)
-    linear = isinstance(model.head, RidgeHead) or model.head.linear
-    size = max(1, CHUNK_BYTES // max(1, 4 * d * targets * max(terms, hops)))
-    for part in torch.arange(rows, device=mean.device).split(size):
-        slope = _slope(model.head, mean[part[:1]] if linear else mean[part])  # [1 or part, t, J·d]
-        slope = slope.unflatten(2, (outputs, d))
-        weights = torch.einsum("vtji,jkf->ivktf", slope, root)  # [d, 1 or part, K, t, f]
-        values = stored.hops[:, :, part]
-        if linear:
-            g = torch.bmm(values.mT, weights[:, 0].flatten(2)).unflatten(2, (targets, terms))  # [d, part, t, f]
+def spread_of(head: Head | RidgeHead, objective: Objective, expectation: Tensor, covariance: Tensor) -> Tensor:
+    """The standard deviation over draws of what the head's scores are read as, ``[rows, t]``.
+
+    Args:
+        expectation, covariance: of the representation, as ``expectation_and_covariance`` gives them.
+    """
+    d = covariance.shape[2]
+    outputs = expectation.shape[1] // d
+    linear = isinstance(head, RidgeHead) or head.linear
+    slope = _slope(head, expectation[:1]).unflatten(2, (outputs, d)) if linear else None  # [1, t, J, d]
+    targets = head(expectation[:1]).shape[1]
+    likely = min(LIKELIEST, targets)
+    per_row = 8 * d * (covariance.shape[1] + outputs * likely) + 8 * targets * NODES + 8 * POINTS * likely
+    per_row += 0 if linear else 12 * targets * outputs * d
+    found = []
+    for part in torch.arange(len(expectation), device=expectation.device).split(max(1, CHUNK_BYTES // per_row)):
+        h, c = expectation[part], covariance[part]
+        here = _slope(head, h).unflatten(2, (outputs, d)) if slope is None else slope
+        variance, scores = _diagonal(here, c), head(h)
+        if objective.metric == "rmse":
+            found.append(variance.sqrt())
+        elif objective.metric == "rocauc":
+            found.append(_sigmoid_spread(scores, variance))
         else:
-            g = torch.einsum("ikv,ivktf->ivtf", values, weights)
-        g = g.permute(1, 2, 0, 3).flatten(2)
-        covariance[part] = g @ g.mT
-    return scores, covariance
+            found.append(_class_spread(here, c, scores, variance))
+    return torch.cat([expectation.new_zeros(0, targets), *found])
 
 
-def read_moments(objective: Objective, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of what the scores are read as, for normal scores with these moments."""
-    if objective.metric == "rmse":
-        return mean, covariance.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()
-    rows, targets = mean.shape
-    if objective.metric == "rocauc":  # every label for itself
-        root = covariance.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()[:, :, None]
-        points = _points(1).to(mean)
-        read = objective.read(mean + (root * points[:, 0]).permute(2, 0, 1))
-        return read.mean(0), read.std(0, correction=0)
-    values, vectors = torch.linalg.eigh(covariance.double())
-    root = (vectors * values.clamp(min=0).sqrt()[:, None]).to(mean)
-    points = _points(targets).to(mean)
-    means, spreads = [], []
-    for part in torch.arange(rows, device=mean.device).split(max(1, CHUNK_BYTES // (4 * POINTS * targets))):
-        read = objective.read(mean[part, None] + points @ root[part].mT)
-        means.append(read.mean(1))
-        spreads.append(read.std(1, correction=0))
-    return torch.cat([mean[:0], *means]), torch.cat([mean[:0], *spreads])
+def _diagonal(slope: Tensor, covariance: Tensor) -> Tensor:
+    """The variance of every score, ``[rows, t]``."""
+    first, second, weight = _pairs(slope)
+    products = slope[:, :, first] * slope[:, :, second] * weight[:, None]  # [1 or rows, t, P, d]
+    if len(slope) == 1:
+        return (covariance.flatten(1) @ products[0].flatten(1).T).clamp(min=0)
+    return (products * covariance[:, None]).sum((2, 3)).clamp(min=0)
 
 
-def _root(covariance: Tensor) -> Tensor:
-    """F ``[J, K, f]`` with F Fᵀ = Cov[c], float64."""
-    outputs, hops = covariance.shape[:2]
-    values, vectors = torch.linalg.eigh(covariance.reshape(outputs * hops, outputs * hops))
-    positive = values > 1e-14 * values.abs().max().clamp(min=1e-300)
-    return (vectors[:, positive] * values[positive].sqrt()).reshape(outputs, hops, -1)
+def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor, variance: Tensor) -> Tensor:
+    """For every class; scores are taken relative to the likeliest class, where differences lose no digits."""
+    log_p = torch.log_softmax(scores.double(), dim=1)
+    log_rest, top = _log_rest(log_p), log_p.argmax(1, keepdim=True)
+    others = log_p.exp().scatter(1, top, 0.0).to(scores)
+    few = len(slope) == 1 and scores.shape[1] <= LIKELIEST
+    if few:
+        sigma = _between_classes(slope, covariance)
+        apart, numerator = _from_matrix(sigma, others, top)
+    else:
+        sigma = None
+        apart, numerator = _from_products(slope, covariance, others, top, log_rest.gather(1, top).exp(), variance)
+    odds = numerator.clamp(min=0).double() / log_rest.exp().square()
+    spread = _sigmoid_spread(log_p - log_rest, odds).to(scores)
+    rows = (apart.amax(1) > SMALL**2).nonzero()[:, 0]
+    if scores.shape[1] > 2 and len(rows):
+        if sigma is None:
+            classes = scores[rows].topk(min(LIKELIEST, scores.shape[1]), dim=1).indices
+            sigma = _of_classes(slope, covariance, rows, classes)
+        else:
+            classes, sigma = torch.arange(scores.shape[1], device=top.device).expand(len(rows), -1), sigma[rows]
+        spread[rows] = _integrated(scores[rows], classes, sigma, spread[rows])
+    return spread
+
+
+def _between_classes(slope: Tensor, covariance: Tensor) -> Tensor:
+    """Σ ``[rows, t, t]`` of a linear head, by one product."""
+    first, second, weight = _pairs(slope)
+    w = slope[0]
+    a, b = torch.triu_indices(len(w), len(w), device=w.device)
+    both = w[a][:, first] * w[b][:, second] + w[b][:, first] * w[a][:, second]
+    flat = covariance.flatten(1) @ (0.5 * weight[:, None] * both).flatten(1).T
+    sigma = flat.new_empty(len(flat), len(w), len(w))
+    sigma[:, a, b] = flat
+    sigma[:, b, a] = flat
+    return sigma
+
+
+def _from_matrix(sigma: Tensor, others: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
+    """(variance of the difference to the likeliest class, variance of the log-odds times (1 − p)²) ``[rows, t]``."""
+    to_top = sigma.gather(2, top[:, :, None].expand(-1, sigma.shape[1], 1))[:, :, 0]
+    at_top = to_top.gather(1, top)
+    relative = sigma - to_top[:, :, None] - to_top[:, None] + at_top[:, :, None]
+    along = (relative @ others[:, :, None])[:, :, 0]
+    within = (along * others).sum(1, keepdim=True)
+    apart = relative.diagonal(dim1=1, dim2=2).clamp(min=0)
+    return apart, (apart - 2 * along + within).scatter(1, top, within)
+
+
+def _from_products(
+    slope: Tensor, covariance: Tensor, others: Tensor, top: Tensor, rest: Tensor, variance: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same without Σ: by its products with two vectors."""
+    one = len(slope) == 1
+    weights = slope[0] if one else slope  # [t, J, d] or [rows, t, J, d]
+    at_top = weights[top[:, 0]] if one else weights[torch.arange(len(top), device=top.device), top[:, 0]]
+    times_each = "vji,tji->vt" if one else "vji,vtji->vt"
+    u = torch.einsum("vt,tji->vji" if one else "vt,vtji->vji", others, weights)
+    u = u - rest.to(u)[:, :, None] * at_top
+    z = _times(covariance, u)
+    along = torch.einsum(times_each, z, weights)
+    along = along - along.gather(1, top)
+    cross = torch.einsum(times_each, _times(covariance, at_top), weights)
+    apart = (variance - 2 * cross + cross.gather(1, top)).clamp(min=0)
+    within = (z * u).sum((1, 2))[:, None]
+    return apart, (apart - 2 * along + within).scatter(1, top, within)
+
+
+def _of_classes(slope: Tensor, covariance: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
+    """Σ between some classes of some rows, ``[rows, kept, kept]``."""
+    place = torch.arange(len(classes), device=classes.device)[:, None]
+    chosen = slope[0][classes] if len(slope) == 1 else slope[rows][place, classes]  # [rows, kept, J, d]
+    c = covariance[rows]
+    half = torch.stack([_times(c, chosen[:, i]) for i in range(classes.shape[1])], dim=1)
+    return half.flatten(2) @ chosen.flatten(2).mT
+
+
+def _integrated(scores: Tensor, classes: Tensor, sigma: Tensor, spread: Tensor) -> Tensor:
+    """The spread with that of the given classes replaced by an integral over their scores."""
+    mean = scores.gather(1, classes)
+    rest = torch.logsumexp(scores.scatter(1, classes, -torch.inf), dim=1)[:, None, None]
+    sigma = sigma.double()
+    sigma.diagonal(dim1=1, dim2=2).add_(1e-6 * sigma.diagonal(dim1=1, dim2=2).amax(1, keepdim=True))
+    lower = torch.linalg.cholesky_ex(sigma)[0].to(scores)
+    # Points innermost: the exponentials of one class at all points are one run through memory.
+    drawn = torch.baddbmm(
+        mean[:, :, None], lower, _normal_points(classes.shape[1]).to(scores).expand(len(mean), -1, -1)
+    )
+    largest = torch.maximum(drawn.amax(1, keepdim=True), rest)
+    read = drawn.sub_(largest).exp_()
+    read /= read.sum(1, keepdim=True) + (rest - largest).exp()
+    center = read.mean(2, keepdim=True)
+    return spread.scatter(1, classes, read.sub_(center).square_().mean(2).sqrt())
+
+
+def _log_rest(log_p: Tensor) -> Tensor:
+    """log(1 − p), added up from the other classes where p is nearly 1."""
+    rest = torch.log1p(-log_p.exp().clamp(max=1 - 1e-12))
+    top = log_p.argmax(1, keepdim=True)
+    others = log_p.scatter(1, top, -torch.inf)
+    return rest.scatter(1, top, torch.logsumexp(others, dim=1, keepdim=True).clamp(min=-700.0))
+
+
+def _times(covariance: Tensor, u: Tensor) -> Tensor:
+    """C u ``[rows, J, d]``: every channel's covariance between outputs times its u."""
+    first, second = torch.triu_indices(u.shape[1], u.shape[1]).tolist()
+    z = torch.zeros_like(u)
+    for pair, (j, m) in enumerate(zip(first, second, strict=True)):
+        z[:, j] += covariance[:, pair] * u[:, m]
+        if j != m:
+            z[:, m] += covariance[:, pair] * u[:, j]
+    return z
+
+
+def _pairs(slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The pairs of outputs j ≤ m, and how often each stands in the full covariance."""
+    first, second = torch.triu_indices(slope.shape[2], slope.shape[2], device=slope.device)
+    return first, second, torch.where(first == second, 1.0, 2.0).to(slope)
+
+
+def _sigmoid_spread(mean: Tensor, variance: Tensor) -> Tensor:
+    """The standard deviation of 1 / (1 + exp(−x)), x normal."""
+    points, weights = (values.to(mean) for values in _quadrature())
+    read = torch.sigmoid(mean[..., None] + variance.sqrt()[..., None] * points)
+    center = read @ weights
+    return ((read - center[..., None]).square() @ weights).sqrt()
 
 
 def _slope(head: Head | RidgeHead, h: Tensor) -> Tensor:
@@ -86,10 +202,17 @@ def _slope(head: Head | RidgeHead, h: Tensor) -> Tensor:
 
 
 @cache
-def _points(dimensions: int) -> Tensor:
-    """``[POINTS, dimensions]`` that stand for a standard normal distribution: mean 0, variance 1, no randomness."""
+def _quadrature() -> tuple[Tensor, Tensor]:
+    """Points and weights for the expectation over a standard normal number (Gauss-Hermite)."""
+    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return torch.from_numpy(points), torch.from_numpy(weights / weights.sum())
+
+
+@cache
+def _normal_points(dimensions: int) -> Tensor:
+    """``[dimensions, POINTS]`` that stand for a standard normal distribution: mean 0, variance 1, no randomness."""
     from scipy.stats import norm, qmc
 
     points = norm.ppf(qmc.Sobol(dimensions, rng=np.random.default_rng(0)).random(POINTS // 2))
     points = np.concatenate([points, -points])
-    return torch.from_numpy(points / points.std(axis=0))
+    return torch.from_numpy(np.ascontiguousarray((points / points.std(axis=0)).T))

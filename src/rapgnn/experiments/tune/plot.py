@@ -10,7 +10,8 @@ from scipy.stats import rankdata
 from rapgnn.experiments.run import Record
 from rapgnn.experiments.tune.study import finished, import_optuna, open_storage
 from rapgnn.files import write_atomic
-from rapgnn.graph.tasks import TASKS, Objective
+from rapgnn.graph.scores import Metric, metrics_for
+from rapgnn.graph.tasks import TASKS
 
 TOO_FEW, ROUGH = 20, 50  # finished trials below which importances say nothing, or little
 SHOWN = 12
@@ -55,7 +56,7 @@ def plot_study(storage: Path, best: Record, task: str, path: Path) -> None:
     figure = Figure(figsize=(11, max(3.6, 0.3 * rows + 1.6)), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 3))
     _draw_importances(left, found, len(finished(study)))
-    _draw_trials(right, study, best, TASKS[task])
+    _draw_trials(right, study, best, metrics_for(task)[best.get("metric", TASKS[task].metric)])
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower right", ncols=3, fontsize=9, frameon=False)
@@ -84,7 +85,7 @@ def _draw_importances(axes: Any, found: dict[str, float], count: int) -> None:
     axes.set_xlabel(f"share of the differences explained{rest}{rough}", color=RED if count < ROUGH else "black")
 
 
-def _draw_trials(axes: Any, study: Any, best: Record, task: Objective) -> None:
+def _draw_trials(axes: Any, study: Any, best: Record, task: Metric) -> None:
     trials, factor = finished(study), 100 if task.percent else 1
     numbers, values = [t.number for t in trials], [factor * t.value for t in trials]
     so_far = list(accumulate(values, max if task.higher else min))

@@ -7,13 +7,18 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
 
 import torch
 
+from rapgnn.experiments.tune.first import add_first_trial
 from rapgnn.experiments.tune.study import SearchPlan
 from rapgnn.experiments.tune.trials import confirmed, run_trials
 
@@ -28,12 +33,21 @@ def run_workers(plan: SearchPlan, count: int, tell: Callable[[], None], say: Cal
         say: told of a process that died.
     """
     context = multiprocessing.get_context("spawn")  # what every system has, and safe beside threads and CUDA
-    # Plain bytes: tensors that are passed as such would lie in shared memory, which is scarce in containers.
-    known = pickle.dumps(replace(plan, graph=plan.graph.to("cpu")))
-    shared = (known, str(plan.graph.y.device), count, max(1, torch.get_num_threads() // count))
-    processes = [context.Process(target=_worker, args=(*shared, n), daemon=True) for n in range(1, count + 1)]
+    with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
+        # A file: tensors that are passed as such would lie in shared memory, which is scarce in containers, and bytes
+        # in a pipe, where the start of a process waits until it has loaded its libraries and reads them.
+        known = Path(temporary) / "plan"
+        known.write_bytes(pickle.dumps(replace(plan, graph=plan.graph.to("cpu"))))
+        shared = (str(known), str(plan.graph.y.device), count, max(1, torch.get_num_threads() // count))
+        _follow(
+            [context.Process(target=_worker, args=(*shared, n), daemon=True) for n in range(1, count + 1)], tell, say
+        )
+
+
+def _follow(processes: list[Any], tell: Callable[[], None], say: Callable[[str], None]) -> None:
+    resource_tracker.ensure_running()  # which would take the block off that interrupts are put under
     try:
-        with _ignoring_interrupts():
+        with _holding_interrupts():
             for process in processes:
                 process.start()
         running = processes
@@ -54,24 +68,35 @@ def run_workers(plan: SearchPlan, count: int, tell: Callable[[], None], say: Cal
 
 
 @contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Processes started in here ignore Ctrl-C from the start, on systems where they inherit that."""
+def _holding_interrupts() -> Iterator[None]:
+    """Ctrl-C waits until the end of this; processes started in here inherit that it is blocked, where systems can."""
     if threading.current_thread() is not threading.main_thread():  # only that one may say what signals do
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    _block(signal.SIGINT, True)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        _block(signal.SIGINT, False)
+    if pressed:  # taken by another thread than this one
+        raise KeyboardInterrupt
 
 
-def _worker(known: bytes, device: str, count: int, threads: int, number: int) -> None:
+def _block(number: int, wanted: bool) -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK if wanted else signal.SIG_UNBLOCK, {number})
+
+
+def _worker(known: str, device: str, count: int, threads: int, number: int) -> None:
     """What one process does: trials, then its share of the runs that decide among the best."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
+    _block(signal.SIGINT, False)
     torch.set_num_threads(threads)
     gc.freeze()  # libraries stay loaded: the collection before every fit need not walk through them
-    plan: SearchPlan = pickle.loads(known)
+    plan: SearchPlan = pickle.loads(Path(known).read_bytes())
     plan = replace(plan, graph=plan.graph.to(device))
     parent = multiprocessing.parent_process()
 
@@ -80,10 +105,12 @@ def _worker(known: bytes, device: str, count: int, threads: int, number: int) ->
 
     try:
         study = plan.open()
+        if number == 1:
+            add_first_trial(plan, study)
         run_trials(plan, study, worker=number, wanted=wanted)
         # Trials that are still running elsewhere may change the order: what is left open the parent does.
         for trial in plan.best(study)[number - 1 :: count]:
-            if wanted():
+            if wanted() and not plan.late:
                 confirmed(plan, study, trial)
     except Exception as error:  # the parent meets the same error, and reports it
         sys.stderr.write(f"rapgnn: a worker stopped: {type(error).__name__}: {error}\n")

@@ -1,0 +1,187 @@
+"""How a CSV file is written: its encoding, what separates its cells, and its decimal point or comma.
+
+Plain is UTF-8, comma, point. Anything else is taken only where the file's first lines leave no doubt; an option wins.
+"""
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rapgnn.datasets.decimals import GAPS, written_as
+from rapgnn.errors import InputError, check_choice, shown
+
+SAMPLE = 1 << 18  # bytes that are looked at
+ROWS = 2000  # and rows
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SPELLED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|", "space": " "}
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_EXCEL = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's own first line
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user says about all CSV files of a folder; None: the file tells."""
+
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+    def checked(self) -> "Options":
+        """Separators by their characters; anything that is none is refused."""
+        sep = self.sep
+        if sep is not None:
+            sep = _SPELLED.get(sep.lower(), sep) if isinstance(sep, str) else sep
+            if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n' or sep.isalnum():
+                raise InputError(f"--sep must be one character or the word tab, got {shown(self.sep)}.")
+        if self.decimal is not None:
+            check_choice("--decimal", self.decimal, (".", ","))
+        if sep is not None and sep == self.decimal == ".":
+            raise InputError("--sep and --decimal cannot both be a point.")
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+                "".encode(self.encoding)
+            except (LookupError, TypeError, ValueError, UnicodeError):
+                known = "utf-8, cp1252, latin-1, utf-16"
+                raise InputError(f"--encoding {shown(self.encoding)} is unknown: {known} are known, say.") from None
+        return Options(sep, self.decimal, self.encoding)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one CSV file is read.
+
+    Args:
+        skip: lines before its header.
+        unsure: columns of numbers such as 1.234, whose points might mark thousands.
+    """
+
+    sep: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    skip: int = 0
+    unsure: tuple[str, ...] = ()
+
+    def told(self, path: Path) -> list[str]:
+        """What is not plain, in words."""
+        plain = ",\t" if ".tsv" in path.name else ","
+        told = [] if self.sep in plain else [f"{SEPARATORS.get(self.sep, repr(self.sep))} between cells"]
+        told += ["decimal commas"] if self.decimal == "," else []
+        told += [f"points in {', '.join(self.unsure[:5])} taken for decimal points"] if self.unsure else []
+        return told if self.encoding.startswith("utf-8") else [*told, f"encoding {self.encoding}"]
+
+
+def find_dialect(path: Path, options: Options, names: Sequence[str] = ()) -> Dialect:
+    """How the file is written, by its first lines.
+
+    Args:
+        names: columns, in lower case, whose cells are names: they tell nothing about numbers.
+    """
+    sample = _first_bytes(path)
+    encoding = options.encoding or _encoding(sample, path)
+    text = _decoded(sample, encoding, path)
+    excel = _EXCEL.match(text)
+    if excel:
+        text = text[excel.end() :]
+    if len(sample) == SAMPLE:
+        text = text[: text.rfind("\n") + 1]  # the last line may be half a line
+    sep = options.sep or (excel[1] if excel else None) or _separator(text)
+    decimal, unsure = (options.decimal, ()) if options.decimal else _decimal(text, sep, names)
+    return Dialect(sep, decimal, encoding, 1 if excel else 0, unsure)
+
+
+def _first_bytes(path: Path) -> bytes:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return file.read(SAMPLE)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = "it is not a gzip file, or a damaged one" if path.suffix == ".gz" else "it cannot be opened"
+        raise InputError(f"cannot read {path}: {reason}.") from error
+
+
+def _encoding(sample: bytes, path: Path) -> str:
+    marked = next((encoding for mark, encoding in _MARKS if sample.startswith(mark)), None)
+    if marked is not None:
+        return marked
+    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):  # without a mark: every other byte is 0
+        half = sample[first:2000:2]
+        if len(half) > 4 and half.count(0) > 0.7 * len(half) and not sample[1 - first : 2000 : 2].count(0):
+            return encoding
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        return "cp1252" if b"\x00" not in sample and len(sample) else "utf-8"
+    return "utf-8"
+
+
+def _decoded(sample: bytes, encoding: str, path: Path) -> str:
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(sample)
+    except (UnicodeError, LookupError) as error:
+        raise InputError(f"cannot read {path}: it is not text in {encoding}; --encoding names its encoding.") from error
+
+
+def _rows(text: str, sep: str) -> list[list[str]]:
+    """The first rows, empty lines left out; none where they cannot be told apart."""
+    found: list[list[str]] = []
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=sep):
+            if row:
+                found.append(row)
+            if len(found) == ROWS:
+                break
+    except csv.Error:
+        return []
+    return found
+
+
+def _separator(text: str) -> str:
+    """The comma, unless the header has none and another separator gives every row as many cells as the header."""
+    header = text.lstrip("\r\n").partition("\n")[0]
+    best, most = ",", 1
+    for sep in SEPARATORS:
+        if sep not in header:
+            continue
+        rows = _rows(text, sep)
+        width = len(rows[0]) if rows else 0
+        even = sum(len(row) == width for row in rows) >= 0.9 * len(rows) and all(len(row) <= width for row in rows)
+        if sep == "," and width > 1 and even:
+            return ","
+        if width > most and even:
+            best, most = sep, width
+    return best
+
+
+def _decimal(text: str, sep: str, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The point, unless there are columns of numbers with commas, and (between commas) none with points.
+
+    Between semicolons, where nothing else shows what points are, the columns that have them are named.
+    """
+    rows = _rows(text, sep)
+    header, body = (rows[0], rows[1:]) if rows else ([], [])
+    found: set[str] = set()
+    plain: list[str] = []
+    for j, name in enumerate(header):
+        if name.strip().lower() in names:
+            continue
+        cells = {row[j].strip() for row in body if len(row) > j}
+        shown_as = written_as(cells - {"", *GAPS})
+        found |= shown_as
+        plain += [name] if "plain" in shown_as else []
+    if "comma" in found and (sep != "," or "point" not in found):
+        return ",", ()
+    if "either" in found and sep == ";" and "point" not in found:
+        return ",", ()
+    return ".", tuple(plain) if sep == ";" and "point" not in found else ()

@@ -1,0 +1,141 @@
+"""The ends of edges, as a user's table names them -> row numbers of nodes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rapgnn.datasets.columns import GRAPH, SOURCE, TARGET, WEIGHT, Reading, Roles
+from rapgnn.datasets.frames import Frame
+from rapgnn.errors import InputError, shown
+from rapgnn.graph.faults import Faults
+
+CURE = "add it, or leave such edges out (--drop-unknown-edges)"
+QUOTES = "'\""
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """The columns of the edges: both ends, a weight where there is one, the edge's graph likewise, and what is left."""
+
+    frame: Frame
+    source: pd.Series
+    target: pd.Series
+    weight: np.ndarray | None
+    further: list[str]
+    roles: Roles
+
+
+def edge_table(edges: Frame, reading: Reading) -> EdgeTable:
+    """Which column of the edges is what."""
+    faults, roles = Faults(), Roles()
+    ends: list[tuple[str, pd.Series]] = []
+    for role, usual in (("source", SOURCE), ("target", TARGET)):
+        with faults.collect():
+            ends.append(edges.need(*reading.named(role, usual), cure=f": --{role} names another"))
+            roles[ends[-1][0]] = role
+    values, weight, graph = None, edges.take(*WEIGHT), edges.take(*GRAPH)
+    with faults.collect():
+        if weight is not None:
+            roles[weight[0]] = "weight"
+            if not pd.api.types.is_numeric_dtype(weight[1]) or pd.api.types.is_complex_dtype(weight[1]):
+                raise InputError(f"{edges.path}: {weight[0]} must be numbers: correct it, or leave it out (--ignore).")
+            values = weight[1].to_numpy(dtype=np.float64, na_value=np.nan)
+    if graph is not None:
+        roles[graph[0]] = "graph"
+    faults.check()
+    further = [c for c in edges.table.columns if c not in roles]
+    return EdgeTable(edges, ends[0][1], ends[1][1], values, further, roles)
+
+
+def places(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame, drop: bool = False) -> np.ndarray:
+    """The row number of each named row; -1 where there is none, if such rows are to be dropped."""
+    place, wanted = _found(frame, values, ids, named)
+    if (place < 0).any() and not drop:
+        raise InputError(f"{frame.path}: {_first(values, wanted, place)} is not in {named.path.name}.")
+    return place
+
+
+def _found(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame) -> tuple[np.ndarray, pd.Index]:
+    """The row number of each named row, -1 where there is none, and the names as they were compared."""
+    missing = values.isna()
+    if missing.any():
+        count = f" ({int(missing.sum())} such rows)" if missing.sum() > 1 else ""
+        raise InputError(f"{frame.path}: row {int(missing.argmax())} has no {values.name}{count}.")
+    ids, wanted = _same_kind(ids, pd.Index(values))
+    if not ids.is_unique:
+        raise InputError(f"{named.path}: two ids read the same as words: {shown(ids[ids.duplicated()][0])}.")
+    return np.asarray(ids.get_indexer(wanted), dtype=np.int64), wanted
+
+
+def _first(values: pd.Series, wanted: pd.Index, place: np.ndarray) -> str:
+    """The first name that is not there, for a sentence."""
+    row, count = int((place < 0).argmax()), int((place < 0).sum())
+    return f"{values.name} {shown(str(wanted[row])).strip(QUOTES)} (row {row}; {count} such)"
+
+
+def _same_kind(ids: pd.Index, wanted: pd.Index) -> tuple[pd.Index, pd.Index]:
+    """Both as they are, or both as words where one holds numbers and the other does not."""
+    if pd.api.types.is_numeric_dtype(ids) == pd.api.types.is_numeric_dtype(wanted):
+        return ids, wanted
+    return ids.astype(str), wanted.astype(str)
+
+
+def ends_in_one(edges: EdgeTable, ids: pd.Index, nodes: Frame, drop: bool, numbered: bool = False) -> np.ndarray:
+    """``[2, m]``: the row in ``nodes`` of both ends of every edge, -1 where it is to be dropped.
+
+    Args:
+        numbered: no column names the nodes, which may be why an edge's ends are not found.
+    """
+    faults, found, unknown = Faults(), [], []
+    for values in (edges.source, edges.target):
+        with faults.collect():
+            place, wanted = _found(edges.frame, values, ids, nodes)
+            found.append(place)
+            unknown += [_first(values, wanted, place)] if (place < 0).any() else []
+    with faults.collect():
+        if unknown and not drop:
+            nor = f", nor {unknown[1]}" if len(unknown) > 1 else ""
+            cure = "rows are numbered from 0 there, --id names a column of ids" if numbered else CURE
+            raise InputError(f"{edges.frame.path}: {unknown[0]} is not in {nodes.path.name}{nor}: {cure}.")
+    faults.check()
+    return np.stack(found)
+
+
+def ends_in_many(
+    edges: EdgeTable, ids: pd.Index, home: np.ndarray, graph_ids: pd.Index, nodes: Frame, graphs: Frame, drop: bool
+) -> np.ndarray:
+    """The same where there are many graphs; node ids may repeat from graph to graph."""
+    frame = edges.frame
+    column = frame.take(*GRAPH)
+    if column is None:
+        if not ids.is_unique:
+            raise InputError(f"{frame.path} needs a column graph, because node ids repeat from graph to graph.")
+        return ends_in_one(edges, ids, nodes, drop)
+    which = places(frame, column[1], graph_ids, graphs, drop)
+    codes, distinct = pd.factorize(ids)
+    keys = pd.Index(home * len(distinct) + codes)
+    if not keys.is_unique:
+        row = int(keys.duplicated().argmax())
+        raise InputError(f"{nodes.path}: node {ids[row]} occurs more than once in graph {graph_ids[home[row]]}.")
+    named = ends_in_one(edges, pd.Index(distinct), nodes, drop)
+    found: list[Any] = []
+    for values, node in zip((edges.source, edges.target), named, strict=True):
+        place = np.asarray(keys.get_indexer(pd.Index(which * len(distinct) + node)), dtype=np.int64)
+        place[(which < 0) | (node < 0)] = -1
+        if (place < 0).any() and not drop:
+            row = int((place < 0).argmax())
+            raise InputError(
+                f"{frame.path}: row {row} names node {values.iloc[row]}, which its graph does not have: {CURE}."
+            )
+        found.append(place)
+    return np.stack(found)
+
+
+def known_edges(ends: np.ndarray, notes: list[str]) -> np.ndarray:
+    """The edges both ends of which are there; how many were dropped is said."""
+    known = (ends >= 0).all(axis=0)
+    if not known.all():
+        notes.append(f"{int((~known).sum())} of {ends.shape[1]} edges name unknown nodes and were dropped.")
+    return np.flatnonzero(known)

@@ -1,0 +1,222 @@
+"""One column of a user's table -> one or more features, learned once so that the next table is read the same way."""
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from rapgnn.errors import InputError, shown
+from rapgnn.graph.dates import ORDERS, UNCLEAR, date_order, in_days, is_stamps, stamps_in_days
+
+SOME_CATEGORIES = 12  # different numbers up to which a column of numbers and words may be one of categories
+MANY_CATEGORIES = 50  # beyond which a column where most rows differ is taken for a name, not for a category
+MOST_CATEGORIES = 100  # that get a feature each; the less frequent ones share one more
+_COMMA_NUMBER = r"[+-]?\d+,\d+"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: a number, shifted and scaled, or (with ``categories``) a word.
+
+    Args:
+        date: the column holds dates, written in this order; as numbers they are days.
+        other: there is one more feature, for the categories that are not listed.
+    """
+
+    name: str
+    shift: float = 0.0
+    scale: float = 1.0
+    categories: tuple[str, ...] | None = None
+    date: str | None = None
+    other: bool = False
+
+    @property
+    def width(self) -> int:
+        return 1 if self.categories is None else len(self.categories) + self.other
+
+    @property
+    def read_as(self) -> str:
+        """What the column was taken for, in words."""
+        if self.categories is None:
+            return "number" if self.date is None else "date"
+        count = len(self.categories)
+        return f"category, {count} value{'s' * (count != 1)}{' and other' * self.other}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What later versions added is left out where it says nothing, so that earlier ones read it."""
+        plain = vars(self) | {"categories": None if self.categories is None else list(self.categories)}
+        return {key: value for key, value in plain.items() if key in _FIRST or value}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> "Column":
+        """From what ``to_dict`` gave, of this version or an earlier one; anything else is refused."""
+        name, shift, scale, categories = (given[key] for key in _FIRST)
+        if not isinstance(name, str) or not set(given) <= {f.name for f in fields(cls)}:
+            raise InputError("a column is damaged")
+        if any(isinstance(v, bool) or not math.isfinite(v) for v in (shift, scale)) or not scale > 0:
+            raise InputError("a column's scale is damaged")
+        if categories is not None and (
+            not isinstance(categories, list)
+            or not all(isinstance(c, str) for c in categories)
+            or len(set(categories)) < len(categories)
+        ):
+            raise InputError("a column's categories are damaged")
+        date, other = given.get("date"), given.get("other", False)
+        if date not in (None, *ORDERS) or not isinstance(other, bool):
+            raise InputError("a column is damaged")
+        if other if categories is None else date is not None:
+            raise InputError("a column is damaged")
+        listed = None if categories is None else tuple(categories)
+        return cls(name, float(shift), float(scale), listed, date, other)
+
+
+_FIRST = ("name", "shift", "scale", "categories")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A column that is no feature: why, in a few words, and in a sentence where there is no other feature."""
+
+    reason: str
+    sentence: str
+
+
+def learn_column(values: pd.Series, name: str, what: str) -> Column | LeftOut:
+    """What a column is, with its mean and spread or its categories."""
+    if len(values) and values.isna().all():
+        return LeftOut("it is empty", f"column {shown(name)} is empty: leave it out (--ignore).")
+    if is_number(values):
+        return number_column(name, values.to_numpy(dtype=np.float64, na_value=np.nan))
+    if is_stamps(values):
+        return number_column(name, stamps_in_days(values), "ymd")
+    known = values.notna().to_numpy()
+    words = as_words(values, name)[known]
+    order, days = date_order(words)
+    if order == UNCLEAR and not np.isnan(days).any():
+        why = "dates, and either day or month comes first"
+        return LeftOut(why, f"column {shown(name)} holds {why}: write them as 2024-12-31, or leave it out (--ignore).")
+    if order is not None and not np.isnan(days).any():
+        return number_column(name, days, order)
+    _refuse_mixture(words, days, name, what)
+    counts = Counter(words.tolist())
+    if len(counts) > MANY_CATEGORIES and 2 * len(counts) > len(values):
+        many = f"{len(counts)} different values in {len(values)} {what}s"
+        return LeftOut(
+            f"a name, {many}",
+            f"column {shown(name)} has {many}: it is a name rather than a feature, so leave it out (--ignore).",
+        )
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_CATEGORIES]
+    return Column(name, categories=tuple(sorted(frequent)), other=len(counts) > len(frequent))
+
+
+def number_column(name: str, values: np.ndarray, date: str | None = None) -> Column:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        raise InputError(f"column {shown(name)} is empty: leave it out (--ignore).")
+    if not np.isfinite(known).all():
+        raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (--ignore).")
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = float(known.mean()), float(known.std())
+    if not math.isfinite(mean) or not math.isfinite(spread):
+        raise InputError(f"column {shown(name)} holds numbers too large to average: leave it out (--ignore).")
+    if date is None and known.min() >= 0 and known.max() <= 1 and len(known) == len(values):
+        return Column(name)
+    return Column(name, mean, spread if spread > 0 else 1.0, date=date)
+
+
+def encode_column(values: pd.Series, column: Column) -> Any:
+    """``[rows]`` numbers, or a sparse ``[rows, width]`` of zeros and ones."""
+    if column.categories is None:
+        numbers = _numbers(values, column)
+        if np.isinf(numbers).any():
+            raise InputError(f"column {shown(column.name)} holds infinite values: remove them first.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = (numbers - column.shift) / column.scale
+        scaled[np.isnan(numbers)] = 0.0  # the mean
+        return scaled
+    place, known = _places(values, column)
+    if column.other:
+        place = np.where(place < 0, len(column.categories), place)
+    rows = np.flatnonzero((place >= 0) & known)  # a category never seen is no category
+    ones = np.ones(len(rows), dtype=np.float32)
+    return sp.csr_matrix((ones, (rows, place[rows])), shape=(len(values), column.width))
+
+
+def unseen(values: pd.Series, column: Column) -> int:
+    """The rows whose category has no feature."""
+    if column.categories is None or column.other:
+        return 0
+    place, known = _places(values, column)
+    return int(((place < 0) & known).sum())
+
+
+def _places(values: pd.Series, column: Column) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's place among the categories, -1 where it has none, and whether it has a value."""
+    words = pd.Index(as_words(values, column.name), dtype=object)
+    listed = pd.Index(column.categories or (), dtype=object)
+    return np.asarray(listed.get_indexer(words)), values.notna().to_numpy()
+
+
+def _numbers(values: pd.Series, column: Column) -> np.ndarray:
+    if column.date is None:
+        if not is_number(values):
+            raise InputError(f"column {shown(column.name)} must hold numbers, as it did in training.")
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if is_stamps(values):
+        return stamps_in_days(values)
+    known = values.notna().to_numpy()
+    days = np.full(len(values), np.nan)
+    words = as_words(values, column.name)[known]
+    days[known] = in_days(words, column.date)
+    if np.isnan(days[known]).any():  # another file may write them another way
+        order, found = date_order(words)
+        if order in (None, UNCLEAR) or np.isnan(found).any():
+            raise InputError(f"column {shown(column.name)} must hold dates such as 2024-12-31, as it did in training.")
+        days[known] = found
+    return days
+
+
+def is_number(values: pd.Series) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(values.dtype)) and not pd.api.types.is_complex_dtype(values.dtype)
+
+
+def refuse_gaps(gaps: dict[str, int], rows: int, what: str) -> None:
+    """Refuse columns with gaps, by name and number of gaps."""
+    if not gaps:
+        return
+    (name, count), *others = gaps.items()
+    also = "".join(f", {shown(other)} for {number}" for other, number in others[:5])
+    also += f" and {len(others) - 5} more columns" if len(others) > 5 else ""
+    cure = "fill them, let --impute (impute=True) do it, or leave out what has them (--ignore)"
+    raise InputError(f"column {shown(name)} has no value for {count} of {rows} {what}s{also}: {cure}.")
+
+
+def _refuse_mixture(words: np.ndarray, days: np.ndarray, name: str, what: str) -> None:
+    """A column of measurements, or of dates, with a slip of the pen in it is not a column of categories."""
+    numbers = np.asarray(pd.to_numeric(pd.Series(words, dtype=object), errors="coerce"), dtype=np.float64)
+    for values, kind in ((numbers, "numbers"), (days, "dates")):
+        fine = ~np.isnan(values)
+        if 2 * fine.sum() > len(words) > fine.sum() and len(np.unique(values[fine])) > SOME_CATEGORIES:
+            odd = words[~fine]
+            cure = "correct it, or leave it out (--ignore)"
+            if kind == "numbers" and all(re.fullmatch(_COMMA_NUMBER, word) for word in odd):
+                cure = "write all of them with a point, or all with a comma"
+            slip = f"{kind}, but {shown(odd[0])} for one of the {what}s"
+            raise InputError(f"column {shown(name)} holds {slip}: {cure}.")
+
+
+def as_words(values: pd.Series, name: str) -> np.ndarray:
+    """Every value as a word; missing ones as any word, which the caller leaves out."""
+    plain = [v if isinstance(v, str) else _word(v, name) for v in values.astype(object)]
+    return np.array(plain, dtype=object)
+
+
+def _word(value: Any, name: str) -> str:
+    if value is None or value is pd.NA or isinstance(value, bool | int | float | np.generic | pd.Timestamp):
+        return str(value)
+    raise InputError(f"column {shown(name)} holds a value of type {type(value).__name__}: only numbers and words fit.")

@@ -1,0 +1,68 @@
+"""Hops that several networks share: those of the same features and operator, for the rows that any of them asks for."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from rapgnn.propagation.coefficients import stored_hops
+from rapgnn.propagation.spec import Propagation
+from rapgnn.sparse import Features, SparseMatrix, column_block, dense
+
+MOST_BYTES = 512 << 20  # of the last hop, which is kept whole so that deeper networks go on from it
+
+
+class HopCache:
+    """S^k h for some rows, computed once, and further where a deeper network asks for more.
+
+    Args:
+        matrix: S.
+        h: h⁰; a network whose own h⁰ is another one does not use the cache.
+        rows: the rows that are wanted, without repetition.
+    """
+
+    def __init__(self, matrix: SparseMatrix, h: Features, rows: Tensor):
+        self.matrix, self.h, self.rows = matrix, h, rows
+        self._hops: list[Tensor] = []
+        self._last: Tensor | None = None
+        place = torch.full((matrix.shape[0],), -1, dtype=torch.int64, device=rows.device)
+        place[rows] = torch.arange(len(rows), device=rows.device)
+        self._place = place
+
+    @staticmethod
+    def fits(h: Features) -> bool:
+        """Whether a whole hop of these features may be kept."""
+        return 4 * h.shape[0] * h.shape[1] <= MOST_BYTES
+
+    def suits(self, spec: Propagation, h: Features, *rows: Tensor | None) -> bool:
+        """Whether these rows of a network with this h⁰ can be had from here."""
+        plain = h is self.h and not spec.rule.edges and spec.operator_scale == 1.0
+        return plain and all(r is not None and bool((self._place[r] >= 0).all()) for r in rows)
+
+    def places(self, rows: Tensor) -> Tensor:
+        """Where rows of the graph are among the cached ones."""
+        return self._place[rows]
+
+    def walk(self, spec: Propagation, block_bytes: int) -> Iterator[tuple[slice, int, Tensor]]:
+        """As ``hops``, for the cached rows."""
+        for i, k in enumerate(stored_hops(spec)):
+            yield slice(0, self.h.shape[1]), i, self._hop(k, block_bytes)
+
+    def _hop(self, k: int, block_bytes: int) -> Tensor:
+        while len(self._hops) <= k:
+            self._last = dense(self.h).to(self.matrix.dtype) if self._last is None else self._next(block_bytes)
+            self._hops.append(self._last[self.rows])
+        return self._hops[k]
+
+    def _next(self, block_bytes: int) -> Tensor:
+        """S times the last hop, by the same blocks of columns as without a cache."""
+        assert self._last is not None
+        n, d = self._last.shape
+        width = max(1, min(d, block_bytes // max(1, 4 * n)))
+        if width == d:
+            return self.matrix @ self._last
+        hop = torch.empty_like(self._last)
+        for start in range(0, d, width):
+            stop = min(d, start + width)
+            hop[:, start:stop] = self.matrix @ column_block(self._last, start, stop)
+        return hop

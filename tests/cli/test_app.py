@@ -1,0 +1,75 @@
+"""The command line as a whole: help, version, the installed command."""
+
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from rapgnn import __version__
+from rapgnn.cli import bench, compare, data, model, tune  # noqa: F401 (each adds its commands to the app)
+from rapgnn.cli.app import app
+
+
+def _commands() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = [()]
+    for path in found:
+        command = typer.main.get_command(app)
+        for name in path:
+            command = command.commands[name]
+        found += [(*path, name) for name in getattr(command, "commands", {})]
+    return found
+
+
+def test_every_file_of_commands_is_part_of_the_app():
+    assert {("compare",), ("fit",), ("tune",), ("data", "info"), ("bench", "depth")} <= set(_commands())
+    assert len(_commands()) >= 16
+
+
+@pytest.mark.parametrize("command", _commands(), ids=" ".join)
+def test_help_fits_one_screen_and_holds_an_example(rapgnn, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, text, _ = rapgnn(*command, "--help")
+    assert code == 0
+    assert "Usage" in text
+    assert f"Example: {' '.join(('rapgnn', *command))}" in text
+    assert len(text.splitlines()) <= 40
+
+
+def test_help_imports_nothing_heavy():
+    names = "('torch', 'scipy', 'matplotlib', 'numpy')"
+    commands = "from rapgnn.cli import bench, compare, data, model, tune"
+    heavy = f"import sys; {commands}; print([m for m in {names} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_installed_command_answers():
+    done = subprocess.run([sys.executable, "-m", "rapgnn", "compare", "nowhere"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("rapgnn: dataset 'nowhere' is unknown")
+
+
+def test_help_answers_at_once():
+    """In processor time, whatever else the machine does; the usual time is a fifth of a second."""
+
+    def used() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    times = []
+    for _ in range(3):
+        start = used()
+        subprocess.run([sys.executable, "-m", "rapgnn", "--help"], check=True, capture_output=True, env=os.environ)
+        times.append(used() - start)
+    assert min(times) < 0.5
+
+
+@pytest.mark.parametrize("module", ["rapgnn", "rapgnn.cli"])
+def test_the_version_is_printed_by_the_installed_command(module):
+    """A process of its own: the package as a module, and the function that the script calls."""
+    ways = {"rapgnn": ["-m", "rapgnn"], "rapgnn.cli": ["-c", "from rapgnn.cli import main; main()"]}
+    done = subprocess.run([sys.executable, *ways[module], "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"rapgnn {__version__}\n")

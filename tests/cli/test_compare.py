@@ -1,0 +1,159 @@
+"""``rapgnn compare`` as a user types it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from commands import QUICK, SBM, refused
+from folders import tu
+from rapgnn.training.methods import METHODS
+
+CONTRACT = {
+    *("dataset", "task", "method", "backbone", "metric", "mean", "std", "values", "seeds", "fit_seconds"),
+    *("train_ms_per_epoch", "eval_ms_per_epoch", "peak_memory_mb", "engine", "config", "versions"),
+}
+
+
+def test_compare_writes_the_contract(rapgnn, tmp_path):
+    out = tmp_path / "new" / "c.json"
+    code, text, _ = rapgnn("compare", SBM, *QUICK, "--seeds", 2, "--json", out, "--plot", tmp_path / "c.png")
+    assert code == 0
+    records = json.loads(out.read_text())
+    assert [r["method"] for r in records] == [
+        "rap",
+        "end-to-end",
+        "pretrained-embedding",
+        "fixed-diagonal",
+        "fixed-full",
+        "random-full",
+        "identity",
+    ]
+    for r in records:
+        assert set(r) >= CONTRACT
+        assert r["mean"] == pytest.approx(np.mean(r["values"]))
+        assert r["std"] == pytest.approx(np.std(r["values"]))
+        assert r["seeds"] == [0, 1]
+        assert 0 <= r["mean"] <= 1
+        assert r["fit_seconds"] > 0
+    assert records[0]["engine"] == "polynomial"
+    assert records[5]["engine"] == "stepwise"
+    assert "RAP-GNN" in text
+    assert "full weight matrices mix channels" in text
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_two_runs_give_bitwise_equal_metrics(rapgnn, tmp_path):
+    values = []
+    for name in ("a.json", "b.json"):
+        code, _, _ = rapgnn("compare", SBM, *QUICK, "--epochs", 20, "--seeds", 2, "--json", tmp_path / name)
+        assert code == 0
+        values.append([(r["values"], r["val_values"], r["epochs"]) for r in json.loads((tmp_path / name).read_text())])
+    assert values[0] == values[1]
+
+
+def test_many_labels_are_scored_by_rocauc(rapgnn, tmp_path):
+    code, text, _ = rapgnn("compare", SBM + ",labels=4,signal=4", *QUICK, "--epochs", 30, "--json", tmp_path / "m.json")
+    assert code == 0
+    record = json.loads((tmp_path / "m.json").read_text())[0]
+    assert (record["metric"], record["task"]) == ("rocauc", "node-multilabel")
+    assert record["mean"] > 0.55
+    assert "ROC-AUC" in text
+
+
+@pytest.mark.parametrize(
+    "embedding", ["pretrained", "pretrained-gnn", "learnable", "fixed-random", "random", "identity"]
+)
+@pytest.mark.parametrize("backbone", ["gcn", "sage"])
+def test_every_embedding_and_backbone(rapgnn, tmp_path, embedding, backbone):
+    arguments = (*QUICK, "--methods", "rap,fixed-full", "--embedding", embedding, "--json", tmp_path / "r.json")
+    code, _, err = rapgnn("compare", SBM, *arguments, "--backbone", backbone)
+    assert code == 0, err
+    records = json.loads((tmp_path / "r.json").read_text())
+    assert [(r["config"]["embedding"], r["backbone"]) for r in records] == [(embedding, backbone)] * 2
+    assert records[0]["engine"] == ("stepwise" if embedding in ("learnable", "random", "identity") else "polynomial")
+
+
+@pytest.mark.parametrize("inference", ["sample", "mean", "expected"])
+def test_every_inference(rapgnn, tmp_path, inference):
+    arguments = ("--methods", "rap", "--inference", inference, "--json", tmp_path / "r.json")
+    code, _, err = rapgnn("compare", SBM, *QUICK, *arguments)
+    assert code == 0, err
+    assert json.loads((tmp_path / "r.json").read_text())[0]["inference"] == inference
+
+
+def test_user_folder(rapgnn, folder, tmp_path):
+    path = folder(weight=np.random.default_rng(1).random(90))
+    code, _, err = rapgnn("compare", path, *QUICK, "--methods", "rap", "--json", tmp_path / "r.json")
+    assert code == 0, err
+    assert json.loads((tmp_path / "r.json").read_text())[0]["dataset"] == path.name
+    code, text, _ = rapgnn("data", "info", path)
+    assert code == 0
+    assert "40" in text
+
+
+def test_a_graph_without_validation_or_test_nodes_trains(rapgnn, folder, tmp_path):
+    none = np.zeros(40, dtype=bool)
+    path = folder(val_mask=none, test_mask=none)
+    code, _, err = rapgnn("compare", path, *QUICK, "--methods", "rap,end-to-end", "--json", tmp_path / "r.json")
+    assert code == 0, err
+    assert json.loads((tmp_path / "r.json").read_text())[0]["mean"] is None
+
+
+def test_a_folder_named_like_a_dataset_is_not_that_dataset(rapgnn, folder, tmp_path):
+    own = folder().rename(tmp_path.parent / "cora")
+    try:
+        code, _, err = rapgnn("compare", own, *QUICK[:4], "--methods", "rap", "--json", tmp_path.parent / "c.json")
+        assert code == 0, err
+        record = json.loads((tmp_path.parent / "c.json").read_text())[0]
+        assert record["dataset"] == "folder cora"
+        assert record["config"]["num_layers"] == 8  # the general default, not the one tuned for Cora
+    finally:
+        own.rename(tmp_path)
+
+
+def test_compare_covers_graph_regression_with_all_strategies(rapgnn, small_molecules, tmp_path):
+    json_file, plot = tmp_path / "g.json", tmp_path / "g.png"
+    code, out, err = rapgnn("compare", small_molecules, *QUICK, "--json", json_file, "--plot", plot)
+    assert code == 0, err
+    records = json.loads(json_file.read_text())
+    assert {r["method"] for r in records} == set(METHODS)
+    assert all((r["metric"], r["task"], r["backbone"]) == ("rmse", "graph-regression", "gine") for r in records)
+    assert "RMSE" in out
+    assert plot.stat().st_size > 1000
+
+
+def test_compare_reports_both_protocols(rapgnn, tmp_path):
+    graphs = 30
+    folder = tu(
+        tmp_path / "t",
+        A="".join(f"{2 * g + 1}, {2 * g + 2}\n{2 * g + 2}, {2 * g + 1}\n" for g in range(graphs)),
+        graph_indicator="".join(f"{g + 1}\n" * 2 for g in range(graphs)),
+        graph_labels="".join(f"{g % 2}\n" for g in range(graphs)),
+        node_labels="".join(f"{g % 2}\n" * 2 for g in range(graphs)),
+        edge_labels=None,
+        node_attributes=None,
+    )
+    (folder / "TINY_edge_labels.txt").unlink(missing_ok=True)
+    json_file = tmp_path / "t.json"
+    code, out, err = rapgnn("compare", folder, *QUICK, "--methods", "rap,end-to-end", "--json", json_file)
+    assert code == 0, err
+    for record in json.loads(json_file.read_text()):
+        assert len(record["values"]) == len(record["strict_values"]) == 10
+        assert record["backbone"] == "gin"
+    assert "strict" in out
+    only = tmp_path / "s.json"
+    assert rapgnn("compare", folder, *QUICK, "--methods", "rap", "--protocol", "strict", "--json", only)[0] == 0
+    assert "inner validation" in json.loads(only.read_text())[0]["protocol"]
+    refused(rapgnn("compare", folder, *QUICK, "--protocol", "loose"), "protocol 'loose' is unknown")
+
+
+def test_gine_on_a_single_graph_needs_edge_features(rapgnn):
+    refused(rapgnn("compare", SBM, *QUICK, "--methods", "rap", "--backbone", "gine"), "needs edge features")
+
+
+def test_gin_on_a_single_graph(rapgnn, tmp_path):
+    target = tmp_path / "g.json"
+    code, _, err = rapgnn("compare", SBM, *QUICK, "--methods", "rap", "--backbone", "gin", "--json", target)
+    assert code == 0, err
+    assert json.loads(target.read_text())[0]["engine"] == "polynomial"

@@ -1,0 +1,171 @@
+"""The options of a user's folder, as a user types them, and the table of columns that is printed."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+N = 60
+
+
+def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=N)
+    nodes = pd.DataFrame(
+        {
+            "nummer": [f"{i:03d}" for i in range(N)],
+            "höhe": 20 + 5.0 * kind + rng.normal(size=N),
+            "gepflanzt": [f"{1 + i % 28:02d}.{1 + i % 12:02d}.2024" for i in range(N)],
+            "boden": np.array(["Lehm", "Sand"])[kind],
+            "name": [f"Pflanze Nr. {i}" for i in range(N)],
+            "art": np.array(["Rose", "Farn"])[kind],
+        }
+    )
+    ends = [(u, int(rng.choice(np.flatnonzero(kind == kind[u])))) for u in rng.integers(N, size=200).tolist()]
+    edges = pd.DataFrame([(f"{u:03d}", f"{v:03d}") for u, v in ends], columns=["von", "nach"])
+    return nodes, edges
+
+
+OPTIONS = ("--id", "nummer", "--label", "art", "--source", "von", "--target", "nach")
+
+
+@pytest.fixture
+def garten(tmp_path):
+    """A folder as a German spreadsheet writes it."""
+    folder = tmp_path / "garten"
+    folder.mkdir()
+    for stem, table in zip(("nodes", "edges"), frames(), strict=True):
+        table.to_csv(folder / f"{stem}.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    return folder
+
+
+def test_fit_predict_and_evaluate_remember_the_columns(rapgnn, garten, tmp_path):
+    model = tmp_path / "model"
+    code, out, err = rapgnn("fit", garten, "--out", model, *OPTIONS)
+    assert code == 0, err
+    assert "semicolons between cells, decimal commas and encoding cp1252" in err
+    assert err.count("--encoding") == 1
+    assert "columns left out: name" in err
+    lines = out.splitlines()
+    table = lines[: next(i for i, line in enumerate(lines) if line.startswith("saved"))]
+    assert [line.split()[0] for line in table[:7]] == [
+        *("nodes.csv", "nummer", "höhe", "gepflanzt", "boden", "name", "art")
+    ]
+    assert [line.split()[1] for line in table[1:5]] == ["id", "number", "date", "category,"]
+    assert all(len(line) <= 80 for line in table)
+    assert len({line.index("read as") for line in table if "read as" in line}) == 1
+    code, _, err = rapgnn("predict", model, garten, "--out", tmp_path / "p.csv")
+    assert code == 0, err
+    found = pd.read_csv(tmp_path / "p.csv", dtype={"id": str})
+    assert list(found["id"]) == [f"{i:03d}" for i in range(N)]
+    assert rapgnn("evaluate", model, garten)[0] == 0
+
+
+def test_data_info_takes_the_same_options(rapgnn, garten, tmp_path):
+    code, out, err = rapgnn("data", "info", garten, *OPTIONS, "--ignore", "boden,name", "--json", tmp_path / "i.json")
+    assert code == 0, err
+    assert "left out: --ignore" in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    columns = json.loads((tmp_path / "i.json").read_text())[0]["columns"]
+    assert {"file": "nodes.csv", "column": "gepflanzt", "read_as": "date", "features": 1} in columns
+    code, _, err = rapgnn("data", "info", garten)
+    assert code == 2
+    (line,) = err.splitlines()
+    for option in ("--label", "--source", "--target"):
+        assert option in line
+
+
+def test_a_wide_table_is_cut(rapgnn, tmp_path):
+    nodes, edges = frames()
+    wide = pd.concat([nodes, pd.DataFrame(np.random.default_rng(0).random((N, 200))).add_prefix("x")], axis=1)
+    wide = wide.rename(columns={"boden": "b" * 100})
+    wide.to_csv(tmp_path / "nodes.csv", index=False)
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    code, out, err = rapgnn("data", "info", tmp_path, *OPTIONS)
+    assert code == 0, err
+    assert len(out.splitlines()) < 70
+    assert "x0 ... x199" in out
+    assert "200 columns, each: number" in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    mixed = {f"x{i}": [("a", "b")[i % 2], "c"] * (N // 2) if i % 2 else range(N) for i in range(100)}
+    pd.concat([nodes, pd.DataFrame(mixed)], axis=1).to_csv(tmp_path / "nodes.csv", index=False)
+    code, out, err = rapgnn("data", "info", tmp_path, *OPTIONS)
+    assert code == 0, err
+    assert "more lines with" in out
+    assert len(out.splitlines()) < 70
+
+
+def test_compare_and_tune_take_them_too(rapgnn, garten, tmp_path):
+    quick = ("--epochs", 3, "--hidden", 4, "--layers", 1, "--set", "pretrain_epochs=2")
+    code, _, err = rapgnn("compare", garten, *OPTIONS, "--methods", "rap", "--seeds", 1, *quick)
+    assert code == 0, err
+    code, _, err = rapgnn(
+        "tune", garten, *OPTIONS, "--trials", 1, "--seeds", 1, "--storage", tmp_path / "t.db", "--space", "any"
+    )
+    assert code == 0, err
+    code, _, err = rapgnn("compare", garten, "--methods", "rap")
+    assert code == 2
+    assert "--label" in err
+
+
+def test_options_of_the_file(rapgnn, garten, tmp_path):
+    for path in garten.iterdir():
+        path.write_text(path.read_bytes().decode("cp1252").replace(";", "^"), encoding="cp850")
+    model = tmp_path / "model"
+    code, _, err = rapgnn("fit", garten, "--out", model, *OPTIONS)
+    assert code == 2
+    assert "--sep" in err
+    form = ("--sep", "^", "--decimal", ",", "--encoding", "cp850")
+    code, _, err = rapgnn("fit", garten, "--out", model, *OPTIONS, *form)
+    assert code == 0, err
+    assert rapgnn("predict", model, garten, "--out", tmp_path / "p.csv")[0] == 2
+    code, _, err = rapgnn("predict", model, garten, "--out", tmp_path / "p.csv", *form)
+    assert code == 0, err
+
+
+def test_unknown_edges(rapgnn, garten, tmp_path):
+    with (garten / "edges.csv").open("a") as file:
+        file.write("999;001\n")
+    code, _, err = rapgnn("data", "info", garten, *OPTIONS)
+    assert code == 2
+    assert "--drop-unknown-edges" in err
+    code, _, err = rapgnn("data", "info", garten, *OPTIONS, "--drop-unknown-edges")
+    assert code == 0
+    assert "1 of 201 edges name unknown nodes and were dropped" in err
+
+
+def test_unseen_categories_are_counted(rapgnn, garten, tmp_path):
+    assert rapgnn("fit", garten, "--out", tmp_path / "m", *OPTIONS)[0] == 0
+    nodes = (garten / "nodes.csv").read_bytes().decode("cp1252")
+    (garten / "nodes.csv").write_bytes(nodes.replace("Lehm", "Torf", 3).encode("cp1252"))
+    code, _, err = rapgnn("predict", tmp_path / "m", garten, "--out", tmp_path / "p.csv")
+    assert code == 0, err
+    assert err.count("boden (3 of 60 nodes)") == 1
+
+
+def test_edges_alone(rapgnn, tmp_path):
+    path = tmp_path / "friends.csv"
+    frames()[1].to_csv(path, index=False)
+    ends = ("--source", "von", "--target", "nach")
+    code, out, err = rapgnn("data", "info", path, *ends)
+    assert code == 0, err
+    assert "nodes" in out
+    for command in (("fit", path, "--out", tmp_path / "m"), ("compare", path), ("tune", path)):
+        code, _, err = rapgnn(*command, *ends)
+        assert code == 2
+        (line,) = err.splitlines()
+        assert "holds edges only" in line
+        assert "nodes.csv with the columns id and label" in line
+
+
+def test_a_model_of_the_structure_predicts_for_edges_alone(rapgnn, garten, tmp_path):
+    code, _, err = rapgnn("fit", garten, "--out", tmp_path / "m", *OPTIONS, "--ignore", "höhe,gepflanzt,boden,name")
+    assert code == 0, err
+    (garten / "nodes.csv").unlink()
+    code, _, err = rapgnn("predict", tmp_path / "m", garten, "--out", tmp_path / "p.csv")
+    assert code == 0, err
+    assert len(pd.read_csv(tmp_path / "p.csv")) <= N
+    code, _, err = rapgnn("evaluate", tmp_path / "m", garten)
+    assert code == 2
+    assert "holds edges only" in err

@@ -1,0 +1,182 @@
+"""Ctrl-C, full disks and failed commands, as a shell sees them: one line, the right exit code, nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from commands import QUICK, SBM, refused
+
+LONG = "sbm:nodes=20000,features=200,train=2000,val=2000"
+SETTINGS = ["--epochs", "1000000", "--layers", "30", "--hidden", "64", "--embedding", "learnable", "--head", "linear"]
+
+
+def start(*words: object, **options) -> subprocess.Popen:
+    command = [sys.executable, "-m", "rapgnn", *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **options)
+
+
+def interrupt(process: subprocess.Popen, after: float = 0.0) -> list[str]:
+    """Ctrl-C after a while: what is said beside progress."""
+    time.sleep(after)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    # Python itself ends by the signal where the key was pressed inside exec(); shells call that 130 as well.
+    assert process.returncode in (130, -signal.SIGINT), err.decode()
+    return [line for line in err.decode().splitlines() if line.strip() and "0:0" not in line]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [0.5, 1.2, 5.0, *(pytest.param(0.25 + 0.1 * n, marks=pytest.mark.slow) for n in range(40))],
+)
+def test_ctrl_c_is_one_line(tmp_path, after):
+    """In the middle of imports, of loading, and of training."""
+    process = start("fit", LONG, *SETTINGS, "--out", tmp_path / "new" / "model")
+    assert interrupt(process, after) == ["rapgnn: interrupted."]
+    assert not (tmp_path / "new").exists()
+
+
+def test_ctrl_c_in_a_download_from_the_package_index(tmp_path):
+    """pip is at work when the key is pressed; it ends, too."""
+    pip = tmp_path / "stand-in" / "pip"
+    pip.mkdir(parents=True)
+    (pip / "__init__.py").write_text("")
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    (pip / "__main__.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(began)!r}).touch()\ntime.sleep(30)\n"
+        f"pathlib.Path({str(ended)!r}).touch()\n"
+    )
+    script = (
+        "import sys\nfrom rapgnn.datasets import sources\nfrom rapgnn.cli import main\n"
+        "def silent(*given):\n    raise sources.UnavailableError('no answer')\n"
+        "sources._from_host = silent\nsys.argv = ['rapgnn', 'data', 'get', 'citeseer']\nmain()\n"
+    )
+    inside = os.environ | {"PYTHONPATH": str(pip.parent), "RAPGNN_CACHE": str(tmp_path / "cache")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stderr=subprocess.PIPE, start_new_session=True, env=inside
+    )
+    for _ in range(600):
+        if began.exists():
+            break
+        time.sleep(0.05)
+    assert began.exists()
+    assert interrupt(process)[-1] == "rapgnn: interrupted."
+    assert not ended.exists()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_keyboard_interrupt_that_a_library_turns_into_another_error(rapgnn, monkeypatch):
+    """As numpy does when it is loaded: what counts is that the key was pressed."""
+
+    def load(*given: object, **options: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise ImportError("cannot load") from error
+
+    monkeypatch.setattr("rapgnn.cli.data.load", load)
+    code, _, err = rapgnn("data", "info", SBM)
+    assert (code, err) == (130, "rapgnn: interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "--layers", "0"),
+        ("fit", "--set", "nonsense=1"),
+        ("fit", "--backbone", "nonsense"),
+        ("fit", "--embedding", "nonsense"),
+        ("fit", "--device", "nonsense"),
+        ("fit", "--seed", "-1"),
+        ("compare", "--methods", "rap,nonsense"),
+        ("compare", "--set", "nonsense=1"),
+        ("compare", "--embedding", "nonsense"),
+        ("tune", "--space", "nonsense"),
+        ("tune", "--embedding", "nonsense"),
+        ("tune", "--device", "nonsense"),
+    ],
+    ids=" ".join,
+)
+def test_options_are_checked_before_data_are_loaded(rapgnn, tmp_path, monkeypatch, words):
+    from rapgnn.cli import compare, model, tune
+
+    for module in (compare, model, tune):
+        monkeypatch.setattr(module, "load", lambda *given, **options: pytest.fail("loaded"))
+    command, *options = words
+    out = {"fit": ["--out", tmp_path / "m"], "tune": ["--storage", tmp_path / "t.db"], "compare": []}[command]
+    refused(rapgnn(command, "cora", *out, *options))
+    assert not list(tmp_path.iterdir())
+
+
+def test_settings_that_only_some_backbones_take_are_left_to_the_data(rapgnn, tmp_path):
+    code, _, err = rapgnn(
+        "fit", SBM, "--out", tmp_path / "m", "--set", "self_loops=true", "--epochs", 2, "--head", "linear"
+    )
+    assert code == 0, err
+
+
+def test_fit_says_that_it_replaces_a_model(rapgnn, tmp_path):
+    words = ["fit", SBM, "--out", tmp_path / "m", "--embedding", "identity", "--head", "ridge", "--layers", "2"]
+    for replaced in (False, True):
+        code, _, err = rapgnn(*words)
+        assert code == 0
+        assert (f"rapgnn: replaces the model in {tmp_path / 'm'}" in err.splitlines()) == replaced
+
+
+@pytest.mark.parametrize("command", ["fit", "tune", "compare", "predict", "evaluate"])
+def test_a_failed_command_leaves_no_folder(rapgnn, tmp_path, command):
+    new = tmp_path / "new"
+    words = {
+        "fit": ["nowhere", "--out", new / "m", "--json", new / "a.json"],
+        "tune": ["nowhere", "--out", new / "m", "--storage", new / "t.db", "--plot", new / "a.png"],
+        "compare": ["nowhere", "--json", new / "a.json", "--plot", new / "a.png"],
+        "predict": ["nowhere", "nowhere", "--out", new / "a.csv"],
+        "evaluate": ["nowhere", "nowhere", "--json", new / "a.json"],
+    }[command]
+    refused(rapgnn(command, *words))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["compare", "tune"])
+def test_a_full_disk_at_the_end_loses_nothing_that_was_there(rapgnn, tmp_path, monkeypatch, command):
+    """JSON and plot are written last: the old ones stay, and so do the trials."""
+    kept = {name: tmp_path / name for name in ("a.json", "a.png")}
+    for path in kept.values():
+        path.write_text("old")
+    write = Path.write_text
+
+    def full(self: Path, *given: object, **options: object) -> int:
+        write(self, "half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    outputs = ["--json", kept["a.json"], "--plot", kept["a.png"]]
+    if command == "tune":
+        pytest.importorskip("optuna")
+        more = ["--trials", "1", "--seeds", "1", "--method", "pretrained-embedding", "--storage", tmp_path / "t.db"]
+    else:
+        more = ["--methods", "rap", *QUICK]
+    code, _, err = rapgnn(command, SBM, *more, *outputs)
+    assert code == 1
+    said = [line for line in err.splitlines() if line.strip() and "0:0" not in line]
+    assert said == [f"rapgnn: cannot write {kept['a.json']}: No space left on device."]
+    assert [path.read_text() for path in kept.values()] == ["old", "old"]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".rapgnn")]
+    if command == "tune":
+        from rapgnn.experiments.tune.study import trial_records
+
+        assert len(trial_records(tmp_path / "t.db")) == 1
+
+
+def test_a_full_standard_output_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "rapgnn", "data", "list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["rapgnn: No space left on device."]

@@ -1,0 +1,45 @@
+"""``rapgnn fit``, ``evaluate`` and ``predict``."""
+
+import json
+
+import pandas as pd
+import pytest
+
+SBM = "sbm:nodes=300,classes=3,features=12,signal=3,train=10,val=60,test=100,seed=1"
+
+
+def test_fit_evaluate_predict_from_the_shell(rapgnn, tmp_path):
+    model, table, report = tmp_path / "model", tmp_path / "p.csv", tmp_path / "e.json"
+    quick = ("--epochs", 5, "--hidden", 8, "--layers", 2, "--set", "pretrain_epochs=3")
+    code, out, err = rapgnn("fit", SBM, "--out", model, *quick)
+    assert code == 0, err
+    assert "test" in out
+    code, out, err = rapgnn("evaluate", model, SBM, "--json", report)
+    assert code == 0, err
+    assert json.loads(report.read_text())[0]["test"] > 0.3
+    code, out, err = rapgnn("predict", model, SBM, "--out", table, "--samples", 8)
+    assert code == 0, err
+    frame = pd.read_csv(table)
+    assert list(frame.columns) == ["id", "label", "probability", "spread", "known"]
+    assert len(frame) == 300
+    assert (frame.spread > 0).any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("evaluate", "nowhere", SBM), "holds no model"),
+        (("predict", "nowhere", SBM, "--out", "p.txt"), "must end in .csv, .parquet"),
+        (("fit", SBM, "--out", "file"), "it is a file"),
+        (("fit", SBM, "--out", "full"), "holds other files"),
+    ],
+)
+def test_bad_commands_are_refused(rapgnn, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/thing").write_text("")
+    code, _, err = rapgnn(*arguments)
+    assert code == 2
+    assert words in err
+    assert len(err.strip().splitlines()) == 1

@@ -1,0 +1,140 @@
+"""One sentence and exit code 2 for every kind of bad input."""
+
+import re
+
+import numpy as np
+import pytest
+
+from commands import QUICK, SBM, refused
+from folders import BAD_MOLECULES, molecules
+
+
+def broken(array: np.ndarray, value: float) -> np.ndarray:
+    array = array.astype(np.float64)
+    array[3, 1] = value
+    return array
+
+
+X, EDGES, Y = np.ones((40, 4)), np.arange(40).repeat(2)[:90], np.arange(40) % 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"x": broken(X, np.nan)}, ("NaN or infinite",)),
+        ({"x": broken(X, np.inf)}, ("NaN or infinite",)),
+        ({"source": np.full(90, 40)}, ("source 40", "is not in")),
+        ({"target": np.full(90, -1)}, ("target -1", "is not in")),
+        ({"source": np.arange(3)}, ("source has 3 entries but target has 90",)),
+        ({"source": np.full(90, 0.5)}, ("source 0.5",)),
+        ({"y": Y[:-1]}, ("x has 40 entries but y has 39",)),
+        ({"y": Y + 0.5}, ("whole numbers",)),
+        ({"y": np.full(40, -1)}, ("no row has a label",)),
+        ({"y": np.array(["a"] * 40)}, ("nothing to tell apart",)),
+        ({"train_mask": np.ones(39, dtype=bool)}, ("train_mask has 39",)),
+        ({"val_mask": np.ones(41, dtype=bool)}, ("val_mask has 41",)),
+        ({"train_mask": np.zeros(40, dtype=bool)}, ("no labelled nodes",)),
+        ({"train_mask": (np.arange(40) < 10) & (Y != 1)}, ("class 1", "training")),
+        ({"val_mask": np.arange(40) < 5}, ("both the train and the val",)),
+        ({"weight": np.ones(89)}, ("weight has 89",)),
+        ({"weight": np.full(90, np.nan)}, ("edge weights",)),
+        ({"x": np.ones((40, 2, 2))}, ("a row per node",)),
+        ({"val_mask": np.arange(40) // 10 == 2}, ("both the val and the test",)),
+        ({"train_mask": (np.arange(40) < 10).astype(np.uint8)}, ("booleans",)),
+        ({"train_mask": np.array(True)}, ("one value per row",)),
+        ({"y": np.where(np.arange(40)[:, None] < 10, [[0.0, 1.0]], np.nan)}, ("val split is NaN",)),
+    ],
+)
+def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
+    refused(rapgnn("compare", folder(**changes), *QUICK, "--methods", "rap"), *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("compare", "nowhere"), ("'nowhere'", "cora")),
+        (("compare", SBM, "--layers", "0"), ("at least 1",)),
+        (("compare", SBM, "--hidden", "0"), ("at least 1",)),
+        (("compare", SBM, "--seeds", "0"), ("at least 1",)),
+        (("compare", SBM, "--epochs", "-1"), ("at least 1",)),
+        (("compare", SBM, "--methods", "rap,magic"), ("'magic'", "end-to-end")),
+        (("compare", SBM, "--methods", ","), ("no method",)),
+        (("compare", SBM, "--backbone", "gat"), ("'gat'",)),
+        (("compare", SBM, "--embedding", "magic"), ("'magic'",)),
+        (("compare", SBM, "--head", "magic"), ("'magic'",)),
+        (("compare", SBM, "--inference", "magic"), ("'magic'",)),
+        (("compare", SBM, "--engine", "magic"), ("'magic'",)),
+        (("compare", SBM, "--device", "abacus"), ("'abacus'",)),
+        (("compare", SBM, "--set", "colour=red"), ("'colour'",)),
+        (("compare", SBM, "--set", "dropout"), ("name=value",)),
+        (("compare", SBM, "--set", "dropout=1.5"), ("dropout",)),
+        (("compare", SBM, "--set", "dropout=much"), ("dropout",)),
+        (("compare", SBM, "--set", "activation=tanh", "--engine", "polynomial"), ("tanh",)),
+        (
+            ("compare", SBM, "--set", "activation=tanh", "--inference", "expected", "--methods", "rap"),
+            ("no exact form",),
+        ),
+        (("compare", SBM, "--set", "activation=tanh", "--head", "ridge", "--methods", "rap"), ("ridge",)),
+        (("compare", "sbm:nodes=0"), ("nodes",)),
+        (("compare", "sbm:size=3"), ("'size'",)),
+        (("compare", "sbm:nodes=many"), ("'many'",)),
+        (("compare", "sbm:nodes=20"), ("fewer than",)),
+        (("compare", SBM, "--json", "/dev/null/x.json"), ("cannot write",)),
+        (("compare", SBM, "--plot", "plot.txt"), (".png",)),
+        (("compare", SBM, "--set", "weight_decay=Infinity"), ("weight_decay", "finite")),
+        (("compare", SBM, "--set", "patience=-1"), ("patience",)),
+        (("compare", SBM, "--set", "head_layers=0"), ("head_layers",)),
+        (("compare", SBM, "--set", "schedule=epoch"), ("fixed-diagonal", "schedule")),
+        (("compare", SBM, "--head", "ridge"), ("random-full", "ridge")),
+        (("compare", SBM, "--first-seed", "99999999999999999999"), ("--first-seed",)),
+        (("compare", "sbm:degree=nan"), ("degree",)),
+        (("compare", "sbm:degree=inf"), ("degree",)),
+        (("compare", "sbm:seed=-1"), ("seed",)),
+        (("compare", "sbm:labels=1"), ("labels",)),
+        (("tune", SBM.replace("val=40", "val=0")), ("validation",)),
+        (("data", "get", "sbm"), ("generated",)),
+        (("compare", SBM, "--plot", "/proc/x.png"), ("cannot write",)),
+        (("compare", "cora", "--data-dir", "/does/not/exist"), ("does not exist",)),
+        (("tune", SBM, "--trials", "0"), ("at least 1",)),
+        (("tune", SBM, "--space", "magic"), ("'magic'",)),
+        (("tune", SBM, "--method", "magic"), ("'magic'",)),
+        (("bench", "depth", SBM, "--layers", "two"), ("'two'",)),
+        (("data", "get", "nowhere"), ("'nowhere'",)),
+        (("data", "check", "nowhere"), ("'nowhere'",)),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_sentence(rapgnn, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    refused(rapgnn(*arguments), *words)
+
+
+def test_missing_and_damaged_folder_files_are_refused(rapgnn, folder):
+    path = folder()
+    whole = (path / "nodes.npz").read_bytes()
+    (path / "nodes.npz").write_bytes(whole[: len(whole) // 2])
+    refused(rapgnn("data", "info", path), "nodes.npz")
+    (path / "nodes.npz").unlink()
+    refused(rapgnn("compare", path, *QUICK), "holds edges only", "put a nodes.csv")
+    assert rapgnn("data", "info", path)[0] == 0  # edges alone are a graph, though one to learn nothing from
+    np.savez(path / "nodes.npz", x=X)
+    refused(rapgnn("compare", path, *QUICK), "no label column", "it has x")
+    np.savez(path / "nodes.npz", x=np.array([{"a": 1}], dtype=object))  # a pickle inside is never opened
+    refused(rapgnn("data", "info", path), "nodes.npz")
+
+
+def test_a_failed_run_leaves_an_old_result_alone(rapgnn, folder, tmp_path):
+    old = tmp_path / "old.json"
+    old.write_text("precious")
+    refused(rapgnn("compare", folder(x=broken(X, np.nan)), "--json", old), "NaN")
+    assert old.read_text() == "precious"
+    assert not list(tmp_path.glob(".old.json*"))
+
+
+@pytest.mark.parametrize(("changes", "words"), BAD_MOLECULES[:3])
+def test_the_command_line_refuses_them_in_one_sentence(tmp_path, changes, words, rapgnn):
+    folder = molecules(tmp_path / "tiny", **changes)
+    code, _, err = rapgnn("compare", folder, "--methods", "rap")
+    assert code == 2
+    lines = err.strip().splitlines()
+    assert len(lines) == 1
+    assert re.search(words, lines[0])

@@ -1,0 +1,87 @@
+"""Estimators of many graphs."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPGraphRegressor
+from samples import FAST, graph_list, node_data
+
+
+def test_graph_classifier():
+    graphs = graph_list()
+    model = RAPGraphClassifier().fit(graphs[:40])
+    assert model.score(graphs[40:]) >= 0.9
+    assert model.predict_proba(graphs[40:]).shape == (20, 2)
+    words = np.array(["ring", "star"])[np.arange(60) % 2]
+    named = RAPGraphClassifier().fit(graphs[:40], words[:40])
+    assert (named.predict(graphs[40:]) == words[40:]).mean() >= 0.9
+    assert named.predict([Data(x=graphs[41].x, edge_index=graphs[41].edge_index)]).tolist() == [
+        "star"
+    ]  # no label needed
+    mean, spread = named.predict_proba(graphs[40:], return_std=True)
+    assert mean.shape == spread.shape == (20, 2)
+
+
+def test_graphs_without_features_and_as_networkx_or_pairs():
+    graphs = graph_list()
+    bare = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes, y=g.y) for g in graphs]
+    with pytest.warns(InputNotice, match="no node features"):
+        assert RAPGraphClassifier().fit(bare[:40]).score(bare[40:]) == 1.0
+    pairs = [(g.x.numpy(), g.edge_index.numpy()) for g in graphs]
+    y = [int(g.y) for g in graphs]
+    assert RAPGraphClassifier().fit(pairs[:40], y[:40]).score(pairs[40:], y[40:]) >= 0.9
+    nets = [nx.cycle_graph(5) if i % 2 else nx.star_graph(6) for i in range(30)]
+    with pytest.warns(InputNotice):
+        assert RAPGraphClassifier().fit(nets, ["ring" if i % 2 else "star" for i in range(30)]).predict(
+            nets[:2]
+        ).tolist() == [
+            "star",
+            "ring",
+        ]
+
+
+def test_graph_regressor(tmp_path):
+    graphs = graph_list(80, regression=True)
+    model = RAPGraphRegressor().fit(graphs[:60])
+    assert model.score(graphs[60:]) > 0.95
+    values, spread = model.predict(graphs[60:], return_std=True)
+    assert values.shape == spread.shape == (20,)
+    drawn, drawn_spread = model.predict(graphs[60:], n_samples=400, return_std=True)
+    np.testing.assert_allclose(values, drawn, atol=4 * spread.max() / 20 + 1e-4)
+    np.testing.assert_allclose(spread, drawn_spread, rtol=0.3, atol=1e-3)
+    model.save(tmp_path)
+    np.testing.assert_array_equal(RAPGraphRegressor.load(tmp_path).predict(graphs), model.predict(graphs))
+
+
+@pytest.mark.parametrize(
+    ("graphs", "sentence"),
+    [
+        ([], "is empty"),
+        (node_data(), "must be a list of graphs"),
+        ("folder", "must be a list of graphs"),
+        (
+            [Data(x=torch.rand(2, 3), edge_index=torch.tensor([[0], [5]]), y=torch.tensor([0]))],
+            "graph 0: edge_index names",
+        ),
+        (
+            [*graph_list(3), Data(edge_index=torch.zeros(2, 0, dtype=torch.long), num_nodes=2, y=torch.tensor([0]))],
+            "has none",
+        ),
+        (
+            [
+                *graph_list(3),
+                Data(x=torch.rand(2, 9), edge_index=torch.zeros(2, 0, dtype=torch.long), y=torch.tensor([0])),
+            ],
+            "graph 3",
+        ),
+        ([Data(x=torch.rand(2, 3), edge_index=torch.zeros(2, 0, dtype=torch.long))], "graph 0 has no label"),
+        ([(np.ones((2, 2)),)], "graph 0 must be"),
+        ([7], "graph 0"),
+    ],
+)
+def test_bad_lists_are_refused(graphs, sentence):
+    with pytest.raises(InputError, match=sentence):
+        RAPGraphClassifier(**FAST).fit(graphs)

@@ -1,0 +1,202 @@
+"""Every way to hand a graph in: labels, splits and features of any kind, and refusals."""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import torch
+from torch_geometric.data import Data
+
+from rapgnn import InputError, InputNotice, RAPNodeClassifier
+from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.sparse import dense
+from samples import FAST, node_data
+
+
+def test_every_way_in_gives_the_same_predictions():
+    data = node_data()
+    x, edges, y = data.x.numpy(), data.edge_index.numpy(), data.y.numpy()
+    masks = {f"{s}_mask": data[f"{s}_mask"].numpy() for s in ("train", "val", "test")}
+    wanted = RAPNodeClassifier(**FAST).fit(data).predict_proba(data)
+    unique = np.unique(edges, axis=1)
+    A = sp.csr_matrix((np.ones(edges.shape[1]), edges), shape=(300, 300))
+    numbers = {key.removesuffix("_mask"): np.flatnonzero(mask) for key, mask in masks.items()}
+
+    def agree(model, *args, **given):
+        np.testing.assert_allclose(model.predict_proba(*args, **given), wanted, atol=2e-4)
+
+    agree(RAPNodeClassifier(**FAST).fit(x, y, edge_index=edges, **masks), x, edge_index=edges)
+    agree(
+        RAPNodeClassifier(**FAST).fit(x.tolist(), y.tolist(), edge_index=edges.tolist(), **numbers), x, edge_index=edges
+    )
+    agree(RAPNodeClassifier(**FAST).fit(sp.csr_matrix(x), y, adjacency=A, **masks), x, adjacency=A)
+    table = pd.DataFrame(x * 0.1 + 0.5).clip(0, 1)
+    with pytest.raises(InputError, match="give edge_index or adjacency, not both"):
+        RAPNodeClassifier(**FAST).fit(x, y, edge_index=edges, adjacency=A, **masks)
+    assert RAPNodeClassifier(**FAST).fit(table, y, edge_index=edges, **masks).score(table, y, edge_index=edges) > 0.5
+    G = nx.Graph()
+    for i in range(300):
+        split = next(s for s in ("train", "val", "test", "") if not s or masks[f"{s}_mask"][i])
+        G.add_node(f"n{i}", x=x[i], y=int(y[i]), **({"split": split} if split else {}))
+    for u, v in unique.T:
+        G.add_edge(f"n{u}", f"n{v}", weight=float(A[u, v]))
+    agree(RAPNodeClassifier(**FAST).fit(G), G)
+    named = {f"n{i}": int(y[i]) for i in range(300)}
+    for node in G.nodes:
+        del G.nodes[node]["y"]
+    agree(RAPNodeClassifier(**FAST).fit(G, named), G)
+    with pytest.raises(InputError, match="there are no labels"):
+        RAPNodeClassifier(**FAST).fit(G)
+
+
+@pytest.mark.parametrize("labels", ["words", "strange", "gaps", "minus", "far", "none", "bools"])
+def test_labels_of_any_kind(labels):
+    data = node_data()
+    y = data.y.numpy().copy()
+    names = {
+        "words": np.array(["ant", "bee", "cat"])[y],
+        "strange": np.array([10, -7, 3000])[y],
+        "gaps": np.where(data.train_mask | data.val_mask | data.test_mask, y.astype(float), np.nan),
+        "minus": np.where(data.train_mask | data.val_mask | data.test_mask, y, -1),
+        "far": np.where(data.train_mask | data.val_mask | data.test_mask, 2**60 + y, -1),  # no float tells them apart
+        "none": [
+            f"c{v}" if known else None
+            for v, known in zip(y, data.train_mask | data.val_mask | data.test_mask, strict=True)
+        ],
+        "bools": y > 0,
+    }[labels]
+    model = RAPNodeClassifier(**FAST).fit(data, names)
+    found = model.predict(data)
+    rows = np.flatnonzero(data.test_mask.numpy())
+    agreement = np.mean([found[i] == names[i] for i in rows])
+    assert agreement > 0.85
+    assert model.score(data, names, split="test") == pytest.approx(agreement)
+    wanted = {
+        "words": ["ant", "bee", "cat"],
+        "strange": [-7, 10, 3000],
+        "far": [2**60, 2**60 + 1, 2**60 + 2],
+        "bools": [False, True],
+        "none": ["c0", "c1", "c2"],
+    }
+    assert model.classes_.tolist() == wanted.get(labels, [0, 1, 2])
+
+
+def test_labels_and_features_survive_a_save(tmp_path):
+    data = node_data()
+    names = np.array(["ant", "bee", "cat"])[data.y.numpy()]
+    table = pd.DataFrame({"size": data.x[:, 0] * 1000, "kind": np.array(["p", "q"])[(data.x[:, 1] > 0).int()]})
+    edges, masks = data.edge_index, {"train": data.train_mask, "val": data.val_mask, "test": data.test_mask}
+    model = RAPNodeClassifier(**FAST).fit(table, names, edge_index=edges, **masks)
+    model.save(tmp_path)
+    loaded = RAPNodeClassifier.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(table, edge_index=edges), model.predict(table, edge_index=edges))
+    with pytest.raises(InputError, match="no column 'kind'"):
+        loaded.predict(table[["size"]], edge_index=edges)
+
+
+def test_no_split_is_made_seeded_and_reported():
+    data = node_data(masks=False)
+    with pytest.warns(InputNotice, match="divided 180 / 60 / 60"):
+        model = RAPNodeClassifier(**FAST).fit(data)
+    assert [len(model.split_[s]) for s in ("train", "val", "test")] == [180, 60, 60]
+    shares = [np.bincount(data.y.numpy()[model.split_[s]]) / len(model.split_[s]) for s in model.split_]
+    np.testing.assert_allclose(shares[0], shares[2], atol=0.02)  # stratified
+    assert model.score(data, split="test") > 0.85
+    with pytest.warns(InputNotice):
+        other = RAPNodeClassifier(**FAST, seed=1).fit(data)
+    assert set(other.split_["test"]) != set(model.split_["test"])
+
+
+def test_no_validation_rows_are_held_out_of_training():
+    data = node_data()
+    del data.val_mask
+    model = RAPNodeClassifier(**FAST).fit(data)
+    assert len(model.split_["train"]) == 30  # used again once the penalty was chosen
+    assert any("6 of the 30 training rows serve" in note for note in model.notes_)
+    kept = RAPNodeClassifier(search=False, head="linear", embedding="identity", epochs=5).fit(data)
+    assert [len(kept.split_[s]) for s in ("train", "val")] == [24, 6]  # this head needs them to know when to stop
+
+
+def test_no_features_are_made_of_the_structure_and_reported(tmp_path):
+    hub = nx.barbell_graph(12, 40)
+    labels = {node: "end" if hub.degree(node) > 5 else "path" for node in hub}
+    everyone = {"train": range(0, 64, 2), "val": range(1, 64, 2)}
+    with pytest.warns(InputNotice, match="no node features"):
+        model = RAPNodeClassifier().fit(hub, labels, **everyone)
+    assert model.score(hub, labels) > 0.95
+    model.save(tmp_path)
+    other = nx.barbell_graph(15, 20)
+    truth = ["end" if other.degree(node) > 5 else "path" for node in other]
+    found = RAPNodeClassifier.load(tmp_path).predict(other)  # another graph, other sizes
+    assert np.mean(found == np.array(truth)) > 0.9
+
+
+def test_inductive_prediction_on_a_graph_without_labels():
+    model = RAPNodeClassifier(**FAST).fit(node_data())
+    new = BlockModel(nodes=90, classes=3, features=12, signal=3.0, train=1, val=1, test=1, seed=0).generate()
+    assert model.predict(Data(x=dense(new.x), edge_index=new.edge_index)).shape == (90,)
+    with pytest.raises(InputError, match="trained with 12 node features, the data have 5"):
+        model.predict(Data(x=torch.rand(9, 5), edge_index=new.edge_index[:, :0]))
+    with pytest.raises(InputError, match="this graph has none"):
+        model.predict(Data(edge_index=new.edge_index, num_nodes=90))
+
+
+def test_unequal_columns_are_scaled():
+    data = node_data()
+    skewed = data.x * torch.tensor([1e5] + [1.0] * 11)
+    with pytest.warns(InputNotice, match="differ in scale"):
+        model = RAPNodeClassifier(**FAST).fit(node_data(x=skewed))
+    assert model.score(node_data(x=skewed), split="test") > 0.85
+
+
+def test_many_labels_per_node():
+    graph = BlockModel(nodes=300, classes=4, labels=3, features=12, signal=3.0, train=20, val=60, test=100).generate()
+    data = Data(x=dense(graph.x), edge_index=graph.edge_index, y=graph.y)
+    model = RAPNodeClassifier(**FAST).fit(data, train=graph.train, val=graph.val, test=graph.test)
+    assert model.predict(data).shape == (300, 3)
+    assert set(np.unique(model.predict(data))) <= {0, 1}
+    assert model.score(data, split="test") > 0.7
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"x": torch.full((300, 12), float("nan"))}, "NaN or infinite"),
+        ({"edge_index": torch.tensor([[0], [300]])}, "names node 300"),
+        ({"edge_index": torch.tensor([[-1], [3]])}, "names node -1"),
+        ({"y": torch.zeros(7, dtype=torch.long)}, "300 nodes but 7 labels"),
+        ({"y": torch.full((300,), -1)}, "no label|have no label"),
+        ({"y": torch.rand(300)}, "regression targets"),
+        ({"train_mask": torch.zeros(5, dtype=torch.bool)}, "mask has 5 entries"),
+        ({"y": torch.zeros(300, dtype=torch.long)}, "nothing to tell apart"),
+    ],
+)
+def test_bad_graphs_are_refused(change, sentence):
+    with pytest.raises(InputError, match=sentence):
+        RAPNodeClassifier(**FAST).fit(node_data(**change))
+
+
+def test_other_refusals():
+    data = node_data()
+    with pytest.raises(InputError, match="-1 means unknown"):
+        RAPNodeClassifier(**FAST).fit(data, np.where(data.y.numpy() > 0, 1, -1))
+    with pytest.raises(InputError, match="mix words and numbers"):
+        RAPNodeClassifier(**FAST).fit(data, [1, "two"] * 150)
+    with pytest.raises(InputError, match="there are no edges"):
+        RAPNodeClassifier(**FAST).fit(data.x, data.y)
+    with pytest.raises(InputError, match="nonsense is unknown"):
+        RAPNodeClassifier(**FAST).fit(data, nonsense=3)
+    rare = data.y.clone()
+    rare[data.test_mask.nonzero()[0]] = 9
+    with pytest.raises(InputError, match="class 9 of the test split does not occur in training"):
+        RAPNodeClassifier(**FAST).fit(data, rare)
+    model = RAPNodeClassifier(**FAST).fit(data)
+    with pytest.raises(InputError, match="label 9 is not one of the model's classes: 0, 1, 2"):
+        model.score(data, rare)
+    with pytest.raises(InputError, match="one draw has no spread"):
+        model.predict_proba(data, n_samples=1, return_std=True)
+    with pytest.raises(InputError, match="n_samples must be a whole number from 1"):
+        model.predict_proba(data, n_samples=0)
+    with pytest.raises(InputError, match="method 'guess' is unknown"):
+        model.predict_proba(data, method="guess")

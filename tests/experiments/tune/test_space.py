@@ -1,0 +1,71 @@
+"""Spaces hold what a graph admits, and nothing else."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rapgnn.estimators.start import start_config
+from rapgnn.experiments.tune.general import WIDEST
+from rapgnn.experiments.tune.space import SPACES, default_space, suggest
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.training.methods import METHODS, fit
+from samples import KINDS
+
+optuna = pytest.importorskip("optuna")
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("space", SPACES)
+def test_every_strategy_has_a_space(method, space, small_graph):
+    many = replace(small_graph, ptr=torch.arange(301), task="graph-classification")
+    graphs = [(small_graph, d) for d in ("cora", "citeseer", "pubmed", "sbm")]
+    graphs += [(many, d) for d in ("mutag", "ptc", "proteins", "molesol", "moltox21", "molhiv", "molbace", "own")]
+    for graph, dataset in graphs:
+        for embedding in ("pretrained", "pretrained-gnn", "learnable", "fixed-random", "random", "identity"):
+            trial = optuna.create_study().ask()
+            settings = suggest(trial, method, embedding, space, replace(graph, name=dataset))
+            start_config(graph, METHODS[method].trained).update(**settings)
+
+
+def _draws(graph: Graph, method: str, embedding: str | None, count: int) -> list[dict]:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=count))
+    return [suggest(study.ask(), method, embedding, "any", graph) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_space_for_any_graph_holds_what_the_graph_admits(kind):
+    graph = KINDS[kind]
+    assert default_space(graph) == "any"
+    for method in METHODS:
+        for embedding in (None, *EMBEDDINGS):
+            for s in _draws(graph, method, embedding, 15):
+                c = METHODS[method].configure(start_config(graph, METHODS[method].trained).update(**s))
+                assert embedding in (None, c.embedding)
+                assert (c.backbone in ("gin", "gine")) == (graph.ptr is not None) or "backbone" not in s
+                assert c.backbone != "gine" or graph.edge_attr is not None
+                before = EMBEDDINGS[c.embedding].trained == "before"
+                assert any(name.startswith("pretrain") for name in s) == (before and method != "end-to-end")
+                assert ("lr" in s) == (c.head != "ridge" and method != "pretrained-embedding")
+                if c.jumping == "cat" and c.embedding != "identity" and "num_layers" in s:
+                    assert c.hidden_channels * (c.num_layers + 1) <= WIDEST
+    drawn = _draws(graph, "rap", None, 60)
+    assert {s["embedding"] for s in drawn} == {"pretrained", "pretrained-gnn", "fixed-random", "identity"}
+    assert {s["head"] for s in drawn} == {"linear", "mlp", "ridge"}
+    assert {s["jumping"] for s in drawn} == {"last", "cat"}
+    assert any(s.get("activation") == "identity" for s in drawn) == ("signed" in kind or kind == "negative edges")
+    assert any(s["backbone"] == "gine" for s in drawn) == kind.endswith("with edges")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_point_for_any_graph_has_the_exact_shortcut(kind):
+    graph = replace(KINDS[kind], folds=False)
+    quick = {"epochs": 2, "pretrain_epochs": 2}
+    for settings in _draws(graph, "rap", None, 6):
+        fitted = fit("rap", graph, start_config(graph).update(**settings | quick), 0)
+        assert fitted.engine == "polynomial", settings
+        assert fitted.predict(graph.val).scores.isfinite().all()
+    for method in ("end-to-end", "fixed-full"):
+        for settings in _draws(graph, method, None, 1):
+            fit(method, graph, start_config(graph, METHODS[method].trained).update(**settings | quick), 0)

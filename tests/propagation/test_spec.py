@@ -1,0 +1,64 @@
+"""When the shortcut is exact: every obstacle is named, and matters."""
+
+import pytest
+import torch
+
+from operators import build, features, operator, relative_error
+from rapgnn import Propagation, RandomWeights
+from rapgnn.graph.operator import build_operator
+from rapgnn.propagation.polynomial import PolynomialFilter
+from rapgnn.propagation.stepwise import pooled, propagate
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"weights": RandomWeights("full")}, "full"),
+        ({"weights": RandomWeights(params=(-0.5, 1.0))}, "negative"),
+        ({"weights": RandomWeights(distribution="normal")}, "negative"),
+        ({"dropout": 0.5}, "dropout"),
+        ({"activation": "tanh"}, "tanh"),
+    ],
+)
+def test_every_obstacle_is_named(change, words):
+    S, h = operator("gcn", (3, torch.tensor([[0, 1], [1, 2]]), None)), torch.ones(3, 2, dtype=torch.float64)
+    assert words in (Propagation(**change).obstacle(S, h) or "")
+
+
+def test_signed_features_and_edges_are_obstacles_and_matter():
+    graph = (4, torch.tensor([[0, 1, 2, 3, 1], [1, 0, 1, 2, 3]]), None)
+    S, h = operator("gcn", graph), features(4, 3, 0) - 0.5
+    spec = Propagation("gcn", 3, RandomWeights(seed=1))
+    assert "negative entries" in (spec.obstacle(S, h) or "")
+    # If the shortcut were used all the same, the answer would be another one.
+    assert relative_error(PolynomialFilter(spec, S, h).draw([0])[0], propagate(spec, S, h, 0)) > 1e-3
+    signed = operator("gcn", (4, graph[1], torch.tensor([1.0, -1.0, 1.0, 1.0, 1.0])))
+    assert "negative edge weights" in (spec.obstacle(signed, h.abs()) or "")
+
+
+@pytest.mark.parametrize(("backbone", "residual"), [("gine", None), ("gin", True)])
+def test_the_maximum_is_an_obstacle_elsewhere(backbone, residual):
+    batch = ([3, 0], torch.tensor([[0, 1], [1, 2]]), None, torch.tensor([0, 1]))
+    operator, h, e = build(backbone, batch)
+    spec = Propagation(backbone, 2, residual=residual, pooling="max")
+    assert "maximum" in (spec.obstacle(operator, h, e) or "")
+
+
+def test_signed_edge_embeddings_are_an_obstacle_and_matter():
+    batch = ([4], torch.tensor([[0, 1, 2, 3, 1], [1, 0, 1, 2, 3]]), None, torch.tensor([0, 1, 2, 0, 1]))
+    operator, h, e = build("gine", batch)
+    spec = Propagation("gine", 3)
+    e = e - 1.5
+    assert "edge features" in (spec.obstacle(operator, h, e) or "")
+    wrong = PolynomialFilter(spec, operator, h, e=e).draw([0])[0]
+    assert relative_error(wrong, pooled(spec, operator, h, 0, e=e)) > 1e-3
+
+
+def test_negative_weights_on_parallel_edges_are_an_obstacle():
+    """The operator's sum is positive, the messages of the single edges are not."""
+
+    x, e = torch.ones(2, 3), torch.ones(2, 3)
+    edges, weight = torch.tensor([[0, 0], [1, 1]]), torch.tensor([2.0, -1.0])
+    operator = build_operator(x, edges, "gine", weight, torch.eye(2))
+    assert operator.matrix.nonnegative
+    assert "negative edge weights" in (Propagation("gine", 2).obstacle(operator, x, e) or "")

@@ -1,0 +1,79 @@
+"""The sparse product and its gradient against the dense one, and where a matrix lies."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+from operators import operator
+from rapgnn.sparse import SparseMatrix
+from strategies import edge_lists
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(edge_lists())
+def test_the_product_and_its_gradient_match_dense(graph):
+    S = operator("gcn", graph).matrix
+    dense = torch.from_numpy(S.scipy().toarray())
+    x = torch.rand(graph[0], 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(S @ x, dense @ x)
+    torch.testing.assert_close(S.T @ x, dense.T @ x)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    (S @ a).square().sum().backward()
+    (dense @ b).square().sum().backward()
+    torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="cannot multiply"):
+        SparseMatrix(np.eye(3)) @ torch.ones(4, 1)
+
+
+def matrix(dtype: torch.dtype = torch.float32) -> SparseMatrix:
+    return SparseMatrix(np.array([[0.0, 1.5, 0.0], [-2.0, 0.0, 0.25]]), dtype=dtype)
+
+
+def test_a_matrix_that_is_there_already_is_not_copied():
+    one = matrix()
+    for there in (one.to("cpu"), one.to(torch.device("cpu")), one.to(), one.to(dtype=torch.float32)):
+        assert there is one
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_another_type_keeps_pattern_and_values(dtype):
+    one, other = matrix(), matrix().to(dtype=dtype)
+    assert (other.dtype, other.shape, other.nnz) == (dtype, (2, 3), 3)
+    assert other.values.dtype == dtype
+    assert torch.equal(other.values.float(), one.values)
+    assert torch.equal(other.crow, one.crow)
+    assert torch.equal(other.col, one.col)
+    if dtype == torch.float64:
+        x = torch.rand(3, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
+        dense = torch.from_numpy(one.scipy().toarray()).double()
+        torch.testing.assert_close(other @ x, dense @ x)
+        torch.testing.assert_close(other.T @ x[:2], dense.T @ x[:2])
+
+
+def test_another_device_takes_everything_along():
+    """The device that has no memory stands for any that is not the CPU."""
+    one = matrix()
+    for other, dtype in ((one.to("meta"), torch.float32), (one.to("meta", torch.float64), torch.float64)):
+        assert (other.shape, other.nnz, other.dtype) == (one.shape, one.nnz, dtype)
+        for part in (other.values, other.crow, other.col):
+            assert part.device.type == "meta"
+        assert other.device.type == "meta"
+        assert "meta" in repr(other)
+    assert one.values.device.type == one.device.type == "cpu"  # the matrix itself stays where it was
+
+
+def test_the_transpose_is_made_once_and_back_again():
+    one = matrix()
+    assert one.T is one.T
+    np.testing.assert_array_equal(one.T.scipy().toarray(), one.scipy().toarray().T)
+    np.testing.assert_array_equal(one.T.T.scipy().toarray(), one.scipy().toarray())
+
+
+def test_rows_and_columns_are_those_of_the_dense_matrix():
+    one, rows = matrix(), torch.tensor([1, 0, 1])
+    np.testing.assert_array_equal(one.rows(rows).scipy().toarray(), one.scipy().toarray()[rows.numpy()])
+    np.testing.assert_array_equal(one.columns(1, 3).numpy(), one.scipy().toarray()[:, 1:3])

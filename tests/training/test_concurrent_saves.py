@@ -1,0 +1,240 @@
+"""Saves and loads of one folder at the same moment, and saves that are killed: a whole model is always there."""
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rapgnn import RAPGraphClassifier, RAPNodeClassifier
+from rapgnn.errors import InputError
+from rapgnn.training.checkpoint import INDEX, load_checkpoint, save_checkpoint
+from samples import FAST
+
+KINDS = ("node", "graph")
+SAVER = """
+import sys
+from pathlib import Path
+from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
+model, schema = load_checkpoint(Path(sys.argv[1]))
+target, count, first = Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(count):
+    model.draw_counter.fill_(first + n)
+    save_checkpoint(target, model, schema)
+"""
+KILLED = """
+import os, sys
+from pathlib import Path
+from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
+model, schema = load_checkpoint(Path(sys.argv[1]))
+scratch, replace = Path(sys.argv[2]), Path.replace
+for step in range(4):  # the save is killed just before its n-th renaming, or not at all
+    folder, left = scratch / str(step), [step]
+    pid = os.fork()
+    if not pid:
+        def killed(self, target):
+            left[0] -= 1
+            if left[0] < 0:
+                os._exit(9)
+            return replace(self, target)
+        Path.replace = killed
+        save_checkpoint(folder, model, schema)
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+KILL_OFTEN = """
+import os, random, signal, sys, time
+from pathlib import Path
+from rapgnn.training.checkpoint import INDEX, load_checkpoint, save_checkpoint
+model, schema = load_checkpoint(Path(sys.argv[1]))
+draw, counter = random.Random(0), int(model.draw_counter)
+for attempt in range(400):
+    folder = Path(sys.argv[2]) / str(attempt % 200)  # new ones, then models
+    pid = os.fork()
+    if not pid:
+        while True:
+            model.draw_counter += 1
+            save_checkpoint(folder, model, schema)
+    time.sleep(draw.random() * 0.03)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    if (folder / INDEX).exists():
+        load_checkpoint(folder)
+    save_checkpoint(folder, model, schema)
+    assert int(load_checkpoint(folder)[0].draw_counter) == counter
+    assert len(list(folder.iterdir())) == 2, list(folder.iterdir())
+"""
+
+
+@pytest.fixture(params=KINDS)
+def saved(request, small_graph, molecules, tmp_path) -> Path:
+    """A folder with a model of an estimator."""
+    estimator, data = (RAPNodeClassifier, small_graph) if request.param == "node" else (RAPGraphClassifier, molecules)
+    estimator(**FAST, num_layers=2).fit(data).save(tmp_path / "first")
+    return tmp_path / "first"
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def saver(model: Path, target: Path, count: int, first: int) -> subprocess.Popen:
+    words = [sys.executable, "-c", SAVER, *map(str, (model, target, count, first))]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def together(*tasks) -> None:
+    """Run them at once; what one of them raises is raised."""
+    barrier, failed = threading.Barrier(len(tasks)), []
+
+    def run(task) -> None:
+        barrier.wait()
+        try:
+            task()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def save_often(model: Path, target: Path, count: int, first: int):
+    loaded, schema = load_checkpoint(model)
+
+    def run() -> None:
+        for n in range(count):
+            loaded.draw_counter.fill_(first + n)
+            save_checkpoint(target, loaded, schema)
+
+    return run
+
+
+def test_of_two_saves_at_once_one_wins_whole(saved, tmp_path):
+    for pair in range(8):
+        target = tmp_path / str(pair)
+        together(save_often(saved, target, 3, 100), save_often(saved, target, 3, 200))
+        model, _ = load_checkpoint(target)
+        assert int(model.draw_counter) in (102, 202)
+        assert len(files(target)) == 2
+
+
+def test_a_load_while_a_save_is_going_on_gets_the_old_model_or_the_new_one(saved):
+    done = threading.Event()
+
+    def save() -> None:
+        try:
+            save_often(saved, saved, 120, 1000)()
+        finally:
+            done.set()
+
+    def load() -> None:
+        last = 0
+        while not done.is_set():
+            now = int(load_checkpoint(saved)[0].draw_counter)
+            assert now >= last
+            last = now if now >= 1000 else 0
+
+    together(save, load)
+
+
+def test_a_folder_that_is_swapped_during_a_load(saved, tmp_path):
+    """The whole folder is replaced again and again: a load gets one of them, or hears that there is none."""
+    other = tmp_path / "other"
+    shutil.copytree(saved, other)
+    save_often(saved, other, 1, 7)()
+    done, found, refused = threading.Event(), set(), []
+
+    def swap() -> None:
+        for _ in range(100):
+            saved.rename(tmp_path / "aside")
+            other.rename(saved)
+            (tmp_path / "aside").rename(other)
+            time.sleep(0.001)
+        done.set()
+
+    def load() -> None:
+        while not done.is_set():
+            try:
+                found.add(int(load_checkpoint(saved)[0].draw_counter))
+            except InputError as error:
+                refused.append(str(error))
+
+    together(swap, load)
+    assert len(found) == 2
+    assert all("holds no model" in sentence for sentence in refused)  # between two renamings there is none
+
+
+def test_what_a_killed_first_save_left_is_cleaned_by_the_next(saved, tmp_path):
+    words = [sys.executable, "-c", KILLED, str(saved), str(tmp_path / "scratch")]
+    subprocess.run(words, check=True)
+    model, schema = load_checkpoint(saved)
+    left = [files(tmp_path / "scratch" / str(step)) for step in range(4)]
+    assert [INDEX in names for names in left] == [False, False, True, True]  # killed, killed, and two that came through
+    assert all(left)  # something was left behind each time
+    for step in range(4):
+        folder = tmp_path / "scratch" / str(step)
+        save_checkpoint(folder, model, schema)
+        assert int(load_checkpoint(folder)[0].draw_counter) == int(model.draw_counter)
+        assert len(files(folder)) == 2
+
+
+def test_what_earlier_versions_left_is_cleaned_too(saved, tmp_path):
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    shutil.copy(next(saved.glob("*.safetensors")), folder / "new.safetensors")
+    (folder / ".new.safetensors.ab12cd_9.safetensors").write_bytes(b"half")
+    (folder / ".checkpoint.json.ab12cd_9.json").write_text("{")
+    save_checkpoint(folder, *load_checkpoint(saved))
+    assert len(files(folder)) == 2
+
+
+@pytest.mark.slow
+def test_soak_pairs_of_processes(saved, tmp_path):
+    for pair in range(4):
+        target = tmp_path / f"pair {pair}"
+        processes = [saver(saved, target, 200, 1000), saver(saved, target, 200, 2000)]
+        for process in processes:
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+        while any(process.poll() is None for process in processes):
+            if (target / INDEX).exists():
+                load_checkpoint(target)
+        for process in processes:
+            _, err = process.communicate()
+            assert process.returncode == 0, err.decode()
+        assert int(load_checkpoint(target)[0].draw_counter) in (1199, 2199)
+        assert len(files(target)) == 2
+
+
+@pytest.mark.slow
+def test_soak_killed_saves(saved, tmp_path):
+    """kill -9 at many moments of first saves and of later ones; what is left is a model, or is saved over."""
+    words = [sys.executable, "-c", KILL_OFTEN, str(saved), str(tmp_path / "scratch")]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_soak_loads_during_saves(saved):
+    process = saver(saved, saved, 2000, 1)
+    process.stdin.write(b"go\n")
+    process.stdin.flush()
+    loads = 0
+    while process.poll() is None:
+        load_checkpoint(saved)
+        loads += 1
+    assert process.returncode == 0
+    assert loads > 100
+    process.communicate()

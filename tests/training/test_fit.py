@@ -1,0 +1,119 @@
+"""Both phases, every method and every head, on a small generated graph."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rapgnn import METHODS, RAPGNN, InputError, fit
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.sparse import SparseMatrix
+from rapgnn.training.fit import fit_rap
+from samples import NODE_CONFIG as CONFIG
+from samples import on_test
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_trains_without_touching_global_randomness(method, small_graph, fresh_random_state):
+    a, b = (fit(method, small_graph, CONFIG, seed=3) for _ in range(2))
+    scores = a.predict(small_graph.test).scores
+    assert torch.equal(scores, b.predict(small_graph.test).scores)  # same seed, bitwise the same
+    assert torch.isfinite(scores).all()
+    if method in ("rap", "end-to-end", "fixed-diagonal", "identity"):
+        assert on_test(small_graph, a) > 0.6
+    other = fit(method, small_graph, CONFIG, seed=4)
+    assert not torch.equal(scores, other.predict(small_graph.test).scores)
+
+
+@pytest.mark.parametrize("embedding", list(EMBEDDINGS))
+def test_engines_train_the_same_model(embedding, small_graph):
+    """The whole training by the shortcut equals the whole training layer by layer."""
+    graph = replace(small_graph, x=small_graph.x.abs())
+    config = CONFIG.update(embedding=embedding, epochs=10, dropout=0.0, pretrain_dropout=0.0)
+    auto = fit("rap", graph, config.update(inference="sample"), 0)
+    steps = fit("rap", graph, config.update(engine="stepwise", inference="sample"), 0)
+    assert steps.engine == "stepwise"
+    assert auto.engine == ("stepwise" if embedding in ("learnable", "random") else "polynomial")
+    torch.testing.assert_close(auto.predict(graph.test).scores, steps.predict(graph.test).scores, rtol=1e-3, atol=1e-3)
+
+
+def test_signed_features_without_embedding_run_layer_by_layer(small_graph):
+    fitted = fit("rap", small_graph, CONFIG.update(embedding="identity", epochs=3), 0)
+    assert fitted.engine == "stepwise"
+    assert "negative entries" in fitted.reason
+    with pytest.raises(InputError, match="would not be exact"):
+        fit("rap", small_graph, CONFIG.update(embedding="identity", engine="polynomial"), 0)
+
+
+@pytest.mark.parametrize("settings", [{"random_features": 4}, {"layer_dropout": 0.3}, {"activation": "tanh"}])
+def test_what_the_shortcut_cannot_do_is_done_step_by_step(settings, small_graph):
+    fitted = fit("rap", small_graph, CONFIG.update(**settings), 0)
+    assert fitted.engine == "stepwise"
+    assert on_test(small_graph, fitted) > 0.5
+
+
+def test_only_the_head_is_trained_in_phase_two(small_graph):
+    fitted = fit("rap", small_graph, CONFIG, 0)
+    alone = fit("pretrained-embedding", small_graph, CONFIG, 0)
+    pairs = zip(fitted.model.embedding.parameters(), alone.model.embedding.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)  # phase 2 left the embedding as phase 1 made it
+    start = RAPGNN(
+        12, 16, 4, 3, **{k: v for k, v in CONFIG.to_dict().items() if k not in ("hidden_channels", "num_layers")}
+    )
+    assert not torch.equal(start.head.mlp.linears()[0].weight, fitted.model.head.mlp.linears()[0].weight)
+
+
+@pytest.mark.parametrize("head", [{"head": "mlp", "head_layers": n} for n in (1, 2, 3, 4)] + [{"head": "ridge"}])
+def test_every_head(head, small_graph):
+    assert on_test(small_graph, fit("rap", small_graph, CONFIG.update(**head, epochs=120, dropout=0.0), 0)) > 0.6
+
+
+def test_best_validation_epoch_is_kept(small_graph):
+    """Training on past the best epoch does not change the result, and stopping early keeps it too."""
+    long = fit("rap", small_graph, CONFIG.update(epochs=60), 0)
+    short = fit("rap", small_graph, CONFIG.update(epochs=long.loop.best_epoch + 1), 0)
+    assert torch.equal(long.predict(small_graph.test).scores, short.predict(small_graph.test).scores)
+    stopped = fit("rap", small_graph, CONFIG.update(epochs=1000, patience=5), 0)
+    assert stopped.loop.epochs < 1000
+
+
+def test_threads_are_restored(small_graph):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        fit("rap", small_graph, CONFIG.update(epochs=2, pretrain_epochs=2), 0)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_random_features_are_new_in_every_pass_whatever_the_weights_schedule(small_graph):
+    """Under fixed weights the random node features still change, and the embedding still learns."""
+    model = fit("fixed-diagonal", small_graph, CONFIG.update(random_features=3, epochs=2), 0).model
+    source = model.embed(small_graph.x, small_graph.operator("gcn"))
+    a, b = source.rows(small_graph.test).draws([0, 0], steps=[1, 2])
+    assert not torch.equal(a, b)
+    start = RAPGNN(12, 16, 4, 3, embedding="learnable", random_features=3)
+    config = CONFIG.update(embedding="learnable", random_features=3, epochs=5)
+    trained = fit("rap", small_graph, config, 0).model
+    pairs = zip(start.embedding.parameters(), trained.embedding.parameters(), strict=True)
+    assert all(not torch.equal(a, b) for a, b in pairs)
+
+
+def test_sparse_and_dense_features_train_alike(small_graph):
+    x = small_graph.x.relu()
+    config = CONFIG.update(epochs=10, pretrain_epochs=10, dropout=0.0, pretrain_dropout=0.0)
+    graphs = (replace(small_graph, x=x), replace(small_graph, x=SparseMatrix(x.numpy())))
+    for method in ("rap", "end-to-end"):
+        for embedding in ("pretrained", "pretrained-gnn", "identity"):
+            a, b = (fit(method, g, config.update(embedding=embedding), 0).predict(g.test).scores for g in graphs)
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_training_is_checked_against_a_graph_with_edge_weights(small_graph):
+    weight = torch.rand(small_graph.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
+    fitted = fit_rap(replace(small_graph, edge_weight=weight), CONFIG, 0)
+    assert fitted.engine == "polynomial"
+    signed = fit_rap(replace(small_graph, edge_weight=weight - 0.5), CONFIG.update(epochs=3), 0)
+    assert signed.engine == "stepwise"
+    assert torch.isfinite(signed.predict(small_graph.test).scores).all()
