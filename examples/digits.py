@@ -1,4 +1,4 @@
-"""Writes digits/nodes.csv and digits/edges.csv: 1,797 handwritten digits, links between images whose left halves look alike.
+"""Writes digits/nodes.csv and digits/edges.csv: handwritten digits, linked where the left halves look alike.
 
 The images come with scikit-learn (Alpaydin and Kaynak, 1998). Ten of each digit are for training, 300 for validation.
 """

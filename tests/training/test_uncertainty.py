@@ -57,7 +57,7 @@ def test_the_spread_is_that_of_normal_scores(task, targets):
     exact = task != "node-classification" or targets == 2
     assert float(ratio.median()) == pytest.approx(1, abs=0.03 if exact else 0.1)
     low, high = ratio.quantile(torch.tensor([0.1, 0.9])).tolist()
-    assert (0.95 if exact else 0.6) < low < high < (1.05 if exact else 1.4)
+    assert (0.95 if exact else 0.6) < low < high < (1.05 if exact else 2.0)  # rather too wide than too narrow
 
 
 @pytest.mark.parametrize("targets", [3, 40])

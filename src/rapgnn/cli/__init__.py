@@ -9,9 +9,10 @@ import os
 import signal
 import sys
 import threading
-from typing import NoReturn
+from typing import Any, NoReturn
 
 INTERRUPTED = 130
+AGAIN_SECONDS = 0.5  # after which a Ctrl-C that something swallowed is raised once more
 
 
 def main() -> None:
@@ -31,8 +32,7 @@ def main() -> None:
         sentence, code = _sentence(error)
         _fail(sentence, code)
     finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
+        _stop_watching(before)
 
 
 def _run() -> None:
@@ -66,9 +66,25 @@ def _watch_interrupts(pressed: list[int]):
 
     def note(number: int, frame: object) -> NoReturn:
         pressed.append(number)
+        if hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, again)
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS, AGAIN_SECONDS)
         raise KeyboardInterrupt
 
+    def again(number: int, frame: object) -> None:
+        """Python drops an exception that is raised in a destructor: where none is on its way, raise another."""
+        if sys.exc_info()[0] is None:
+            raise KeyboardInterrupt
+
     return signal.signal(signal.SIGINT, note)
+
+
+def _stop_watching(before: Any) -> None:
+    if before is None:
+        return
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGINT, before)
 
 
 def _flush() -> None:

@@ -178,7 +178,7 @@ def predict(
     reading: Any,
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every class.")] = False,
-    spread: Annotated[bool, typer.Option("--spread/--no-spread", help="The spread of every probability.")] = True,
+    no_spread: Annotated[bool, typer.Option("--no-spread", help="Leave the spread out.")] = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
     quiet: Quiet = False,
@@ -196,12 +196,12 @@ def predict(
     check_writable(out, TABLES)
     if samples < 0 or samples == 1:
         raise InputError(f"--samples must be 0, or 2 and more for a spread, got {samples}.")
-    if samples and not spread:
+    if samples and no_spread:
         raise InputError("--samples draws for a spread: leave out --no-spread or --samples.")
     device = pick_device(device)
     (loaded, graph, schema), known = _open_any(model, data, data_dir, reading)
-    inference = "mean" if samples else "auto" if spread else None
-    predictor = predictor_on(loaded, graph, inference, samples or None, error_bars=spread, device=device)
+    inference = "mean" if samples else None if no_spread else "auto"
+    predictor = predictor_on(loaded, graph, inference, samples or None, error_bars=not no_spread, device=device)
     table = prediction_table(graph, predictor, schema.classes, probabilities, known)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")

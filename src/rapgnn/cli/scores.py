@@ -11,7 +11,7 @@ from rapgnn.errors import InputError
 SPLITS = ("train", "val", "test")
 WIDTH = 80
 MOST_CLASSES = 20
-MetricOption = Annotated[str | None, typer.Option("--metric", help="Choose by it: rocauc, f1_macro, log_loss, ...")]
+MetricOption = Annotated[str | None, typer.Option("--metric", help="Choose by rocauc, f1_macro, ...")]
 ClassWeightOption = Annotated[str | None, typer.Option("--class-weight", help="balanced: classes count the same.")]
 
 

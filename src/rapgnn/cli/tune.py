@@ -35,7 +35,7 @@ def tune(
     minutes: Annotated[float | None, typer.Option(help="Time for the whole search.")] = None,
     workers: Annotated[int, typer.Option(help="Processes that share the search.")] = 1,
     method: Annotated[str, typer.Option(help="The method to tune.")] = "rap",
-    space: Annotated[str | None, typer.Option(help="any (default for your data), paper or wide.")] = None,
+    space: Annotated[str | None, typer.Option(help="any (your data), paper or wide.")] = None,
     embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
     metric: MetricOption = None,
@@ -50,10 +50,9 @@ def tune(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Search on validation only; every trial is stored, and a killed search continues where it stopped. The first trial
-    is what rapgnn fit chooses, so the result is no worse on validation.
+    """Search on validation only, from what rapgnn fit chooses; a killed search continues where it stopped.
 
-    Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/ --plot tune.png
+    Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/
     """
     from rapgnn.errors import check_choice
     from rapgnn.estimators.estimators import estimator_for

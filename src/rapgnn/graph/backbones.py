@@ -50,7 +50,7 @@ def mean(A: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def plain(A: sp.csr_matrix) -> sp.csr_matrix:
-    """A includes_self: the sum over the nodes that send to a node."""
+    """A itself: the sum over the nodes that send to a node."""
     return A
 
 

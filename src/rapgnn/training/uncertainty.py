@@ -23,9 +23,10 @@ from rapgnn.graph.tasks import Objective
 from rapgnn.layers.heads import Head
 from rapgnn.layers.ridge import RidgeHead
 
-NODES = 20  # of the quadrature over one normal number
+NODES = 32  # of the quadrature over one normal number
 CHUNK_BYTES = 32 << 20
 SMALL = 0.5  # standard deviation of score differences up to which first order is enough
+RARE = 0.1  # spread of a duel that is decided the other way in few draws
 LIKELIEST, POINTS = 16, 64  # classes, and points, of the integral over scores
 
 
@@ -88,8 +89,18 @@ def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor, variance: T
             sigma = _of_classes(slope, covariance, rows, classes)
         else:
             classes, sigma = torch.arange(scores.shape[1], device=top.device).expand(len(rows), -1), sigma[rows]
-        spread[rows] = _integrated(scores[rows], classes, sigma, spread[rows])
+        found = _integrated(scores[rows], classes, sigma, spread[rows])
+        spread[rows] = _with_rare_draws(found, scores[rows], apart[rows], top[rows])
     return spread
+
+
+def _with_rare_draws(spread: Tensor, scores: Tensor, apart: Tensor, top: Tensor) -> Tensor:
+    """Where a class wins in few draws, no point of the integral may be one of them: its duel with the likeliest class
+    is an integral over one number, which knows them."""
+    duel = _sigmoid_spread(scores - scores.gather(1, top), apart)
+    others = duel.scatter(1, top, 0.0)
+    duel = others.scatter(1, top, others.amax(1, keepdim=True))
+    return torch.where(duel < RARE, torch.maximum(spread, duel), spread)
 
 
 def _between_classes(slope: Tensor, covariance: Tensor) -> Tensor:
