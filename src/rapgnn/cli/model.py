@@ -201,8 +201,11 @@ def predict(
     device = pick_device(device)
     (loaded, graph, schema), known = _open_any(model, data, data_dir, reading)
     inference = "mean" if samples else None if no_spread else "auto"
-    predictor = predictor_on(loaded, graph, inference, samples or None, error_bars=not no_spread, device=device)
-    table = prediction_table(graph, predictor, schema.classes, probabilities, known)
+    with show_progress() as track:
+        track.start(f"{graph.name} predictions, hops", None)
+        how = {"error_bars": not no_spread, "device": device, "on_hop": track.advance}
+        predictor = predictor_on(loaded, graph, inference, samples or None, **how)
+        table = prediction_table(graph, predictor, schema.classes, probabilities, known)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")
 

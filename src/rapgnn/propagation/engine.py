@@ -12,7 +12,7 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.embedding import Embedding
 from rapgnn.layers.weights import PROBE
 from rapgnn.propagation.cache import HopCache
-from rapgnn.propagation.polynomial import PolynomialFilter, expectation, expectation_and_covariance
+from rapgnn.propagation.polynomial import OnHop, PolynomialFilter, expectation, expectation_and_covariance
 from rapgnn.propagation.spec import Propagation
 from rapgnn.propagation.stepwise import pooled
 from rapgnn.sparse import Features, row_block
@@ -39,6 +39,7 @@ class EmbeddedGraph:
     h: Features | None  # h⁰, where it is the same in every forward pass
     e: Tensor | None  # the edge embeddings that go with it
     cache: HopCache | None = None  # hops that other networks have computed
+    on_hop: OnHop = lambda: None  # called after every hop of an expectation, for a progress bar
 
     @property
     def constant(self) -> bool:
@@ -80,13 +81,13 @@ class EmbeddedGraph:
             return next(self.rows(rows).draws([0]))
         self.choose_inference("expected")
         assert self.h is not None
-        return expectation(self.spec, self.operator, self.h, rows, self.e)
+        return expectation(self.spec, self.operator, self.h, rows, self.e, self.on_hop)
 
     def expectation_and_covariance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Beside the expectation the covariance of each channel's outputs, as the polynomial gives them."""
         self.choose_inference("expected")
         assert self.h is not None
-        return expectation_and_covariance(self.spec, self.operator, self.h, rows, self.e)
+        return expectation_and_covariance(self.spec, self.operator, self.h, rows, self.e, self.on_hop)
 
     def embed(self, step: int, generator: torch.Generator | None = None) -> tuple[Features, Tensor | None]:
         """h⁰ and the edge embeddings of one forward pass."""

@@ -7,7 +7,7 @@ of them, with the coefficients of ``coefficients``. Sum and mean pooling commute
 stored row is a pooled graph. ``Propagation.obstacle`` says when this is not exact.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import torch
@@ -20,6 +20,7 @@ from rapgnn.propagation.moments import coefficient_covariance, coefficient_root,
 from rapgnn.propagation.spec import Propagation
 from rapgnn.sparse import Features, column_block
 
+OnHop = Callable[[], None]
 BLOCK_BYTES = 256 << 20  # of one n × block buffer while hopping: wide rows are gathered several times faster
 CACHED = 1 << 15  # entries of every hop that are combined at a time, so that they stay near the processor
 
@@ -61,6 +62,7 @@ class PolynomialFilter:
         rows: which nodes (or graphs) to store; None stores all.
         expect: rows of which only the expectation is wanted: computed on the same walk, it is ``self.expected``.
         cache: where the hops are, if another network has computed them; the caller has checked ``cache.suits``.
+        on_hop: called after every hop of a block of columns.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class PolynomialFilter:
         expect: Tensor | None = None,
         e: Tensor | None = None,
         cache: HopCache | None = None,
+        on_hop: OnHop = lambda: None,
     ):
         self.spec = spec
         S, d = operator.matrix, h.shape[1]
@@ -87,6 +90,7 @@ class PolynomialFilter:
             walk, rows = cache.walk(spec, BLOCK_BYTES), cache.places(rows)
             expect = None if expect is None else cache.places(expect)
         for columns, k, hop in walk:
+            on_hop()
             pooled = operator.pool(hop, spec.pooling)
             self.hops[columns, k] = (pooled if rows is None else pooled[rows]).T
             if expect is not None:
@@ -164,14 +168,24 @@ class PolynomialFilter:
 
 
 def expectation(
-    spec: Propagation, operator: GraphOperator, h: Features, rows: Tensor, e: Tensor | None = None
+    spec: Propagation,
+    operator: GraphOperator,
+    h: Features,
+    rows: Tensor,
+    e: Tensor | None = None,
+    on_hop: OnHop = lambda: None,
 ) -> Tensor:
     """The exact expectation of the given rows without storing their hops: ``[rows, J·d]``."""
-    return PolynomialFilter(spec, operator, h, rows[:0], expect=rows, e=e).expected
+    return PolynomialFilter(spec, operator, h, rows[:0], expect=rows, e=e, on_hop=on_hop).expected
 
 
 def expectation_and_covariance(
-    spec: Propagation, operator: GraphOperator, h: Features, rows: Tensor, e: Tensor | None = None
+    spec: Propagation,
+    operator: GraphOperator,
+    h: Features,
+    rows: Tensor,
+    e: Tensor | None = None,
+    on_hop: OnHop = lambda: None,
 ) -> tuple[Tensor, Tensor]:
     """The exact expectation of the given rows, and the covariance of each channel's outputs, from one walk of hops.
 
@@ -188,6 +202,7 @@ def expectation_and_covariance(
     stored: Tensor | None = None
     # Several hops of a block live at once here, so blocks are narrower: the whole is as large as elsewhere.
     for columns, k, hop in hops(spec, operator, h, e, BLOCK_BYTES // max(1, K // 2)):
+        on_hop()
         width = columns.stop - columns.start
         if stored is None or stored.shape[2] != width:
             stored = S.values.new_empty(K, len(rows), width)

@@ -14,6 +14,7 @@ from rapgnn.layers.weights import EVALUATION
 from rapgnn.models.inputs import model_inputs
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.propagation.engine import EmbeddedGraph
+from rapgnn.propagation.polynomial import OnHop
 from rapgnn.training.uncertainty import spread_of
 
 HOP_BYTES = 512 << 20  # of the hops stored for the rows that are predicted together
@@ -35,6 +36,7 @@ def predictor_on(
     num_samples: int | None = None,
     error_bars: bool = False,
     device: str | None = None,
+    on_hop: OnHop = lambda: None,
 ) -> Callable[[Tensor], Prediction]:
     """A trained model's predictions for the rows of any graph with its features, the training graph or another.
 
@@ -42,11 +44,12 @@ def predictor_on(
         inference, num_samples: as in ``Config``; None takes the model's own.
         error_bars: whether predictions shall have a spread: from the exact variance, or over draws.
         device: move model and graph there, and give predictions back on the CPU; None: where they are.
+        on_hop: called after every hop of an exact expectation.
     """
     if device is not None:
         model, graph = model.to(device), graph.to(device)
     graph, operator = model_inputs(graph, model.config)
-    embedded = model.embed(graph.x, operator)
+    embedded = replace(model.embed(graph.x, operator), on_hop=on_hop)
     chosen = embedded.choose_inference(inference or model.config.inference, error_bars)
     samples = num_samples or model.config.num_samples
     predict = predictor(model, embedded, graph.objective, chosen, samples, error_bars)
