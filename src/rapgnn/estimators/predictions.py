@@ -1,6 +1,7 @@
 """What a fitted estimator says about data: labels, numbers, error bars, representations, scores."""
 
 import contextlib
+import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -9,10 +10,11 @@ import torch
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
-from rapgnn.errors import InputError, check_choice
+from rapgnn.errors import InputError, InputNotice, check_choice
 from rapgnn.estimators.compatible import as_schema, check_graph
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric, metrics_for
+from rapgnn.graph.table import UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.models.config import BOUNDS, Config
 from rapgnn.training.predict import Prediction, predictor_on, represented
@@ -44,7 +46,11 @@ class Predicting:
         """The checked graph for the trained model; ``given`` is what the user gave by name."""
         if isinstance(data, Graph):
             return check_graph(data, self._task, self.schema_, y, given)
-        return as_schema(self._graph_for(self.schema_, data, y, given or {}, labelled), self.schema_, labelled)
+        graph = self._graph_for(self.schema_, data, y, given or {}, labelled)
+        for note in graph.notes:
+            if UNSEEN in note:  # what else was decided, fit has said
+                warnings.warn(note, InputNotice, stacklevel=4)
+        return as_schema(graph, self.schema_, labelled)
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         """A user's data as a graph for a trained model."""
@@ -52,12 +58,7 @@ class Predicting:
 
     def _prediction(self, graph: Graph, rows: Tensor | None = None, **how: Any) -> Prediction:
         """For all rows or some; ``how`` as in ``predictor_on``."""
-        found = predictor_on(self.model_, graph, **how)(torch.arange(graph.num_rows) if rows is None else rows)
-        if not bool(torch.isfinite(found.scores).all()):
-            raise InputError(
-                "the predictions are not finite: the features or edge weights are too large, rescale them."
-            )
-        return found
+        return predictor_on(self.model_, graph, **how)(torch.arange(graph.num_rows) if rows is None else rows)
 
     def _read(self, probabilities: Tensor) -> np.ndarray:
         """Labels, or numbers, as the user gave them."""

@@ -28,6 +28,7 @@ from rapgnn.graph.validate import as_float32
 KINDS = ("table", "structural", "given")
 UNEQUAL = 20.0  # ratio of column sizes beyond which columns of an array are scaled
 _NAMED = ("label", "id", "source", "target")  # columns that a user may name
+UNSEEN = "categories that training never saw count as none of the known ones"
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Encoding:
             refuse_gaps(gaps, len(table), what)
         faults.check()
         if notes is not None and new:
-            notes.append(f"categories that training never saw count as none of the known ones: {_listed(new)}.")
+            notes.append(f"{UNSEEN}: {_listed(new)}.")
         if not parts:
             return np.zeros((len(table), 0), dtype=np.float32)
         if all(isinstance(part, np.ndarray) for part in parts):
