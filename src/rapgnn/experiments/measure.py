@@ -19,7 +19,7 @@ from pathlib import Path
 from rapgnn.datasets import load_dataset
 from rapgnn.errors import InputError, check_choice
 from rapgnn.experiments.compare import compare, plan
-from rapgnn.experiments.results import read_records, results_folder, write_records
+from rapgnn.experiments.results import one_sentence, read_records, results_folder, write_records
 from rapgnn.experiments.run import PROTOCOLS, Record, run, warm_up
 from rapgnn.experiments.tuned import default_config, stored
 from rapgnn.graph.graph import Graph
@@ -156,16 +156,13 @@ def make_parser() -> ArgumentParser:
     return parser
 
 
+@one_sentence
 def main(words: Sequence[str] | None = None) -> int:
     """The command: measure one dataset after another."""
     given = make_parser().parse_args(words)
     options = {"only": given.only, "seeds": given.seeds, "protocol": given.protocol}
-    try:
-        for dataset in given.datasets or JOBS[given.job].datasets:
-            print(measure(given.job, dataset, given.root, **options, say=lambda line: print(line, flush=True)))
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
+    for dataset in given.datasets or JOBS[given.job].datasets:
+        print(measure(given.job, dataset, given.root, **options, say=lambda line: print(line, flush=True)))
     return 0
 
 

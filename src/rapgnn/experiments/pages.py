@@ -25,7 +25,7 @@ from rapgnn.experiments.markdown import (
 )
 from rapgnn.experiments.measure import BATCH_SIZES, DEPTH_METHODS, DEPTHS, PLANETOID
 from rapgnn.experiments.published import find_published, one_published
-from rapgnn.experiments.results import read_records, results_folder
+from rapgnn.experiments.results import one_sentence, read_records, results_folder
 from rapgnn.experiments.run import Record
 from rapgnn.experiments.tuned import BEST, best_settings
 from rapgnn.files import write_atomic
@@ -243,17 +243,14 @@ def write_pages(root: Path = Path()) -> list[Path]:
     return list(changed)
 
 
+@one_sentence
 def main(words: Sequence[str] | None = None) -> int:
     """The command."""
     parser = ArgumentParser(prog="python -m rapgnn.experiments.pages", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a page is out of date")
     parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: this folder)")
     given = parser.parse_args(words)
-    try:
-        changed = changed_pages(given.root) if given.check else write_pages(given.root)
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
+    changed = changed_pages(given.root) if given.check else write_pages(given.root)
     for page in changed:
         print(f"{page}: {'differs from results/' if given.check else 'written'}")
     return int(given.check and bool(changed))

@@ -1,7 +1,9 @@
 """The committed measurements: ``results/<command>/<dataset>.json`` in the repository, a list of records each."""
 
+import functools
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rapgnn.errors import InputError
@@ -31,3 +33,17 @@ def write_records(root: Path, command: str, dataset: str, records: Sequence[Reco
     text = json.dumps(list(records), indent=1) + "\n"
     write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return path
+
+
+def one_sentence(main: Callable[..., int]) -> Callable[..., int]:
+    """A ``python -m`` command that ends with one sentence and exit code 2 where its input is refused."""
+
+    @functools.wraps(main)
+    def command(words: Sequence[str] | None = None) -> int:
+        try:
+            return main(words)
+        except InputError as error:
+            print(error, file=sys.stderr)
+            return 2
+
+    return command

@@ -49,13 +49,12 @@ def spread_of(head: Head | RidgeHead, objective: Objective, expectation: Tensor,
     for part in torch.arange(len(expectation), device=expectation.device).split(max(1, CHUNK_BYTES // per_row)):
         h, c = expectation[part], covariance[part]
         here = _slope(head, h).unflatten(2, (outputs, d)) if slope is None else slope
-        variance, scores = _diagonal(here, c), head(h)
         if objective.metric == "rmse":
-            found.append(variance.sqrt())
+            found.append(_diagonal(here, c).sqrt())
         elif objective.metric == "rocauc":
-            found.append(_sigmoid_spread(scores, variance))
+            found.append(_sigmoid_spread(head(h), _diagonal(here, c)))
         else:
-            found.append(_class_spread(here, c, scores, variance))
+            found.append(_class_spread(here, c, head(h)))
     return torch.cat([expectation.new_zeros(0, targets), *found])
 
 
@@ -68,7 +67,7 @@ def _diagonal(slope: Tensor, covariance: Tensor) -> Tensor:
     return (products * covariance[:, None]).sum((2, 3)).clamp(min=0)
 
 
-def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor, variance: Tensor) -> Tensor:
+def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor) -> Tensor:
     """For every class; scores are taken relative to the likeliest class, where differences lose no digits."""
     log_p = torch.log_softmax(scores.double(), dim=1)
     log_rest, top = _log_rest(log_p), log_p.argmax(1, keepdim=True)
@@ -79,7 +78,7 @@ def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor, variance: T
         apart, numerator = _from_matrix(sigma, others, top)
     else:
         sigma = None
-        apart, numerator = _from_products(slope, covariance, others, top, log_rest.gather(1, top).exp(), variance)
+        apart, numerator = _from_products(slope, covariance, others, top, log_rest.gather(1, top).exp())
     odds = numerator.clamp(min=0).double() / log_rest.exp().square()
     spread = _sigmoid_spread(log_p - log_rest, odds).to(scores)
     rows = (apart.amax(1) > SMALL**2).nonzero()[:, 0]
@@ -128,7 +127,7 @@ def _from_matrix(sigma: Tensor, others: Tensor, top: Tensor) -> tuple[Tensor, Te
 
 
 def _from_products(
-    slope: Tensor, covariance: Tensor, others: Tensor, top: Tensor, rest: Tensor, variance: Tensor
+    slope: Tensor, covariance: Tensor, others: Tensor, top: Tensor, rest: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The same without Σ: by its products with two vectors."""
     one = len(slope) == 1
@@ -141,7 +140,7 @@ def _from_products(
     along = torch.einsum(times_each, z, weights)
     along = along - along.gather(1, top)
     cross = torch.einsum(times_each, _times(covariance, at_top), weights)
-    apart = (variance - 2 * cross + cross.gather(1, top)).clamp(min=0)
+    apart = (_diagonal(slope, covariance) - 2 * cross + cross.gather(1, top)).clamp(min=0)
     within = (z * u).sum((1, 2))[:, None]
     return apart, (apart - 2 * along + within).scatter(1, top, within)
 

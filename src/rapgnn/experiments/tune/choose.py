@@ -19,6 +19,7 @@ from pathlib import Path
 from rapgnn.datasets import load_dataset
 from rapgnn.errors import InputError, check_choice
 from rapgnn.estimators.start import start_config
+from rapgnn.experiments.results import one_sentence
 from rapgnn.experiments.run import Record, run
 from rapgnn.experiments.tune.study import trial_records
 from rapgnn.experiments.tune.trials import CONFIRM_SEED
@@ -88,6 +89,7 @@ def choose(graph: Graph, method: str, embedding: str, trials: Sequence[Record], 
     )
 
 
+@one_sentence
 def main(words: Sequence[str] | None = None) -> int:
     """The command."""
     parser = ArgumentParser(prog="python -m rapgnn.experiments.tune.choose", description=(__doc__ or "").split("\n")[0])
@@ -98,17 +100,13 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=3, help="further seeds; 0 takes the best trial (default: 3)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the record; else it is printed")
     given = parser.parse_args(words)
-    try:
-        trials = read_trials(given.trials, given.dataset, given.method)
-        graph = load_dataset(given.dataset)
-        text = json.dumps([choose(graph, given.method, given.embedding, trials, given.top, given.seeds)], indent=1)
-        if given.out is None:
-            print(text)
-        else:
-            write_atomic(given.out, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
+    trials = read_trials(given.trials, given.dataset, given.method)
+    graph = load_dataset(given.dataset)
+    text = json.dumps([choose(graph, given.method, given.embedding, trials, given.top, given.seeds)], indent=1)
+    if given.out is None:
+        print(text)
+    else:
+        write_atomic(given.out, lambda temporary: temporary.write_text(text + "\n", encoding="utf-8"))
     return 0
 
 

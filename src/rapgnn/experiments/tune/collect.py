@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rapgnn.errors import InputError
-from rapgnn.experiments.results import results_folder
+from rapgnn.experiments.results import one_sentence, results_folder
 from rapgnn.experiments.run import Record
 from rapgnn.files import write_atomic
 
@@ -55,6 +55,7 @@ def format_tuned(rows: Iterable[Record]) -> str:
     return "[\n" + ",\n".join(" " + json.dumps(row) for row in rows) + "\n]\n"
 
 
+@one_sentence
 def main(words: Sequence[str] | None = None) -> int:
     """The command."""
     parser = ArgumentParser(
@@ -64,15 +65,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: this folder)")
     given = parser.parse_args(words)
     target = given.root / TARGET
-    try:
-        rows = collect(read_choices(given.root))
-        text = format_tuned(rows)
-        same = target.is_file() and target.read_text(encoding="utf-8") == text
-        if not given.check:
-            write_atomic(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
+    rows = collect(read_choices(given.root))
+    text = format_tuned(rows)
+    same = target.is_file() and target.read_text(encoding="utf-8") == text
+    if not given.check:
+        write_atomic(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     if given.check and not same:
         print(f"{TARGET} differs from what results/tune says")
         return 1
