@@ -97,8 +97,13 @@ def _objective(task: str, scoring: str | None, weights: tuple[float, ...] | None
         )
     if weights is not None:
 
+        @cache  # made once: a captured graph of GPU work cannot wait for a copy from the host
+        @torch.inference_mode(False)
+        def placed(device: torch.device, dtype: torch.dtype) -> Tensor:
+            return torch.tensor(weights, device=device, dtype=dtype)
+
         def loss(scores: Tensor, y: Tensor) -> Tensor:
-            w = torch.tensor(weights, dtype=scores.dtype, device=scores.device)
+            w = placed(scores.device, scores.dtype)
             found = torch.nn.functional.cross_entropy(scores, y, reduction="none")
             # Divided by the number of rows, not by their weights: a batch of rare rows counts for more.
             return (found * w[y]).sum() / max(1, len(y))

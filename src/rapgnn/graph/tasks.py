@@ -60,6 +60,37 @@ def rmse(scores: Tensor, y: Tensor) -> float:
     return float((scores[known].double() - y[known].double()).square().mean().sqrt())
 
 
+def accuracies(scores: Tensor, y: Tensor) -> Tensor:
+    """``accuracy`` of many scores ``[E, rows, classes]`` at once, ``[E]``, on their device."""
+    right = (scores.argmax(dim=-1) == y).double().mean(-1)
+    return right.masked_fill(scores.flatten(1).isnan().any(-1), float("nan"))
+
+
+def rocaucs(scores: Tensor, y: Tensor) -> Tensor:
+    """``rocauc`` of many scores ``[E, rows, labels]`` at once, ``[E]``, on their device."""
+    known, positive = ~y.T.isnan(), y.T == 1
+    p, q = positive.sum(1).double(), (known & ~positive).sum(1).double()
+    values = scores.transpose(1, 2).masked_fill(~known, float("inf")).contiguous()
+    ordered = values.sort(-1).values  # unknown rows come last
+    below = torch.searchsorted(ordered, values)
+    upto = torch.minimum(torch.searchsorted(ordered, values, right=True), known.sum(1)[:, None])
+    ranks = (below + upto + 1).double() / 2  # equal scores share the mean of their ranks
+    areas = ((ranks * positive).sum(-1) - p * (p + 1) / 2) / (p * q)
+    areas = areas.masked_fill(values.isnan().any(-1), float("nan"))
+    both = (p > 0) & (q > 0)
+    return areas.masked_fill(~both, 0.0).sum(-1) / both.sum()
+
+
+def rmses(scores: Tensor, y: Tensor) -> Tensor:
+    """``rmse`` of many scores ``[E, rows, targets]`` at once, ``[E]``, on their device."""
+    known = ~y.isnan()
+    errors = (scores.double() - y.double()).square().masked_fill(~known, 0.0)
+    return (errors.sum((-1, -2)) / known.sum()).sqrt()
+
+
+_MANY = {accuracy: accuracies, rocauc: rocaucs, rmse: rmses}
+
+
 def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(scores, y)
 
@@ -110,6 +141,17 @@ class Objective:
 
     def score(self, scores: Tensor, y: Tensor) -> float:
         return self.measure(scores.detach(), y)
+
+    def score_many(self, scores: Tensor, y: Tensor) -> Tensor:
+        """``score`` of scores ``[E, rows, outputs]``, one after another: ``[E]``, float64."""
+        scores = scores.detach()
+        if self.measure in _MANY:
+            return _MANY[self.measure](scores, y)
+        return torch.tensor([self.measure(one, y.cpu()) for one in scores.cpu()], dtype=torch.float64)
+
+    def loss_many(self, scores: Tensor, y: Tensor) -> Tensor:
+        """``loss`` of scores ``[E, rows, outputs]``, ``[E]``."""
+        return torch.vmap(self.loss, in_dims=(0, None))(scores, y)
 
     def merit(self, value: float) -> float:
         """The metric turned so that more is better."""

@@ -37,6 +37,7 @@ class Head(nn.Module):
         super().__init__()
         if not 1 <= num_layers <= 4:
             raise InputError(f"a head has 1 to 4 layers, got {num_layers}.")
+        self.out_channels = out_channels
         widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
         self.mlp = MLP(widths, generator, dropout, batch_norm=batch_norm)
         self.register_buffer("input_scale", torch.ones(in_channels, dtype=torch.float32))
@@ -64,5 +65,9 @@ class Head(nn.Module):
         self.input_scale.copy_(scale)
         self.input_offset.copy_(-mean * scale)
 
+    def scaled(self, h: Tensor) -> Tensor:
+        """The representation as the first layer sees it."""
+        return torch.addcmul(self.input_offset, h, self.input_scale)
+
     def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self.mlp(torch.addcmul(self.input_offset, h, self.input_scale), generator)
+        return self.mlp(self.scaled(h), generator)

@@ -121,6 +121,8 @@ class Config:
     # Engine and inference
     engine: str = "auto"
     """``auto`` takes the polynomial shortcut where it is exact; ``polynomial`` or ``stepwise`` insists on one."""
+    hop_precision: str = "float32"
+    """What the shortcut stores the hops in: ``float32``, or ``bfloat16``, half the memory; sums are in float32."""
     inference: str = "auto"
     """``expected`` (exact), ``mean`` over draws, one ``sample`` as in the paper; ``auto``: expected where it exists."""
     num_samples: int = 32
@@ -181,6 +183,7 @@ class Config:
             self.factors,
             self.jumping,
             self.pooling,
+            self.hop_precision,
         )
 
     def trained_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Head:

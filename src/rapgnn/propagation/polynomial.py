@@ -22,6 +22,7 @@ from rapgnn.sparse import Features, column_block
 
 OnHop = Callable[[], None]
 BLOCK_BYTES = 256 << 20  # of one n × block buffer while hopping: wide rows are gathered several times faster
+MIXED = 1 << 22  # numbers of the hops that are turned into the precision of sums at a time
 CACHED = 1 << 15  # entries of every hop that are combined at a time, so that they stay near the processor
 
 
@@ -80,11 +81,13 @@ class PolynomialFilter:
         S, d = operator.matrix, h.shape[1]
         count = operator.num_rows if rows is None else len(rows)
         # Channels outermost: a batch of draws is then one batched matrix product, and the hops are read once for it.
-        self.hops = torch.empty(d, len(stored_hops(spec)), count, dtype=S.dtype, device=S.device)
+        self.dtype, self.device = S.dtype, S.device
+        stored = torch.bfloat16 if spec.hop_precision == "bfloat16" else S.dtype
+        self.hops = torch.empty(d, len(stored_hops(spec)), count, dtype=stored, device=S.device)
         self._by_row: Tensor | None = None
         mean = expected_coefficients(spec).tolist()
         outputs = len(spec.outputs)
-        expected = self.hops.new_zeros(0 if expect is None else len(expect), outputs, d)
+        expected = S.values.new_zeros(0 if expect is None else len(expect), outputs, d)
         walk = hops(spec, operator, h, e)
         if cache is not None and rows is not None:
             walk, rows = cache.walk(spec, BLOCK_BYTES), cache.places(rows)
@@ -104,21 +107,62 @@ class PolynomialFilter:
 
     def coefficients(self, counters: Sequence[int] | Tensor) -> Tensor:
         """``[T, J, K, d]`` beside the hops."""
-        return coefficients(self.spec, counters, self.channels, device=self.hops.device, dtype=self.hops.dtype)
+        return coefficients(self.spec, counters, self.channels, device=self.device, dtype=self.dtype)
 
     def draw(self, counters: Sequence[int] | Tensor) -> Tensor:
         """The representation for T draws: ``[T, rows, J·d]`` (for J = 1 a view with the channels outermost)."""
-        c = self.coefficients(counters)
-        drawn = torch.bmm(c.flatten(0, 1).permute(2, 0, 1), self.hops).unflatten(1, c.shape[:2])  # [d, T, J, rows]
-        if c.shape[1] == 1:
-            return drawn[:, :, 0].permute(1, 2, 0)
-        return drawn.permute(1, 3, 2, 0).flatten(2)
+        return self.combine(self.coefficients(counters))
+
+    def combine(self, c: Tensor, rows: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+        """The representations ``[T, rows, J·d]`` for the coefficients ``[T, J, K, d]`` of T draws.
+
+        Args:
+            rows: ``[T, B]``, which of the stored rows each draw is for; None: all, in every draw.
+            out: what an earlier call of the same shape has returned, to be written again.
+        """
+        T, J, _, d = c.shape
+        if rows is not None:
+            stored = self._rows(rows.flatten()).unflatten(0, rows.shape)  # [T, B, K, d]
+            out = stored.new_empty(*rows.shape, J * d, dtype=c.dtype) if out is None else out
+            for j, part in enumerate(out.unflatten(2, (J, d)).unbind(2)):
+                first, *others = self._places[j]
+                torch.mul(stored[:, :, first], c[:, j, first, None], out=part)
+                for k in others:
+                    part.addcmul_(stored[:, :, k], c[:, j, k, None])
+            return out
+        mixing = c.flatten(0, 1).permute(2, 0, 1)  # [d, T·J, K]
+        if J > 1:
+            drawn = self._mix(mixing).unflatten(1, (T, J)).permute(1, 3, 2, 0).flatten(2)
+            return drawn if out is None else out.copy_(drawn)
+        return self._mix(mixing, None if out is None else out.permute(2, 0, 1)).permute(1, 2, 0)
+
+    def _mix(self, mixing: Tensor, out: Tensor | None = None) -> Tensor:
+        """[d, M, K] times the hops, channel by channel: ``[d, M, rows]``."""
+        if self.hops.dtype == mixing.dtype:
+            return torch.bmm(mixing, self.hops, out=out)  # type: ignore[arg-type]
+        out = mixing.new_empty(*mixing.shape[:2], self.hops.shape[2]) if out is None else out
+        for channels, block in self._blocks():
+            torch.bmm(mixing[channels], block, out=out[channels])
+        return out
+
+    def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """The hops in the precision of sums, a few channels at a time where they are stored in another."""
+        if self.hops.dtype == self.dtype:
+            yield slice(None), self.hops
+            return
+        size = max(1, MIXED // max(1, self.hops[0].numel()))
+        for start in range(0, self.channels, size):
+            yield slice(start, start + size), self.hops[start : start + size].to(self.dtype)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        """The hops of some of the stored rows, ``[rows, K, d]``."""
+        if self._by_row is None:
+            self._by_row = self.hops.permute(2, 1, 0).contiguous()
+        return self._by_row.index_select(0, rows)
 
     def draw_batch(self, rows: Tensor, c: Tensor) -> Tensor:
         """The representation ``[rows, J·d]`` of some of the stored rows, given a draw's coefficients ``[J, K, d]``."""
-        if self._by_row is None:
-            self._by_row = self.hops.permute(2, 1, 0).contiguous()
-        stored = self._by_row.index_select(0, rows)
+        stored = self._rows(rows)
         if self.spec.one_hop and self.spec.jumping == "cat":
             return (stored * c.diagonal(dim1=0, dim2=1).T).flatten(1)
         if c.shape[:2] == (1, 1):
@@ -147,17 +191,27 @@ class PolynomialFilter:
             spans.append((first, place[layer] + 1, layer if self.spec.rule.edges else 0))
         return spans
 
+    @cached_property
+    def _places(self) -> list[list[int]]:
+        """For every output the stored hops it has."""
+        last = self._edge_hops
+        return [[*range(first, stop), *range(last, last + edges)] for first, stop, edges in self._spans]
+
     def expectation(self) -> Tensor:
         """The exact expectation: ``[rows, J·d]``."""
-        mean = expected_coefficients(self.spec)
-        return torch.einsum("jk,dkr->rjd", mean.to(self.hops), self.hops).flatten(1)
+        mean = expected_coefficients(self.spec).to(self.device, self.dtype)
+        parts = [torch.einsum("jk,dkr->rjd", mean, hops) for _, hops in self._blocks()]
+        return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
 
     def variance(self) -> Tensor:
         """The exact variance, entry by entry: ``[rows, J·d]``."""
         covariance = coefficient_covariance(self.spec)
-        own = torch.stack([covariance[j, :, j] for j in range(len(covariance))]).to(self.hops)
-        weighted = torch.einsum("jkl,dlr->djkr", own, self.hops)
-        return (weighted * self.hops[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0).flatten(1)
+        own = torch.stack([covariance[j, :, j] for j in range(len(covariance))]).to(self.device, self.dtype)
+        parts = []
+        for _, hops in self._blocks():
+            weighted = torch.einsum("jkl,dlr->djkr", own, hops)
+            parts.append((weighted * hops[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0))
+        return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
 
     def scatter(self, rows: Tensor) -> Tensor:
         """The exact covariance between a channel's outputs, summed over some of the stored rows: ``[d, J, J]``."""

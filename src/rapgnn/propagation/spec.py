@@ -26,6 +26,7 @@ HOMOGENEOUS = ("relu", "leaky_relu", "identity")
 
 
 JUMPING = ("last", "cat")
+PRECISIONS = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Propagation:
         factors: how many weights follow one another in a layer, each with its σ, as in the MLP of a GIN layer.
         jumping: ``"last"`` gives h^L, ``"cat"`` h⁰ … h^L side by side (jumping knowledge).
         pooling: how a graph's nodes become one row, a name from ``POOLINGS``; only where rows are graphs.
+        hop_precision: what the shortcut stores the hops in, a name from ``PRECISIONS``; sums are always in float32.
         operator_scale: how much S typically enlarges what it multiplies: 1 where it is normalised.
     """
 
@@ -57,6 +59,7 @@ class Propagation:
     factors: int = 1
     jumping: str = "last"
     pooling: str = "sum"
+    hop_precision: str = "float32"
     operator_scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -64,6 +67,7 @@ class Propagation:
         check_choice("activation", self.activation, ACTIVATIONS)
         check_choice("jumping knowledge", self.jumping, JUMPING)
         check_choice("pooling", self.pooling, POOLINGS)
+        check_choice("precision of the hops", self.hop_precision, PRECISIONS)
         if self.num_layers < 1:
             raise InputError(f"the number of layers must be at least 1, got {self.num_layers}.")
         if not 0.0 <= self.dropout < 1.0:
@@ -100,6 +104,11 @@ class Propagation:
         """The weights that follow the first in every layer, shaped as in ``draw``."""
         slots = range(len(self.rule.terms), len(self.rule.terms) + self.factors - 1)
         return [self.weights.draw(counters, self.num_layers, channels, slot, **to) for slot in slots]
+
+    def draw_all(self, counters: int | Sequence[int] | Tensor, channels: int, **to) -> dict[str, Tensor]:
+        """Every weight of every layer by name: those of ``draw``, and ``factor 1``, ``factor 2`` … that follow."""
+        further = self.further_factors(counters, channels, **to)
+        return self.draw(counters, channels, **to) | {f"factor {i + 1}": w for i, w in enumerate(further)}
 
     def growth(self, channels: int) -> float:
         """The constant each layer's output is divided by: s plus what the weights add up to on average."""

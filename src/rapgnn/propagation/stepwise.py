@@ -11,12 +11,14 @@ from rapgnn.layers.dropout import dropout_dense
 from rapgnn.propagation.spec import ACTIVATIONS, Propagation
 from rapgnn.sparse import Features, dense
 
+Layers = dict[str, Tensor]  # the weights of one draw by name, each [L, d] or [L, d, d], as ``Propagation.draw_all``
+
 
 def propagate(
     spec: Propagation,
     operator: GraphOperator,
     h: Features,
-    counter: int,
+    counter: int | Layers,
     generator: torch.Generator | None = None,
     *,
     e: Tensor | None = None,
@@ -28,7 +30,7 @@ def propagate(
         spec: the layers.
         operator: the graph.
         h: h⁰.
-        counter: which draw.
+        counter: which draw, or the weights themselves.
         generator: where dropout between layers takes its randomness; None is inference, without dropout.
         e: the embedded edge types ``[t, d]``, for a backbone whose messages have edge features.
         every_layer: return h⁰ … h^L stacked instead of h^L.
@@ -40,9 +42,11 @@ def propagate(
     channels, to = h.shape[1], {"device": h.device, "dtype": h.dtype}
     shrink = 1.0 / spec.growth(channels)
     # Positively homogeneous σ: the growth constant goes into the weights instead of one more pass over h.
-    drawn = {term: w[0] * shrink for term, w in spec.draw(counter, channels, **to).items()}
+    if isinstance(counter, int):
+        counter = {name: w[0] for name, w in spec.draw_all(counter, channels, **to).items()}
+    drawn = {term: counter[term] * shrink for term in spec.rule.terms}
     a, b, s = drawn.get("root"), drawn["neighbour"], spec.skip * shrink
-    further = [w[0] for w in spec.further_factors(counter, channels, **to)]
+    further = [w for name, w in counter.items() if name not in drawn]
     # Without gradients a layer works in the buffer its product made: fewer passes over memory, the same numbers.
     reuse = not (torch.is_grad_enabled() and (h.requires_grad or (e is not None and e.requires_grad)))
     activation = ACTIVATIONS[spec.activation]
@@ -86,7 +90,7 @@ def pooled(
     spec: Propagation,
     operator: GraphOperator,
     h: Features,
-    counter: int,
+    counter: int | Layers,
     generator: torch.Generator | None = None,
     e: Tensor | None = None,
 ) -> Tensor:

@@ -12,7 +12,7 @@ from rapgnn.models.config import Config
 from rapgnn.models.endtoend import EndToEnd
 from rapgnn.models.inputs import model_inputs
 from rapgnn.prng import Stream, seeded
-from rapgnn.propagation.engine import GRAPHS_AT_ONCE
+from rapgnn.propagation.representation import GRAPHS_AT_ONCE
 from rapgnn.sparse import row_block
 from rapgnn.training.fit import Fitted, build_rapgnn
 from rapgnn.training.loop import OnEpoch, optimise, schedule, shuffled, validator

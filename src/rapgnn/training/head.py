@@ -1,7 +1,7 @@
 """Phase 2 by gradient descent: batches of drawn representations, validation rows, and the loop over both."""
 
 from collections.abc import Iterator
-from itertools import islice, repeat
+from itertools import count, islice, repeat
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.prng import Stream, seeded
 from rapgnn.propagation.engine import EmbeddedGraph, Representation
+from rapgnn.training.blocks import Phase2, train_in_blocks
+from rapgnn.training.draws import BatchOrder, Draws
 from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled, validator
 
 
@@ -24,6 +26,11 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
     representation = embedded.rows(graph.train, expect=graph.val if exact else None)
     validation = ValidationRows(model, graph, embedded, representation.expected if exact else None)
     fit_input_scale(head, representation, model.config, nodes=graph.ptr is None)
+    if in_blocks(model, embedded):
+        data = phase2(model, head, graph, representation, validation)
+        loop = train_in_blocks(head, graph.objective, model.config, data, on_epoch)
+        model.draw_counter.fill_(model.config.epochs * len(data.sizes))
+        return loop
     batches = TrainingBatches(model, head, graph, representation)
     shortcut = embedded.engine == "polynomial" or embedded.constant
     with threads_for(batches.work if shortcut else 1 << 62):
@@ -39,6 +46,37 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
         )
     model.draw_counter.fill_(batches.steps)
     return loop
+
+
+def in_blocks(model: RAPGNN, embedded: EmbeddedGraph) -> bool:
+    """Whether phase 2 runs in blocks of epochs: on a GPU, where nothing but the head is trained or drops out."""
+    fixed = model.embedding.kind.trained != "with" and not model.spec.dropout
+    return fixed and embedded.operator.matrix.values.is_cuda
+
+
+def phase2(
+    model: RAPGNN, head: Head, graph: Graph, representation: Representation, validation: "ValidationRows"
+) -> Phase2:
+    """What a block of epochs needs: the draws of ``TrainingBatches`` and ``ValidationRows``, many at a time."""
+    config, weights, device, rows = model.config, model.spec.weights, graph.y.device, len(graph.train)
+    size = min(config.batch_size or rows, rows)
+    per_epoch = -(-rows // size)
+    train = Draws(representation, head, (weights.counter(step, step // per_epoch) for step in count()), count())
+    held: Draws | Tensor | None = validation.expected
+    if not len(graph.val):
+        held = None
+    elif validation.rows is not None:
+        counters = (weights.evaluation_counter(epoch) for epoch in count())
+        held = Draws(validation.rows, head, counters, count(EVALUATION))
+    return Phase2(
+        train,
+        model.output.standardise(graph.y[graph.train]),
+        None if per_epoch == 1 else BatchOrder(rows, size, seeded(model.seed, Stream.BATCHES), device),
+        held,
+        graph.y[graph.val],
+        model.output,
+        seeded(model.seed, Stream.DROPOUT, device),
+    )
 
 
 class TrainingBatches:
@@ -84,12 +122,12 @@ class ValidationRows:
     def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, expected: Tensor | None):
         self.model, self.graph, self.operator, self.expected = model, graph, embedded.operator, expected
         frozen = model.embedding.kind.trained != "with"
-        self._rows = embedded.rows(graph.val) if expected is None and frozen else None
+        self.rows = embedded.rows(graph.val) if expected is None and frozen else None
 
     def __call__(self, epoch: int) -> Tensor:
         if self.expected is not None:
             return self.expected
-        rows = self._rows
+        rows = self.rows
         if rows is None:  # the embedding as it is after this epoch
             now = self.model.embed(self.graph.x, self.operator)
             if now.has_expectation and self.model.config.inference != "sample":

@@ -33,6 +33,32 @@ class Loop:
     best: tuple[float, float] | None = None
 
 
+class BestEpoch:
+    """Which epoch is the best on validation so far, and whether it is time to stop.
+
+    Args:
+        patience: stop after so many epochs without a better one; None never stops early.
+    """
+
+    def __init__(self, objective: Objective, patience: int | None = None):
+        self.objective, self.patience = objective, patience
+        self.merit, self.epoch, self.stop = (-float("inf"), -float("inf")), 0, False
+        self.history: list[float] = []
+
+    def see(self, metric: float, loss: float) -> bool:
+        """Take the next epoch's validation; whether it is better than all before, ties going to the lower loss."""
+        epoch = len(self.history)
+        self.history.append(metric)
+        merit = self.objective.merit(metric)
+        # A diverged run (NaN) is the worst there can be, not an incomparable one.
+        now = (merit if merit == merit else -float("inf"), -loss if loss == loss else -float("inf"))
+        if now > self.merit:
+            self.merit, self.epoch = now, epoch
+            return True
+        self.stop = self.patience is not None and epoch - self.epoch >= self.patience
+        return False
+
+
 @torch.enable_grad()  # also where a user has switched gradients off
 def optimise(
     modules: list[nn.Module],
@@ -60,11 +86,9 @@ def optimise(
     state = [*parameters, *(b for module in modules for b in module.buffers())]
     # Fused: one kernel for all parameters. The tensors are small, so launching kernels is what an update costs.
     optimizer = torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=True)
-    best, best_epoch, best_state = (-float("inf"), -float("inf")), 0, [t.detach().clone() for t in state]
-    eval_seconds = 0.0
-    history: list[float] = []
+    best_state = [t.detach().clone() for t in state]
+    best, eval_seconds = BestEpoch(objective, patience), 0.0
     epoch_ms: list[float] = []
-    epoch = -1
     for epoch in range(epochs):
         start = time.perf_counter()
         for scores, y in passes(epoch):
@@ -79,27 +103,27 @@ def optimise(
             on_epoch()
             middle = time.perf_counter()  # a progress bar is not part of the cost
         if validate is None:
-            best_epoch = epoch
             continue
         metric, value = validate(epoch)
         eval_seconds += time.perf_counter() - middle
-        history.append(metric)
-        merit = objective.merit(metric)
-        # A diverged run (NaN) is the worst there can be, not an incomparable one.
-        now = (merit if merit == merit else -float("inf"), -value if value == value else -float("inf"))
-        if now > best:
-            best, best_epoch = now, epoch
+        if best.see(metric, value):
             for old, new in zip(best_state, state, strict=True):
                 old.copy_(new.detach())
-        elif patience is not None and epoch - best_epoch >= patience:
+        elif best.stop:
             break
     if validate is not None and keep_best:
         with torch.no_grad():
             for tensor, value in zip(state, best_state, strict=True):
                 tensor.copy_(value)
-    done = epoch + 1
-    means = sum(epoch_ms) / max(1, done), 1e3 * eval_seconds / max(1, done)
-    return Loop(best_epoch, done, *means, history, epoch_ms, None if validate is None else best)
+    return summary(best, epoch_ms, 1e3 * eval_seconds, validate is not None)
+
+
+def summary(best: BestEpoch, epoch_ms: list[float], eval_ms: float, validated: bool) -> Loop:
+    """What a run did and cost, from what was seen of it."""
+    done = len(epoch_ms)
+    means = sum(epoch_ms) / max(1, done), eval_ms / max(1, done)
+    best_epoch = best.epoch if validated else max(0, done - 1)
+    return Loop(best_epoch, done, *means, best.history, epoch_ms, best.merit if validated else None)
 
 
 def schedule(config: Config) -> dict[str, Any]:

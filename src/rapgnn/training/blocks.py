@@ -1,0 +1,257 @@
+"""Phase 2 in blocks of epochs that never wait for the processor.
+
+A small head's step is a handful of kernels of a few microseconds each, far less than launching them takes. So the
+representations of many steps are made at once, the steps of a block run as one captured graph that leaves the
+validation scores and the trained state of every epoch behind, and the processor looks at these once per block. On a CPU
+the same blocks run as plain calls; the plain loop is as fast there, and ``train_head`` takes that.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from rapgnn.graph.tasks import Objective
+from rapgnn.layers.heads import Head
+from rapgnn.layers.targets import TargetScale
+from rapgnn.models.config import Config
+from rapgnn.training.captured import Captured
+from rapgnn.training.draws import BatchOrder, Draws
+from rapgnn.training.loop import BestEpoch, Loop, OnEpoch, summary
+
+EPOCHS = 64  # of a block, at most
+STEPS = 256  # of one captured graph, at most
+BLOCK_BYTES = 1 << 30  # of what a block keeps: representations, states, scores
+
+
+def copy_all(into: list[Tensor], tensors: list[Tensor]) -> None:
+    """Tensors into others of their shapes, in one launch."""
+    torch._foreach_copy_(into, tensors)  # type: ignore[reportPrivateImportUsage]
+
+
+class Block:
+    """The head's training as pieces of work, each some steps long and captured once.
+
+    Args:
+        head: what is trained.
+        h: ``[steps, B, channels]``, or one for all steps: the buffer that the steps read.
+        y: labels ``[rows]``, or, where steps take batches, a buffer ``[steps, B]``.
+        sizes: rows of each step of an epoch.
+        epochs: of the block.
+        validation: ``[epochs, rows, channels]``, or one for all epochs; None where there are no rows to validate on.
+        generator: of the head's dropout.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        objective: Objective,
+        config: Config,
+        h: Tensor,
+        y: Tensor,
+        sizes: Sequence[int],
+        epochs: int,
+        validation: Tensor | None,
+        generator: torch.Generator,
+    ):
+        self.head, self.objective, self.generator = head, objective, generator
+        self.h, self.y, self.batched, self.validation = h, y, len(sizes) > 1, validation
+        self.parameters = [p for p in head.parameters() if p.requires_grad]
+        self.state = [t.detach() for t in (*self.parameters, *head.buffers())]
+        self.optimizer = torch.optim.Adam(
+            self.parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True, capturable=h.is_cuda
+        )
+        self.states = [t.new_empty(epochs, *t.shape) for t in self.state]
+        rows = 0 if validation is None else validation.shape[1]
+        self.scores = h.new_empty(epochs, rows, head.out_channels)
+        works: dict[tuple[int, ...], Captured] = {}
+        self.pieces: list[tuple[int, Captured]] = []  # how many steps, and the work
+        for piece in pieces(sizes, epochs):
+            if piece not in works:
+                works[piece] = Captured(partial(self._steps, piece), h.device, self._leave_no_trace, [generator])
+            self.pieces.append((sum(size > 0 for size in piece), works[piece]))
+
+    def _steps(self, sizes: Sequence[int]) -> None:
+        step = epoch = 0
+        for size in sizes:
+            if size:
+                self._step(step, size)
+                step += 1
+            else:
+                self._keep(epoch)
+                epoch += 1
+
+    def _step(self, step: int, size: int) -> None:
+        h = self.h[step if len(self.h) > 1 else 0]
+        y = self.y[step] if self.batched else self.y
+        loss = self.objective.loss(self.head.mlp(h[:size], self.generator), y[:size])
+        for parameter, gradient in zip(self.parameters, torch.autograd.grad(loss, self.parameters), strict=True):
+            parameter.grad = gradient
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def _keep(self, epoch: int) -> None:
+        """What is left of an epoch: the state, and the validation rows' scores."""
+        copy_all([states[epoch] for states in self.states], self.state)
+        if self.validation is not None:
+            h = self.validation[epoch if len(self.validation) > 1 else 0]
+            self.scores[epoch] = self.head.mlp(h)
+
+    def _leave_no_trace(self) -> None:
+        before, random = [t.clone() for t in self.state], self.generator.get_state()
+        self._step(0, 1)
+        self._keep(0)
+        copy_all(self.state, before)
+        for kept in self.optimizer.state.values():
+            for value in kept.values():
+                value.zero_()
+        self.generator.set_state(random)
+
+    def take(self, epoch: int, into: list[Tensor]) -> None:
+        """The state after one of the block's epochs, into other tensors."""
+        copy_all(into, [states[epoch] for states in self.states])
+
+    def finish(self, state: list[Tensor]) -> None:
+        """Give the head its final state."""
+        copy_all(self.state, state)
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+def pieces(sizes: Sequence[int], epochs: int) -> list[tuple[int, ...]]:
+    """The steps of a block by their sizes, a 0 after every epoch, in pieces of at most ``STEPS`` steps."""
+    if len(sizes) <= STEPS:
+        return [(*sizes, 0) * epochs]
+    assert epochs == 1
+    parts = [tuple(sizes[start : start + STEPS]) for start in range(0, len(sizes), STEPS)]
+    return [*parts[:-1], (*parts[-1], 0)]
+
+
+@dataclass
+class Phase2:
+    """What a head is trained and validated on, for ``train_in_blocks``.
+
+    Args:
+        train: the representations of the training rows.
+        y: their labels.
+        order: of batches; None takes all rows in every step.
+        validation: the validation rows: one representation for all epochs, or draws; None: there are no rows.
+        y_val: their labels.
+        output: turns the head's numbers into scores.
+        generator: of the head's dropout.
+    """
+
+    train: Draws
+    y: Tensor
+    order: BatchOrder | None
+    validation: Draws | Tensor | None
+    y_val: Tensor
+    output: TargetScale
+    generator: torch.Generator
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each step of an epoch."""
+        rows, size = len(self.y), len(self.y) if self.order is None else self.order.size
+        return [min(size, rows - start) for start in range(0, rows, size)]
+
+    def epochs(self, head: Head, config: Config, most: int) -> int:
+        """How many epochs a block has: what fits, in blocks of one length."""
+        sizes, held = self.sizes, self.validation
+        channels, rows = head.input_scale.numel(), len(self.y_val)
+        numbers = rows * head.out_channels + sum(t.numel() for t in head.state_dict().values())
+        numbers += 0 if self.train.constant and self.order is None else len(sizes) * sizes[0] * channels
+        numbers += rows * channels if isinstance(held, Draws) and not held.constant else 0
+        fitting = min(most, config.epochs, max(1, STEPS // len(sizes)), max(1, BLOCK_BYTES // (4 * numbers)))
+        return -(-config.epochs // -(-config.epochs // fitting))
+
+
+@torch.enable_grad()  # also where a user has switched gradients off
+def train_in_blocks(
+    head: Head, objective: Objective, config: Config, data: Phase2, on_epoch: OnEpoch | None = None, most: int = EPOCHS
+) -> Loop:
+    """As ``optimise``, a block of epochs at a time; ``most`` of them. Validation counts as training time here."""
+    sizes, order, held = data.sizes, data.order, data.validation
+    epochs = data.epochs(head, config, most)
+    slots = min(STEPS, epochs * len(sizes))
+    y = data.y if order is None else data.y.new_zeros(slots, order.size, *data.y.shape[1:])
+
+    def fill(count: int) -> Tensor:
+        if order is None:
+            return data.train.fill(count)
+        rows = order.take(count)
+        torch.index_select(data.y, 0, rows.flatten(), out=y[:count].flatten(0, 1))
+        return data.train.fill(count, rows)
+
+    def fill_validation() -> Tensor | None:
+        return held.fill(epochs) if isinstance(held, Draws) else None
+
+    start = time.perf_counter()
+    h, fixed = fill(slots), head.scaled(held)[None] if isinstance(held, Tensor) else None
+    drawn, before = fill_validation(), time.perf_counter()
+    block = Block(head, objective, config, h, y, sizes, epochs, drawn if fixed is None else fixed, data.generator)
+    start += time.perf_counter() - before  # capturing is no part of an epoch
+    best, best_state = BestEpoch(objective, config.patience), [t.clone() for t in block.state]
+    epoch_ms: list[float] = []
+    filled = True
+    while True:
+        for count, work in block.pieces:
+            if not filled:
+                fill(count)
+            work()
+            filled = False
+        left = min(epochs, config.epochs - len(epoch_ms))
+        last = len(epoch_ms) + left == config.epochs
+        seen = None if held is None else _Arriving(objective, data.output(block.scores), data.y_val)
+        if not last:  # made while the processor waits for what it has to see of this block
+            fill(block.pieces[0][0])
+            fill_validation()
+            filled = True
+        done, better = left, left - 1 if last else None
+        if seen is not None:
+            done, better = _look(best, seen.values()[:left])
+        if better is not None:
+            block.take(better, best_state)
+        now = time.perf_counter()
+        epoch_ms += [1e3 * (now - start) / epochs] * done
+        start = now
+        for _ in range(done if on_epoch else 0):
+            on_epoch()  # type: ignore[misc]
+        if last or best.stop:
+            break
+    block.finish(best_state)
+    return summary(best, epoch_ms, 0.0, held is not None)
+
+
+def _look(best: BestEpoch, values: list[list[float]]) -> tuple[int, int | None]:
+    """(how many epochs count, the best of them if it is better than all before)."""
+    better = None
+    for epoch, (metric, loss) in enumerate(values):
+        if best.see(metric, loss):
+            better = epoch
+        elif best.stop:
+            return epoch + 1, better
+    return len(values), better
+
+
+class _Arriving:
+    """Metric and loss of every epoch of a block, on their way from the device."""
+
+    def __init__(self, objective: Objective, scores: Tensor, y: Tensor):
+        metrics, losses = objective.score_many(scores, y), objective.loss_many(scores, y)
+        seen = torch.stack([metrics.to(losses.device), losses.double()], dim=1)
+        self._event: torch.cuda.Event | None = None
+        self._host = seen
+        if seen.is_cuda:
+            self._host = torch.empty(seen.shape, dtype=seen.dtype, pin_memory=True)
+            self._host.copy_(seen, non_blocking=True)
+            self._event = torch.cuda.Event()
+            self._event.record()
+
+    def values(self) -> list[list[float]]:
+        if self._event is not None:
+            self._event.synchronize()
+        return self._host.tolist()
