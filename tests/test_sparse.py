@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 
 from operators import operator
-from rapgnn.sparse import SparseMatrix
+from rapgnn.sparse import SparseMatrix, row_sums
 from strategies import edge_lists
 
 
@@ -77,3 +77,34 @@ def test_rows_and_columns_are_those_of_the_dense_matrix():
     one, rows = matrix(), torch.tensor([1, 0, 1])
     np.testing.assert_array_equal(one.rows(rows).scipy().toarray(), one.scipy().toarray()[rows.numpy()])
     np.testing.assert_array_equal(one.columns(1, 3).numpy(), one.scipy().toarray()[:, 1:3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("width", [1, 3, 7, 20])
+def test_blocks_of_columns_side_by_side_are_the_dense_matrix(dtype, width):
+    drawn = torch.Generator().manual_seed(4)
+    table = torch.randint(-3, 4, (30, 20), generator=drawn) * (torch.rand(30, 20, generator=drawn) < 0.2)
+    one = SparseMatrix(table.numpy()).to(dtype=dtype)
+    blocks = [one.columns(start, min(20, start + width)) for start in range(0, 20, width)]
+    assert all(block.is_contiguous() and block.dtype == dtype for block in blocks)
+    assert torch.equal(torch.cat(blocks, dim=1), table.to(dtype))
+    assert one.columns(5, 5).shape == (30, 0)
+
+
+def test_the_transpose_has_indices_as_narrow_as_the_matrix():
+    one = matrix()
+    transposed, order = one._pattern.transpose()
+    assert {part.dtype for part in (transposed.crow, transposed.col, order)} == {torch.int32}
+
+
+def test_another_type_shares_the_pattern():
+    one = matrix()
+    assert one.to(dtype=torch.float64).col is one.col
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (3, 4)])
+def test_matrices_without_entries(shape):
+    one = SparseMatrix(np.zeros(shape))
+    assert one.T.shape == shape[::-1]
+    assert torch.equal(one.columns(0, shape[1]), torch.zeros(shape))
+    assert torch.equal(row_sums(one.crow, one.values), torch.zeros(shape[0]))

@@ -20,6 +20,8 @@ class Stream(IntEnum):
     PHASE1_DROPOUT = 3
     BATCHES = 4  # the order of rows
     PHASE1_BATCHES = 5
+    PROBES = 6  # random sums of rows that stand for all
+    SKETCH = 7  # of wide features, that a search looks at
     FORWARD = 100  # plus the number of a module's forward pass: its dropout
 
 

@@ -1,4 +1,4 @@
-"""Blocks of epochs against the plain loop: the same training, on the CPU as plain calls, on a GPU as captured graphs."""
+"""Blocks of epochs against the plain loop: the same training, plain calls on a CPU, captured graphs on a GPU."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +12,7 @@ from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.heads import Head
 from rapgnn.models.inputs import model_inputs
-from rapgnn.training import blocks
+from rapgnn.training import blocks, draws
 from rapgnn.training.fit import build_rapgnn
 from rapgnn.training.head import ValidationRows, fit_input_scale, phase2, train_head
 from rapgnn.training.loop import Loop
@@ -90,9 +90,7 @@ def _same(one: tuple[Loop, Head], other: tuple[Loop, Head], tolerance: float = 1
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", CASES)
-def test_blocks_are_the_plain_loop(
-    case: str, device: str, small_graph: Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_are_the_plain_loop(case: str, device: str, small_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, config = CASES[case]
     graph = _graph(kind, small_graph).to(device)
     plain = _plain(graph, config, monkeypatch)
@@ -152,3 +150,15 @@ def test_a_gpu_trains_in_blocks(small_graph: Graph, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rapgnn.training.head.train_in_blocks", lambda *a, **k: used.append(1) or real(*a, **k))
     train_head(*_prepared(graph, NODES)[:2], graph, _prepared(graph, NODES)[2], None)
     assert used
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", ["layer by layer", "full", "linear", "graphs", "fixed", "graphs, layer by layer"])
+def test_draws_may_be_made_a_few_at_a_time(
+    case: str, device: str, small_graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, config = CASES[case]
+    graph = _graph(kind, small_graph).to(device)
+    plain = _plain(graph, config, monkeypatch)
+    monkeypatch.setattr(draws, "DRAWN", 70)
+    _same(plain, _blocked(graph, config, 8))

@@ -84,7 +84,7 @@ def read_own(folder: Path, name: str, reading: Reading | None = None) -> Graph:
 
 def load_dataset(
     name: str | Path,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     say: Say = lambda line: None,
     attributes: bool = False,
     reading: Reading | None = None,

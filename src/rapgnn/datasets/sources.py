@@ -79,10 +79,11 @@ def cache_dir() -> Path:
     return Path(named) if named else base / "rapgnn"
 
 
-def data_dir(named: Path | None) -> Path | None:
+def data_dir(named: Path | str | None) -> Path | None:
     """The folder the user names: ``--data-dir``, or the environment's ``RAPGNN_DATA``."""
     if named is None and os.environ.get("RAPGNN_DATA"):
-        named = Path(os.environ["RAPGNN_DATA"])
+        named = os.environ["RAPGNN_DATA"]
+    named = None if named is None else Path(named)
     try:
         missing = named is not None and not named.is_dir()
     except OSError:  # a name that is too long
@@ -97,7 +98,7 @@ def offline() -> bool:
     return os.environ.get(OFFLINE, "").lower() not in ("", "0", "false", "no")
 
 
-def locate(files: FileSet, named: Path | None = None, say: Say = lambda line: None) -> Path:
+def locate(files: FileSet, named: Path | str | None = None, say: Say = lambda line: None) -> Path:
     """The folder that holds the verified files, fetched into the cache if they are nowhere else.
 
     Args:

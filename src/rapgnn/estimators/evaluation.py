@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.select import nominal_cost, training_cost
+from rapgnn.estimators.costs import nominal_cost, training_cost
 from rapgnn.estimators.start import DRAWN, linear_settings, start_config, suited
 from rapgnn.estimators.train import train
 from rapgnn.graph.graph import Graph

@@ -6,30 +6,30 @@ and not by the clock, so that the same graph and seed give the same model on any
 """
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from rapgnn.device import threads
 from rapgnn.errors import InputError
+from rapgnn.estimators.costs import CANDIDATE, nominal_cost, sparse_training_cost, training_cost
+from rapgnn.estimators.sketch import sketched, sketching_cost
 from rapgnn.estimators.start import DRAWN, linear_settings, suited
 from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
 from rapgnn.sparse import nonnegative
 from rapgnn.training.fit import Fitted, fit_rap
 from rapgnn.training.reuse import Reuse
+from rapgnn.training.wide import matrix_free_cost, too_wide, wide_threads
 
 Settings = dict[str, Any]
 OnTrial = Callable[[Settings, float], None]
+Stage = Callable[[Graph, Config | None], Iterator[Settings]]
 
-DENSE, SPARSE = 2e10, 1e9  # multiply-adds per second of a matrix product, of a sparse one: a laptop's two cores
-STEP, CANDIDATE = 8e-4, 0.01  # seconds around every optimiser step, around every candidate
 SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
-SOLVES = 4  # penalties tried per ridge head
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 CLASS_WEIGHT = "class_weight"  # a candidate's key that is no setting of Config
 
@@ -57,6 +57,16 @@ class _LateError(Exception):
     """The time is up in the middle of a candidate."""
 
 
+class _Clock:
+    """Seconds since the search began, against its budget."""
+
+    def __init__(self, budget: float | None):
+        self.start, self.budget = time.perf_counter(), budget
+
+    def late(self) -> bool:
+        return self.budget is not None and time.perf_counter() - self.start > self.budget
+
+
 def choose(
     graph: Graph,
     base: Config,
@@ -76,24 +86,39 @@ def choose(
             operations.
         reweigh: whether classes that count the same in sum may be tried too.
     """
-    start = time.perf_counter()
+    clock = _Clock(time_budget)
+    if _wants_sketch(graph, base, fixed):
+        with threads(wide_threads(graph.x, graph.edge_index.shape[1])):
+            return _choose_wide(graph, base, fixed, seed, clock, on_trial, reweigh)
     allowance = training_cost(graph) if time_budget is None else float("inf")
+    *linear, nonlinear = _STAGES[graph.ptr is not None]
+    stages = (*linear, *((_reweighed,) if reweigh else ()), nonlinear)
+    return _search(graph, base, fixed, seed, clock, on_trial, stages, allowance, Reuse())
+
+
+def _search(
+    graph: Graph,
+    base: Config,
+    fixed: Settings,
+    seed: int,
+    clock: _Clock,
+    on_trial: OnTrial | None,
+    stages: Iterable[Stage],
+    allowance: float,
+    reuse: Reuse,
+) -> Choice:
+    """As ``choose``, with these stages and nominal seconds."""
     signed = not nonnegative(graph.x)
     tried: set[tuple[Config, bool]] = set()
     trials: list[Trial] = []
     best: tuple[tuple[float, float], Fitted, Config, Graph] | None = None
     refusal: InputError | None = None
-    reuse = Reuse()
-
-    def late() -> bool:
-        return time_budget is not None and best is not None and time.perf_counter() - start > time_budget
 
     def on_epoch() -> None:
-        if late():
+        if best is not None and clock.late():
             raise _LateError
 
-    *linear, nonlinear = _STAGES[graph.ptr is not None]
-    for stage in (*linear, *((_reweighed,) if reweigh else ()), nonlinear):
+    for stage in stages:
         for settings in stage(graph, None if best is None else best[2]):
             if best is not None and best[3] is not graph:  # weights that were better stay
                 settings = settings | {CLASS_WEIGHT: BALANCED}
@@ -103,7 +128,7 @@ def choose(
             if (config, balanced) in tried or (best is not None and not len(graph.val)):
                 continue
             cost = nominal_cost(graph, config)
-            if best is not None and (late() or cost > allowance):
+            if best is not None and (clock.late() or cost > allowance):
                 continue
             allowance -= cost
             tried.add((config, balanced))
@@ -127,6 +152,48 @@ def choose(
     if best is None:
         raise refusal or InputError("no candidate could be trained.")
     return Choice(best[1], best[2], tuple(trials), best[3])
+
+
+def _wants_sketch(graph: Graph, base: Config, fixed: Settings) -> bool:
+    """Whether features are so wide that a few deep candidates would take as long as a plain GNN's training."""
+    if fixed.get("activation", "identity") != "identity":
+        return False
+    config = base.update(**({"num_layers": 2} | _LINEAR | fixed))
+    if not too_wide(graph, config):
+        return False
+    return 4 * matrix_free_cost(graph, config.update(**({"num_layers": 8} | fixed))) > sparse_training_cost(graph)
+
+
+def _choose_wide(
+    graph: Graph, base: Config, fixed: Settings, seed: int, clock: _Clock, on_trial: OnTrial | None, reweigh: bool
+) -> Choice:
+    """Choose the propagation on a sketch of wide features, then solve for the head on the features themselves.
+
+    A sketch loses most of what few hops keep, so where it prefers another candidate the first one is solved for too.
+    """
+    fixed = fixed | _LINEAR
+    shallow, deep = (matrix_free_cost(graph, base.update(**({"num_layers": n} | fixed))) for n in (2, 8))
+    allowance = sparse_training_cost(graph) if clock.budget is None else float("inf")
+    stages = (*_STAGES[False][:-1], *((_reweighed,) if reweigh else ()))
+    sketch, reuse = sketched(graph, seed)
+    allowance -= sketching_cost(graph) + shallow + deep
+    found = _search(sketch, base, fixed, seed, clock, on_trial, stages, allowance, reuse)
+    plain = found.graph is sketch
+    goal: Settings = {} if plain else {CLASS_WEIGHT: BALANCED}
+    finalists = [_of(found.config) | goal, next(_node_propagations(graph, None)) | goal]
+    allowance = shallow + deep + 3 * CANDIDATE
+    final = _search(
+        graph,
+        base,
+        fixed,
+        seed,
+        clock,
+        on_trial,
+        (lambda *_: iter(finalists),),
+        allowance,
+        reuse.for_features_of(graph),
+    )
+    return replace(final, trials=found.trials + final.trials)
 
 
 def _node_propagations(graph: Graph, best: Config | None) -> Iterator[Settings]:
@@ -197,6 +264,7 @@ def _reweighed(graph: Graph, best: Config | None) -> Iterator[Settings]:
 
 
 _STAGES = {False: (_node_propagations, _around, _around, _nonlinear), True: (_graph_propagations, _around, _nonlinear)}
+_LINEAR: Settings = {"embedding": "identity", "head": "ridge", "activation": "identity"}
 _CHOSEN = (
     *("backbone", "num_layers", "jumping", "pooling", "self_loops", "normalize_features", "activation"),
     *("embedding", "embedding_output", "head", "ridge", "hidden_channels"),
@@ -209,34 +277,3 @@ _STEPS = (
 
 def _of(config: Config) -> Settings:
     return {name: getattr(config, name) for name in _CHOSEN}
-
-
-def training_cost(graph: Graph) -> float:
-    """Seconds, by counted operations, that 200 epochs of a plain GNN with 16 channels would take end to end."""
-    n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1] + graph.num_nodes
-    passes = 3 * (n * c * 16 / DENSE + m * (16 + min(16, graph.num_outputs)) / SPARSE)
-    batches = 1 if graph.ptr is None else max(1, len(graph.train) // 128)
-    return 0.5 * 200 * (passes + 2.5 * STEP * batches)
-
-
-def nominal_cost(graph: Graph, config: Config) -> float:
-    """Seconds, by counted operations, that a candidate takes."""
-    n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1]
-    rows, L = len(graph.train), config.num_layers
-    kind = EMBEDDINGS[config.embedding]
-    hidden = config.hidden_channels * (2 if config.embedding_output == "split" else 1)
-    d = hidden if kind.mlp else c
-    outputs = L + 1 if config.jumping == "cat" else 1
-    seconds = CANDIDATE + L * m * d / SPARSE
-    if kind.mlp:
-        seconds += n * c * config.hidden_channels / DENSE
-    if kind.trained == "before":
-        seconds += config.pretrain_epochs * (3 * rows * c * config.hidden_channels / DENSE + STEP)
-    width = outputs * d
-    if config.head == "ridge":
-        if 2 * rows <= width:
-            return seconds + SOLVES * rows * rows * (width + rows / 3) / DENSE
-        return seconds + (rows * width * width + SOLVES * width**3 / 3) / DENSE
-    inner = config.hidden_channels if config.head == "mlp" else graph.num_outputs
-    batches = -(-rows // (config.batch_size or max(1, rows)))
-    return seconds + config.epochs * (3 * rows * width * inner / DENSE + rows * (L + 1) * d / SPARSE + STEP * batches)

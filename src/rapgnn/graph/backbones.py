@@ -9,49 +9,53 @@ sends nothing.) Edges listed twice count twice; self-loops are kept; degrees sum
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import scipy.sparse as sp
+import torch
 from torch import Tensor
 
-from rapgnn.sparse import matrix_shape
+from rapgnn.graph.csr import Adjacency, compress, degree_power
+from rapgnn.sparse import SparseMatrix, matrix_shape
 
 
 def adjacency(
     edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, self_loops: bool = False
 ) -> sp.csr_matrix:
     """A[v, u] = summed weight of the edges u -> v; with ``self_loops`` a loop of weight 1 where a node has none."""
-    source, target = edge_index.cpu().numpy()
-    weight = np.ones(len(source)) if edge_weight is None else edge_weight.cpu().numpy().astype(np.float64)
-    matrix = sp.csr_matrix((weight, (target, source)), shape=(num_nodes, num_nodes))
-    if self_loops:
-        missing = np.ones(num_nodes)
-        missing[source[source == target]] = 0.0
-        matrix = matrix + sp.diags(missing)
-    return sp.csr_matrix(matrix)
+    return compress(edge_index, edge_weight, num_nodes, self_loops=self_loops).scipy()
 
 
-def _power(degree: np.ndarray, exponent: float) -> sp.dia_matrix:
-    """diag(degree^exponent), zero where the degree is zero."""
-    out = np.zeros_like(degree)
-    np.power(degree, exponent, out=out, where=degree > 0)
-    return sp.diags(out)
+@dataclass(frozen=True)
+class Scaling:
+    """D_in^received A D_out^sent, with zero for the power of a degree that is zero.
+
+    Args:
+        received, sent: the exponents; zero leaves that side as it is.
+    """
+
+    received: float
+    sent: float
+
+    def factors(self, A: Adjacency) -> tuple[Tensor | None, Tensor | None]:
+        """The diagonals of both sides, in double precision; None: no change."""
+        left = degree_power(A.received(), self.received) if self.received else None
+        return left, degree_power(A.sent(), self.sent) if self.sent else None
+
+    def __call__(self, A: sp.csr_matrix) -> sp.csr_matrix:
+        """The same for a scipy matrix."""
+        if not self.received and not self.sent:
+            return A
+        given = Adjacency.of(A)
+        return given.scaled(*self.factors(given)).scipy()
 
 
-def symmetric(A: sp.csr_matrix) -> sp.csr_matrix:
-    """D_in^-½ A D_out^-½, which is the paper's D^-½ A D^-½ where A is symmetric."""
-    size = abs(A)
-    received, sent = np.asarray(size.sum(axis=1)).ravel(), np.asarray(size.sum(axis=0)).ravel()
-    return sp.csr_matrix(_power(received, -0.5) @ A @ _power(sent, -0.5))
+symmetric = Scaling(-0.5, -0.5)
+"""D_in^-½ A D_out^-½, which is the paper's D^-½ A D^-½ where A is symmetric."""
 
+mean = Scaling(-1.0, 0.0)
+"""D_in^-1 A: the weighted mean over the nodes that send to a node, zero where none does."""
 
-def mean(A: sp.csr_matrix) -> sp.csr_matrix:
-    """D_in^-1 A: the weighted mean over the nodes that send to a node, zero where none does."""
-    return sp.csr_matrix(_power(np.asarray(abs(A).sum(axis=1)).ravel(), -1.0) @ A)
-
-
-def plain(A: sp.csr_matrix) -> sp.csr_matrix:
-    """A itself: the sum over the nodes that send to a node."""
-    return A
+plain = Scaling(0.0, 0.0)
+"""A itself: the sum over the nodes that send to a node."""
 
 
 @dataclass(frozen=True)
@@ -59,25 +63,44 @@ class Backbone:
     """One message-passing layer: h ← s·h + σ(Σ_terms term(h) · w_term), s the residual.
 
     Args:
-        normalise: the adjacency matrix as the layer uses it.
+        normalise: the adjacency matrix as the layer uses it: a ``Scaling``, or any function of a scipy matrix.
         terms: what is multiplied with a weight of its own: ``"root"`` is h, ``"neighbour"`` is S h.
         residual: whether the layer's input is added to its output unless the settings say otherwise.
         includes_self: whether a node receives its own features too, with weight 1 + ε: S = (1 + ε) I + A.
         edges: whether a message is ReLU(h_u + e_uv), with an embedding e of the edge's features.
     """
 
-    normalise: Callable[[sp.csr_matrix], sp.csr_matrix]
+    normalise: Scaling | Callable[[sp.csr_matrix], sp.csr_matrix]
     terms: tuple[str, ...]
     residual: bool
     includes_self: bool = False
     edges: bool = False
 
     def operator(self, A: sp.csr_matrix, eps: float = 0.0) -> sp.csr_matrix:
-        """S from the adjacency matrix."""
+        """S from the adjacency matrix, both of scipy."""
         matrix = self.normalise(A)
         if self.includes_self:
             matrix = matrix + (1.0 + eps) * sp.identity(matrix_shape(A)[0], format="csr")
         return sp.csr_matrix(matrix)
+
+    def matrix(
+        self,
+        edge_index: Tensor,
+        edge_weight: Tensor | None,
+        num_nodes: int,
+        *,
+        self_loops: bool = False,
+        eps: float = 0.0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> SparseMatrix:
+        """S from the edges, made on ``device``; a function of a scipy matrix is called on the CPU."""
+        if not isinstance(self.normalise, Scaling):
+            A = adjacency(edge_index, edge_weight, num_nodes, self_loops)
+            return SparseMatrix(self.operator(A, eps), dtype=dtype, device=device)
+        A = compress(edge_index, edge_weight, num_nodes, device, self_loops=self_loops, placeholders=self.includes_self)
+        own = 1.0 + eps if self.includes_self else None
+        return A.scaled(*self.normalise.factors(A), own=own, dtype=dtype).to(device)
 
 
 BACKBONES = {

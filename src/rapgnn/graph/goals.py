@@ -108,5 +108,5 @@ def _objective(task: str, scoring: str | None, weights: tuple[float, ...] | None
             # Divided by the number of rows, not by their weights: a batch of rare rows counts for more.
             return (found * w[y]).sum() / max(1, len(y))
 
-        objective = replace(objective, loss=loss, class_weight=weights)
+        objective = replace(objective, loss=loss, slope=None, class_weight=weights)
     return objective

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -22,7 +21,7 @@ from rapgnn.graph.validate import (
     check_splits,
     labelled_rows,
 )
-from rapgnn.sparse import Features, SparseMatrix
+from rapgnn.sparse import Features, SparseMatrix, row_sums, without_zeros
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,8 @@ class Graph:
     def to(self, device: torch.device | str) -> "Graph":
         """The graph with features, labels and splits on ``device``.
 
-        Edges and their weights stay on the CPU: layers see only the operator, which is built from them there and lies
-        where x does.
+        Edges and their weights stay on the CPU: layers see only the operator, which is built where x lies, and the
+        edges travel there for that moment only.
         """
         names = ("x", "y", "ptr", "edge_attr", *SPLITS)
         return replace(self, **{f: getattr(self, f).to(device) for f in names if getattr(self, f) is not None})
@@ -128,9 +127,11 @@ class Graph:
     def normalized_features(self) -> "Graph":
         """Each node's features divided by their sum of magnitudes; all-zero rows stay zero."""
         if isinstance(self.x, SparseMatrix):
-            total = np.asarray(abs(self.x.scipy()).sum(axis=1)).ravel()
-            total[total == 0] = 1.0
-            return replace(self, x=SparseMatrix(sp.diags(1.0 / total) @ self.x.scipy(), device=self.x.device))
+            x = self.x
+            total = row_sums(x.crow, x.values.abs())
+            share = torch.repeat_interleave(1 / total.masked_fill_(total == 0, 1), x.crow.diff(), output_size=x.nnz)
+            arrays = without_zeros(x.crow, x.col, share.mul_(x.values), x.values != 0)
+            return replace(self, x=SparseMatrix.from_csr(*arrays, x.shape))
         return replace(self, x=self.x / self.x.abs().sum(1, keepdim=True).clamp(min=torch.finfo(self.x.dtype).tiny))
 
 

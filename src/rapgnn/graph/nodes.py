@@ -27,6 +27,7 @@ from rapgnn.graph.validate import (
     check_rows,
     check_splits,
     check_whole,
+    mostly_zeros,
     shape_of,
 )
 
@@ -179,14 +180,16 @@ def make_features(
         return check_features(x), None, []
     array = as_array(x, "the node features")
     array = array[:, None] if array.ndim == 1 else array
+    filled = mostly_zeros(array) if encoding is None else None
     if encoding is None and not trained and array.ndim == 2 and array.size:
-        encoding = Encoding.for_array(array) if np.isfinite(array).all() else None
+        finite = np.isfinite(array if filled is None else filled.data).all()
+        encoding = Encoding.for_array(array, filled) if finite else None
         notes = ["the features differ in scale, so each got mean 0 and variance 1."] if encoding else []
     else:
         notes = []
     if encoding is not None and encoding.kind == "table":
-        array = encoding.encode_array(array)
-    return check_features(array), encoding, notes
+        array, filled = encoding.encode_array(array), None
+    return check_features(array if filled is None else filled), encoding, notes
 
 
 def _count(raw: RawGraph) -> int:

@@ -10,12 +10,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.graph.backbones import BACKBONES, adjacency
+from rapgnn.graph.backbones import BACKBONES
 from rapgnn.sparse import Features, SparseMatrix, indicator, ranges, row_block
 
 POOLINGS = ("sum", "mean", "max")
@@ -194,29 +193,27 @@ def build_operator(
 ) -> GraphOperator:
     """The backbone's operator on x's device, with the edge types where its messages use them."""
     rule, n = BACKBONES[backbone], x.shape[0]
-    A = adjacency(edge_index, edge_weight, n, self_loops)
-    matrix = SparseMatrix(rule.operator(A, eps), dtype=x.dtype, device=x.device)
+    matrix = rule.matrix(edge_index, edge_weight, n, self_loops=self_loops, eps=eps, dtype=x.dtype, device=x.device)
     if not rule.edges:
         return GraphOperator(matrix, ptr, eps=eps)
     if edge_attr is None:
         raise InputError(f"{backbone} needs edge features, and this graph has none: use gin.")
     first, kind = distinct_rows(edge_attr)
-    (source, target), m = edge_index.cpu().numpy(), edge_index.shape[1]
-    weight = np.ones(m) if edge_weight is None else edge_weight.cpu().numpy()
-    sender = indicator(edge_index[0], n)
-    receiver = sp.csr_matrix((weight, (target, np.arange(m))), shape=(n, m))
-    edges = EdgeTypes(
-        row_block(edge_attr, first),
-        kind,
-        *(SparseMatrix(matrix, dtype=x.dtype, device=x.device) for matrix in (sender, receiver)),
-    )
+    source, target = edge_index.to(x.device)
+    m = len(source)
+    each = torch.arange(m + 1, device=x.device)
+    ones = torch.ones(m, dtype=x.dtype, device=x.device)
+    weight = ones if edge_weight is None else edge_weight.to(device=x.device, dtype=x.dtype)
+    sender = SparseMatrix.from_csr(each, source, ones, (m, n))
+    receiver = SparseMatrix.from_csr(each, target, weight, (m, n)).T
+    edges = EdgeTypes(row_block(edge_attr, first), kind, sender, receiver)
     edge_ptr = None if ptr is None else edge_bounds(ptr, source).to(x.device)
     return GraphOperator(matrix, ptr, edges, edge_ptr, eps)
 
 
-def edge_bounds(ptr: Tensor, source: np.ndarray) -> Tensor:
+def edge_bounds(ptr: Tensor, source: np.ndarray | Tensor) -> Tensor:
     """[G + 1]: where each graph's edges begin, given the graphs' nodes and the edges' senders."""
-    graph_of_edge = np.searchsorted(ptr.cpu().numpy(), source, side="right") - 1
-    if (np.diff(graph_of_edge) < 0).any():
+    graph_of_edge = torch.searchsorted(ptr, torch.as_tensor(source).to(ptr), right=True) - 1
+    if bool((graph_of_edge.diff() < 0).any()):
         raise InputError("the edges must be listed graph by graph, in the order of the nodes.")
-    return torch.from_numpy(np.searchsorted(graph_of_edge, np.arange(len(ptr))).astype(np.int64))
+    return torch.searchsorted(graph_of_edge, torch.arange(len(ptr), device=ptr.device))

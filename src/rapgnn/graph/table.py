@@ -105,10 +105,18 @@ class Encoding:
         return cls("table", columns, impute=impute, left_out=reasons)
 
     @classmethod
-    def for_array(cls, x: np.ndarray) -> "Encoding | None":
-        """Shift and scale for an array whose columns differ in size so much that the largest would decide all."""
+    def for_array(cls, x: np.ndarray, filled: Any = None) -> "Encoding | None":
+        """Shift and scale for an array whose columns differ in size so much that the largest would decide all.
+
+        Args:
+            filled: the same array as a scipy matrix, where most of it is zero.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
-            size = np.sqrt(np.mean(np.square(x, dtype=np.float64), axis=0))
+            if filled is None:
+                size = np.sqrt(np.mean(np.square(x, dtype=np.float64), axis=0))
+            else:
+                squares = np.square(filled.data, dtype=np.float64)
+                size = np.sqrt(np.bincount(filled.indices, squares, minlength=x.shape[1]) / len(x))
         filled = size[size > 0]
         if not len(filled) or not np.isfinite(filled).all() or filled.max() < UNEQUAL * np.median(filled):
             return None

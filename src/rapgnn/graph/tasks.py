@@ -8,6 +8,8 @@ import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
+MANY_ROWS = 4096
+
 
 def accuracy(scores: Tensor, y: Tensor) -> float:
     """Share of rows whose highest score is at the true class; NaN where there is no row, or a score is NaN."""
@@ -88,10 +90,17 @@ def rmses(scores: Tensor, y: Tensor) -> Tensor:
     return (errors.sum((-1, -2)) / known.sum()).sqrt()
 
 
-_MANY = {accuracy: accuracies, rocauc: rocaucs, rmse: rmses}
+_MANY: dict[Callable[[Tensor, Tensor], float], Callable[[Tensor, Tensor], Tensor]] = {
+    accuracy: accuracies,
+    rocauc: rocaucs,
+    rmse: rmses,
+}
 
 
 def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
+    if scores.is_cuda and len(y) > MANY_ROWS:
+        # torch adds up the rows of its own mean one after another there.
+        return torch.nn.functional.cross_entropy(scores, y, reduction="none").mean()
     return torch.nn.functional.cross_entropy(scores, y)
 
 
@@ -109,6 +118,24 @@ def _mean_of_known(loss: Callable[..., Tensor], scores: Tensor, y: Tensor) -> Te
     return (loss(scores, y.nan_to_num(), reduction="none") * known).sum() / known.sum().clamp(min=1.0)
 
 
+def _cross_entropy_slope(scores: Tensor, y: Tensor) -> Tensor:
+    slope = torch.softmax(scores, dim=-1)
+    return slope.scatter_add_(1, y[:, None], slope.new_full((1, 1), -1.0).expand(len(y), 1)).div_(len(y))
+
+
+def _binary_cross_entropy_slope(scores: Tensor, y: Tensor) -> Tensor:
+    return _of_known(torch.sigmoid(scores) - y, y)
+
+
+def _squared_error_slope(scores: Tensor, y: Tensor) -> Tensor:
+    return _of_known(2.0 * (scores - y), y)
+
+
+def _of_known(slope: Tensor, y: Tensor) -> Tensor:
+    known = y == y
+    return slope.masked_fill_(~known, 0.0).div_(known.sum().clamp(min=1))
+
+
 @dataclass(frozen=True)
 class Objective:
     """What a task asks for: the metric, the loss and the reading of scores that go with a kind of label.
@@ -118,6 +145,7 @@ class Objective:
         title: its name for people; with ``percent`` it is a share, shown times 100.
         higher: whether more is better.
         loss: what training minimises; unknown entries are left out.
+        slope: the loss's derivative by the scores; None leaves it to torch.
         read: scores -> probabilities (or, for numbers, the numbers themselves).
         scoring: the metric that candidates and epochs are chosen by, where it is not ``metric``; title, percent, higher
             and ``measure`` are then its own, and ``metric`` still tells the kind of label.
@@ -131,6 +159,7 @@ class Objective:
     higher: bool
     loss: Callable[[Tensor, Tensor], Tensor]
     read: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor, Tensor], Tensor] | None = None
     scoring: str | None = None
     class_weight: tuple[float, ...] | None = None
 
@@ -151,7 +180,7 @@ class Objective:
 
     def loss_many(self, scores: Tensor, y: Tensor) -> Tensor:
         """``loss`` of scores ``[E, rows, outputs]``, ``[E]``."""
-        return torch.vmap(self.loss, in_dims=(0, None))(scores, y)
+        return torch.vmap(lambda one: self.loss(one, y))(scores)
 
     def merit(self, value: float) -> float:
         """The metric turned so that more is better."""
@@ -163,10 +192,19 @@ class Objective:
 
 
 _CLASSES = Objective(
-    "accuracy", accuracy, "accuracy", True, True, _cross_entropy, lambda scores: torch.softmax(scores, dim=-1)
+    "accuracy",
+    accuracy,
+    "accuracy",
+    True,
+    True,
+    _cross_entropy,
+    lambda scores: torch.softmax(scores, dim=-1),
+    _cross_entropy_slope,
 )
-_LABELS = Objective("rocauc", rocauc, "ROC-AUC", True, True, _binary_cross_entropy, torch.sigmoid)
-_NUMBERS = Objective("rmse", rmse, "RMSE", False, False, _squared_error, lambda scores: scores)
+_LABELS = Objective(
+    "rocauc", rocauc, "ROC-AUC", True, True, _binary_cross_entropy, torch.sigmoid, _binary_cross_entropy_slope
+)
+_NUMBERS = Objective("rmse", rmse, "RMSE", False, False, _squared_error, lambda scores: scores, _squared_error_slope)
 
 TASKS = {
     "node-classification": _CLASSES,

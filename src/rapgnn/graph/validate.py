@@ -11,6 +11,8 @@ from torch import Tensor
 from rapgnn.errors import InputError, shown
 from rapgnn.sparse import Features, SparseMatrix
 
+FILLED = 0.25  # share of non-zeros below which features are kept sparse
+LARGE_TABLE, READ_AT_ONCE = 1 << 22, 1 << 20  # entries of a table that is not copied whole, of a part that is read
 SPLITS = ("train", "val", "test")
 LARGEST = 1e15  # of a feature or a weight: squares of larger ones, summed, leave 32 bits
 
@@ -50,8 +52,33 @@ def check_whole(name: str, value: Any, least: int, most: int) -> int:
     return int(value)
 
 
+def mostly_zeros(array: np.ndarray) -> Any:
+    """A large table of mostly zeros as a scipy matrix, read once, some rows at a time; None: it is not one."""
+    if array.ndim != 2 or array.size < LARGE_TABLE:
+        return None
+    n, c = array.shape
+    step = max(1, READ_AT_ONCE // c)
+    data, columns, bounds = [], [], [np.zeros(1, dtype=np.int64)]
+    found = 0
+    for start in range(0, n, step):
+        block = np.ascontiguousarray(array[start : start + step])
+        filled = np.flatnonzero(block != 0)
+        ends = np.searchsorted(filled, c * np.arange(1, len(block) + 1))
+        data.append(as_float32(block.ravel()[filled]))
+        columns.append((filled - c * np.repeat(np.arange(len(block)), np.diff(ends, prepend=0))).astype(np.int32))
+        bounds.append(found + ends)
+        found += len(filled)
+        if found > FILLED * c * (start + len(block)):
+            return None
+    return sp.csr_matrix((np.concatenate(data), np.concatenate(columns), np.concatenate(bounds)), shape=(n, c))
+
+
 def check_features(x: Any, sparse: bool | None = None) -> Features:
     """Finite node features ``[n, c]``, dense or, with few non-zeros, sparse."""
+    if not sp.issparse(x) and sparse is None:
+        x = as_array(x, "the node features")
+        table = mostly_zeros(x)
+        x = x if table is None else table
     if sp.issparse(x):
         if len(x.shape) != 2 or x.dtype.kind not in "biuf":
             raise InputError(f"sparse node features must be a table of numbers, got {x.dtype} of shape {x.shape}.")
@@ -68,7 +95,7 @@ def check_features(x: Any, sparse: bool | None = None) -> Features:
         raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
     _refuse_huge(values, "node features")
     filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
-    if sparse if sparse is not None else filled < 0.25:
+    if sparse if sparse is not None else filled < FILLED:
         return SparseMatrix(matrix)
     return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
 

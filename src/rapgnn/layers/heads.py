@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
+from rapgnn.layers.dropout import Noise
 from rapgnn.layers.mlp import MLP
 
 HEADS = ("linear", "mlp", "ridge")
@@ -69,5 +70,5 @@ class Head(nn.Module):
         """The representation as the first layer sees it."""
         return torch.addcmul(self.input_offset, h, self.input_scale)
 
-    def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, h: Tensor, generator: Noise | None = None) -> Tensor:
         return self.mlp(self.scaled(h), generator)

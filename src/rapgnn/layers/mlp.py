@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from rapgnn.layers.dropout import dropout
+from rapgnn.layers.dropout import Noise, dropout, words_for
 from rapgnn.sparse import Features
 
 
@@ -56,7 +56,7 @@ class MLP(nn.Module):
             nn.ModuleList(nn.BatchNorm1d(width, dtype=torch.float32) for width in normed) if batch_norm else None
         )
 
-    def forward(self, x: Features, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Features, generator: Noise | None = None) -> Tensor:
         """``generator`` switches dropout on; without one this is inference."""
         h = x
         for i, layer in enumerate(self.linears()):
@@ -67,6 +67,10 @@ class MLP(nn.Module):
                 h = torch.relu(h)
         assert isinstance(h, Tensor)
         return h
+
+    def mask_words(self, rows: int) -> int:
+        """How many random words the dropouts of a forward pass over dense rows take."""
+        return sum(words_for(rows * layer.in_features, self.dropout) for layer in self.linears())
 
     def _norm(self, index: int, h: Tensor, training: bool) -> Tensor:
         assert self.norms is not None

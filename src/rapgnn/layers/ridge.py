@@ -50,13 +50,22 @@ class RidgeHead(nn.Module):
         self.penalty = solution.penalty
 
     def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return (h @ self.weight + self.bias) * self.sharpness
+        return self.on_products(h @ self.weight)
+
+    def on_products(self, products: Tensor) -> Tensor:
+        """The scores, given the representation times ``weight``."""
+        return (products + self.bias) * self.sharpness
 
     @torch.no_grad()
     def fit_temperature(self, objective: Objective, h: Tensor, y: Tensor) -> None:
         """Choose the one number (1 / temperature) to multiply scores with that makes held-out labels likeliest."""
-        tried = torch.logspace(-0.5, 2, 26, dtype=torch.float32, device=h.device).to(h.dtype)
-        scores = self(h) / self.sharpness
+        self.fit_sharpness(objective, self(h), y)
+
+    @torch.no_grad()
+    def fit_sharpness(self, objective: Objective, scores: Tensor, y: Tensor) -> None:
+        """The same, given this head's scores of the held-out rows."""
+        tried = torch.logspace(-0.5, 2, 26, dtype=torch.float32, device=scores.device).to(scores.dtype)
+        scores = scores / self.sharpness
         losses = torch.stack([objective.loss(scores * sharpness, y) for sharpness in tried])
         self.sharpness.copy_(tried[losses.argmin()])
 

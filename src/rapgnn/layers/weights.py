@@ -121,8 +121,12 @@ class RandomWeights:
             ``[T, L, d]`` for diagonal and identity, ``[T, L, d, d]`` (in, out) for full.
         """
         at = torch.as_tensor([counters] if isinstance(counters, int) else counters, dtype=torch.int64, device=device)
-        numbers = range(layers) if isinstance(layers, int) else layers
-        stream = torch.as_tensor(numbers, dtype=torch.int64, device=device) + (slot << _SLOT_BITS)
+        numbers = (
+            torch.arange(layers, device=device)  # made there: a captured graph cannot wait for a copy
+            if isinstance(layers, int)
+            else torch.as_tensor(layers, dtype=torch.int64, device=device)
+        )
+        stream = numbers + (slot << _SLOT_BITS)
         if self.structure == "identity":
             return torch.ones(len(at), len(stream), channels, device=device, dtype=dtype)
         count = channels * channels if self.structure == "full" else channels
@@ -139,6 +143,11 @@ class RandomWeights:
     def second_moment(self) -> float:
         """E[α²]."""
         return 1.0 if self.structure == "identity" else DISTRIBUTIONS[self.distribution].second_moment(*self.params)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether a draw is made where it is used, from beginning to end."""
+        return self.structure == "identity" or self.distribution == "uniform"
 
     @property
     def nonnegative(self) -> bool:

@@ -19,12 +19,13 @@ class HopCache:
         matrix: S.
         h: h⁰; a network whose own h⁰ is another one does not use the cache.
         rows: the rows that are wanted, without repetition.
+        columns: how many are propagated at a time, each block kept apart; None: as without a cache.
     """
 
-    def __init__(self, matrix: SparseMatrix, h: Features, rows: Tensor):
-        self.matrix, self.h, self.rows = matrix, h, rows
+    def __init__(self, matrix: SparseMatrix, h: Features, rows: Tensor, columns: int | None = None):
+        self.matrix, self.h, self.rows, self.columns = matrix, h, rows, columns
         self._hops: list[Tensor] = []
-        self._last: Tensor | None = None
+        self._last: list[Tensor] = []
         place = torch.full((matrix.shape[0],), -1, dtype=torch.int64, device=rows.device)
         place[rows] = torch.arange(len(rows), device=rows.device)
         self._place = place
@@ -50,19 +51,23 @@ class HopCache:
 
     def _hop(self, k: int, block_bytes: int) -> Tensor:
         while len(self._hops) <= k:
-            self._last = dense(self.h).to(self.matrix.dtype) if self._last is None else self._next(block_bytes)
-            self._hops.append(self._last[self.rows])
+            self._last = [self._next(part, block_bytes) for part in self._last] if self._last else self._first()
+            hop = [part[self.rows] for part in self._last]
+            self._hops.append(hop[0] if len(hop) == 1 else torch.cat(hop, dim=1))
         return self._hops[k]
 
-    def _next(self, block_bytes: int) -> Tensor:
+    def _first(self) -> list[Tensor]:
+        whole = dense(self.h).to(self.matrix.dtype)
+        return [whole] if self.columns is None else [part.contiguous() for part in whole.split(self.columns, dim=1)]
+
+    def _next(self, last: Tensor, block_bytes: int) -> Tensor:
         """S times the last hop, by the same blocks of columns as without a cache."""
-        assert self._last is not None
-        n, d = self._last.shape
+        n, d = last.shape
         width = max(1, min(d, block_bytes // max(1, 4 * n)))
         if width == d:
-            return self.matrix @ self._last
-        hop = torch.empty_like(self._last)
+            return self.matrix @ last
+        hop = torch.empty_like(last)
         for start in range(0, d, width):
             stop = min(d, start + width)
-            hop[:, start:stop] = self.matrix @ column_block(self._last, start, stop)
+            hop[:, start:stop] = self.matrix @ column_block(last, start, stop)
         return hop

@@ -65,4 +65,4 @@ def multiply_out(spec: Propagation, weights: dict[str, Tensor]) -> Tensor:
             every.append(c.clone())
     outputs = torch.stack(every, dim=1) if spec.jumping == "cat" else c[:, None]
     stored = stored_hops(spec)
-    return outputs if len(stored) == size else outputs[:, :, stored]
+    return outputs[:, :, stored[0] : stored[-1] + 1]  # they follow one another

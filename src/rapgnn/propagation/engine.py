@@ -1,7 +1,5 @@
 """Which engine is right, and the representation it gives of the rows that are asked for, behind one interface."""
 
-from dataclasses import dataclass, replace
-
 import torch
 from torch import Tensor
 
@@ -9,34 +7,15 @@ from rapgnn.errors import InputError
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.embedding import Embedding
 from rapgnn.propagation.cache import HopCache
-from rapgnn.propagation.polynomial import OnHop, PolynomialFilter, expectation, expectation_and_covariance
+from rapgnn.propagation.layered import LayeredGraph
+from rapgnn.propagation.polynomial import PolynomialFilter, expectation, expectation_and_covariance
 from rapgnn.propagation.representation import PolynomialRepresentation, Representation
 from rapgnn.propagation.spec import Propagation
-from rapgnn.sparse import Features, row_block
+from rapgnn.sparse import Features
 
 
-@dataclass
-class EmbeddedGraph:
-    """A graph with its embedded features and the random layers above them: where representations come from.
-
-    ``engine`` is what is used and ``reason`` says why. With ``constant`` every draw is the same one.
-    """
-
-    spec: Propagation
-    operator: GraphOperator
-    x: Features
-    embedding: Embedding
-    engine: str
-    reason: str
-    h: Features | None  # h⁰, where it is the same in every forward pass
-    e: Tensor | None  # the edge embeddings that go with it
-    cache: HopCache | None = None  # hops that other networks have computed
-    on_hop: OnHop = lambda: None  # called after every hop of an expectation, for a progress bar
-
-    @property
-    def constant(self) -> bool:
-        same_weights = self.spec.weights.schedule == "fixed" or self.spec.weights.structure == "identity"
-        return same_weights and self.h is not None and self.spec.dropout == 0
+class EmbeddedGraph(LayeredGraph):
+    """A graph with its embedded features and the random layers above them: where representations come from."""
 
     @property
     def has_expectation(self) -> bool:
@@ -80,19 +59,6 @@ class EmbeddedGraph:
         self.choose_inference("expected")
         assert self.h is not None
         return expectation_and_covariance(self.spec, self.operator, self.h, rows, self.e, self.on_hop)
-
-    def embed(self, step: int, generator: torch.Generator | None = None) -> tuple[Features, Tensor | None]:
-        """h⁰ and the edge embeddings of one forward pass."""
-        if self.h is not None:
-            return self.h, self.e
-        inputs = self.embedding.inputs(self.x, self.operator, step)
-        return self.embedding.embed(inputs, step, generator), self.embedding.edges(self.operator)
-
-    def part(self, graphs: Tensor) -> "EmbeddedGraph":
-        """The given graphs alone."""
-        operator, nodes = self.operator.select(graphs)
-        h = None if self.h is None else row_block(self.h, nodes)
-        return replace(self, operator=operator, x=row_block(self.x, nodes), h=h)
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from rapgnn.fused import mix, mixes
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.propagation.cache import HopCache
 from rapgnn.propagation.coefficients import bare, coefficients, stored_hops
@@ -26,14 +27,19 @@ MIXED = 1 << 22  # numbers of the hops that are turned into the precision of sum
 CACHED = 1 << 15  # entries of every hop that are combined at a time, so that they stay near the processor
 
 
+def bytes_of_block(device: torch.device) -> int:
+    """How large one n × block buffer may be: on a GPU a share of what is free."""
+    return max(BLOCK_BYTES, torch.cuda.mem_get_info(device)[0] // 32) if device.type == "cuda" else BLOCK_BYTES
+
+
 def hops(
-    spec: Propagation, operator: GraphOperator, h: Features, e: Tensor | None = None, block_bytes: int = BLOCK_BYTES
+    spec: Propagation, operator: GraphOperator, h: Features, e: Tensor | None = None, block_bytes: int | None = None
 ) -> Iterator[tuple[slice, int, Tensor]]:
     """The hops by blocks of columns: (columns, place in ``stored_hops``, ``[n, block]``); two blocks are alive."""
     n, d = h.shape
     S, L = operator.matrix, spec.num_layers
     place = {number: i for i, number in enumerate(stored_hops(spec))}
-    width = max(1, min(d, block_bytes // max(1, 4 * n)))
+    width = max(1, min(d, (block_bytes or bytes_of_block(S.device)) // max(1, 4 * n)))
     for start in range(0, d, width):
         columns = slice(start, min(d, start + width))
         families = [(0, L, column_block(h, columns.start, columns.stop).to(S.dtype))]
@@ -80,11 +86,14 @@ class PolynomialFilter:
         self.spec = spec
         S, d = operator.matrix, h.shape[1]
         count = operator.num_rows if rows is None else len(rows)
-        # Channels outermost: a batch of draws is then one batched matrix product, and the hops are read once for it.
         self.dtype, self.device = S.dtype, S.device
         stored = torch.bfloat16 if spec.hop_precision == "bfloat16" else S.dtype
-        self.hops = torch.empty(d, len(stored_hops(spec)), count, dtype=stored, device=S.device)
-        self._by_row: Tensor | None = None
+        # Channels outermost: a batch of draws is then one batched matrix product, and the hops are read once for it.
+        # A GPU has a kernel of its own for that, which reads them row by row.
+        shape, to = (d, len(stored_hops(spec)), count), {"dtype": stored, "device": S.device}
+        self._by_row = torch.empty(shape[::-1], **to) if mixes(S.values) else None
+        self.hops = torch.empty(shape, **to) if self._by_row is None else self._by_row.permute(2, 1, 0)
+        self._fused = self._by_row is not None
         mean = expected_coefficients(spec).tolist()
         outputs = len(spec.outputs)
         expected = S.values.new_zeros(0 if expect is None else len(expect), outputs, d)
@@ -121,6 +130,8 @@ class PolynomialFilter:
             out: what an earlier call of the same shape has returned, to be written again.
         """
         T, J, _, d = c.shape
+        if self._fused and self._by_row is not None:
+            return mix(c, self._by_row, rows, out)
         if rows is not None:
             stored = self._rows(rows.flatten()).unflatten(0, rows.shape)  # [T, B, K, d]
             out = stored.new_empty(*rows.shape, J * d, dtype=c.dtype) if out is None else out
@@ -255,7 +266,7 @@ def expectation_and_covariance(
     covariance = S.values.new_empty(len(rows), len(first), d)
     stored: Tensor | None = None
     # Several hops of a block live at once here, so blocks are narrower: the whole is as large as elsewhere.
-    for columns, k, hop in hops(spec, operator, h, e, BLOCK_BYTES // max(1, K // 2)):
+    for columns, k, hop in hops(spec, operator, h, e, bytes_of_block(S.device) // max(1, K // 2)):
         on_hop()
         width = columns.stop - columns.start
         if stored is None or stored.shape[2] != width:

@@ -1,18 +1,17 @@
 """What the head sees of the rows that are asked for: draws one after another, many at once, or in batches of rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from rapgnn.captured import CapturedFunction
 from rapgnn.layers.weights import PROBE
+from rapgnn.propagation.coefficients import coefficients
+from rapgnn.propagation.layered import LayeredGraph
 from rapgnn.propagation.polynomial import PolynomialFilter
 from rapgnn.propagation.stepwise import Layers, pooled
-
-if TYPE_CHECKING:
-    from rapgnn.propagation.engine import EmbeddedGraph
 
 Drawn = dict[str, Tensor]
 DRAW_BYTES = 16 << 20  # of one batch of draws: enough to read the hops rarely, small enough to stay near the cache
@@ -24,10 +23,12 @@ PROBES = 8  # draws that stand for all where there are no exact moments
 class Representation:
     """Layer by layer: every draw is a forward pass over the graph, or over the graphs that are asked for."""
 
-    def __init__(self, embedded: "EmbeddedGraph", rows: Tensor):
+    def __init__(self, embedded: LayeredGraph, rows: Tensor):
         self.embedded, self.index = embedded, rows
         self.expected: Tensor | None = None  # the expectation of the rows it was asked for
-        self._parts: list[EmbeddedGraph] | None = None
+        self._parts: list[LayeredGraph] | None = None
+        self._drawing: CapturedFunction | None = None
+        self._work: CapturedFunction | None = None
 
     @cached_property
     def only_draw(self) -> Tensor:
@@ -73,8 +74,17 @@ class Representation:
         """What is random in each of these draws, for ``combine``: tensors with the draws outermost."""
         if self.embedded.constant:
             return {}
-        like = self.embedded.operator.matrix.values
-        return self.embedded.spec.draw_all(counters, self.channels, device=like.device, dtype=like.dtype)
+        given = {"counters": torch.as_tensor(counters, dtype=torch.int64, device=self.index.device)}
+        if not (self.index.is_cuda and self.embedded.spec.weights.on_device):
+            return self._drawer()(given)
+        if self._drawing is None or not self._drawing.suits(given):
+            self._drawing = CapturedFunction(self._drawer(), given)
+        return {name: w.clone() for name, w in self._drawing(given).items()}
+
+    def _drawer(self) -> Callable[[Drawn], Drawn]:
+        """counters -> what is random in these draws."""
+        spec, channels, like = self.embedded.spec, self.channels, self.embedded.operator.matrix.values
+        return lambda given: spec.draw_all(given["counters"], channels, device=like.device, dtype=like.dtype)
 
     @property
     def channels(self) -> int:
@@ -100,14 +110,28 @@ class Representation:
         """
         if self.embedded.constant:
             found = self.only_draw[None] if rows is None else self.only_draw[rows]
-        else:
-            passes = []
-            for t, step in enumerate(steps):
-                mine = {name: drawn[t] for name, drawn in weights.items()}
-                passes.append(self._pass(None if rows is None else rows[t], mine, None, step))
-            found = torch.stack(passes)
-        found = found if scale is None else found * scale
-        return found if out is None else out.copy_(found)
+            found = found if scale is None else found * scale
+            return found if out is None else out.copy_(found)
+        for t, step in enumerate(steps):
+            mine = {name: drawn[t] for name, drawn in weights.items()}
+            found = self._replayed(mine) if rows is None else self._pass(rows[t], mine, None, step)
+            found = self._pass(None, mine, None, step) if found is None else found
+            out = found.new_empty(len(steps), *found.shape) if out is None else out
+            out[t] = found if scale is None else found * scale
+        assert out is not None
+        return out
+
+    def _replayed(self, weights: Drawn) -> Tensor | None:
+        """A pass over one whole graph as captured GPU work, valid until the next; None where there is no such pass."""
+        whole, index = self.embedded, self.index
+        h, e = whole.h, whole.e
+        if h is None or whole.operator.ptr is not None or not index.is_cuda:
+            return None
+        if self._work is None:
+            self._work = CapturedFunction(
+                lambda given: {"h": pooled(whole.spec, whole.operator, h, given, None, e)[index]}, weights
+            )
+        return self._work(weights)["h"]
 
     def batches(
         self,
@@ -160,7 +184,7 @@ class Representation:
 class PolynomialRepresentation(Representation):
     """By the shortcut: draws come in batches that read the stored hops once."""
 
-    def __init__(self, embedded: "EmbeddedGraph", rows: Tensor, stored: PolynomialFilter):
+    def __init__(self, embedded: LayeredGraph, rows: Tensor, stored: PolynomialFilter):
         super().__init__(embedded, rows)
         self.filter = stored
         # Fixed weights have one draw, which is then the expectation; the distribution's mean is not.
@@ -184,8 +208,13 @@ class PolynomialRepresentation(Representation):
         size = 4 * self.filter.channels * len(self.embedded.spec.outputs) * max(1, len(self.index))
         return max(1, min(MAX_DRAWS, DRAW_BYTES // max(1, size)))
 
-    def weights(self, counters: Sequence[int]) -> Drawn:
-        return {} if self.embedded.constant else {"coefficients": self.filter.coefficients(counters)}
+    def _drawer(self) -> Callable[[Drawn], Drawn]:
+        spec, channels, to = (
+            self.embedded.spec,
+            self.channels,
+            {"device": self.index.device, "dtype": self.filter.dtype},
+        )
+        return lambda given: {"coefficients": coefficients(spec, given["counters"], channels, **to)}
 
     def combine(self, weights, steps, rows=None, scale=None, out=None) -> Tensor:
         if self.embedded.constant:

@@ -6,6 +6,7 @@ r"""Layer by layer: the reference engine. Any structure, activation and dropout;
 import torch
 from torch import Tensor
 
+from rapgnn.fused import ACTIVATIONS as FUSED_ACTIVATIONS
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.dropout import dropout_dense
 from rapgnn.propagation.spec import ACTIVATIONS, Propagation
@@ -52,7 +53,17 @@ def propagate(
     activation = ACTIVATIONS[spec.activation]
     sigma = torch.relu_ if reuse and spec.activation == "relu" else activation
     every = [h]
+    # Without gradients a GPU runs a whole layer in one kernel.
+    fused = None
+    if reuse and b.dim() == 2 and not further and not spec.rule.edges and spec.activation in FUSED_ACTIVATIONS:
+        fused = operator.matrix.fused(h)
     for layer in range(spec.num_layers):
+        if fused is not None:
+            h = fused.layer(h, b[layer], None if a is None else a[layer], s, spec.activation)
+            h = dropout_dense(h, spec.dropout, generator)
+            if every_layer:
+                every.append(h)
+            continue
         Sh = gather(operator, h, _edge_part(e) * shrink**layer) if spec.rule.edges else operator.matrix @ h
         z = _weigh(Sh, b[layer], Sh if reuse else None)
         if a is not None:

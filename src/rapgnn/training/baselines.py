@@ -7,6 +7,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.dropout import dropout_generator
 from rapgnn.layers.weights import EVALUATION
 from rapgnn.models.config import Config
 from rapgnn.models.endtoend import EndToEnd
@@ -44,7 +45,9 @@ def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | 
     model = EndToEnd(graph.num_features, graph.num_outputs, config, graph.num_edge_features, seed).to(device)
     if graph.objective.metric == "rmse":
         model.output.fit(graph.y[graph.train])
-    generator, order = seeded(seed, Stream.DROPOUT, device), seeded(seed, Stream.BATCHES)
+    entries = graph.x.shape[0] * max(graph.num_features, config.hidden_channels)
+    generator = dropout_generator(seed, Stream.DROPOUT, device, entries if config.dropout else 0)
+    order = seeded(seed, Stream.BATCHES)
     train, y = graph.train, model.output.standardise(graph.y[graph.train])
 
     def scores(rows: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -14,22 +14,32 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from rapgnn.captured import Captured
 from rapgnn.graph.tasks import Objective
+from rapgnn.layers.dropout import Masks, Noise
 from rapgnn.layers.heads import Head
 from rapgnn.layers.targets import TargetScale
 from rapgnn.models.config import Config
-from rapgnn.training.captured import Captured
 from rapgnn.training.draws import BatchOrder, Draws
 from rapgnn.training.loop import BestEpoch, Loop, OnEpoch, summary
 
 EPOCHS = 64  # of a block, at most
 STEPS = 256  # of one captured graph, at most
-BLOCK_BYTES = 1 << 30  # of what a block keeps: representations, states, scores
+BLOCK_BYTES = 256 << 20  # of what a block keeps: representations, states, scores; on a GPU a share of what is free
 
 
 def copy_all(into: list[Tensor], tensors: list[Tensor]) -> None:
     """Tensors into others of their shapes, in one launch."""
     torch._foreach_copy_(into, tensors)  # type: ignore[reportPrivateImportUsage]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some steps of training: how many, how many random words they take, and the work."""
+
+    steps: int
+    words: int
+    work: Captured
 
 
 class Block:
@@ -57,8 +67,8 @@ class Block:
         validation: Tensor | None,
         generator: torch.Generator,
     ):
-        self.head, self.objective, self.generator = head, objective, generator
-        self.h, self.y, self.batched, self.validation = h, y, len(sizes) > 1, validation
+        self.head, self.objective = head, objective
+        self.h, self.y, self.sizes, self.validation = h, y, sizes, validation
         self.parameters = [p for p in head.parameters() if p.requires_grad]
         self.state = [t.detach() for t in (*self.parameters, *head.buffers())]
         self.optimizer = torch.optim.Adam(
@@ -67,15 +77,24 @@ class Block:
         self.states = [t.new_empty(epochs, *t.shape) for t in self.state]
         rows = 0 if validation is None else validation.shape[1]
         self.scores = h.new_empty(epochs, rows, head.out_channels)
-        works: dict[tuple[int, ...], Captured] = {}
-        self.pieces: list[tuple[int, Captured]] = []  # how many steps, and the work
-        for piece in pieces(sizes, epochs):
-            if piece not in works:
-                works[piece] = Captured(partial(self._steps, piece), h.device, self._leave_no_trace, [generator])
-            self.pieces.append((sum(size > 0 for size in piece), works[piece]))
+        parts = pieces(sizes, epochs)
+        words = {piece: sum(map(head.mlp.mask_words, piece)) for piece in parts}
+        on_cpu = h.is_cuda and generator.device.type == "cpu"
+        self.noise: Noise = Masks(generator, max(words.values()), h.device) if on_cpu else generator
+        used = [] if on_cpu else [generator]
+        works = {p: Captured(partial(self._steps, p), h.device, self._leave_no_trace, used) for p in words}
+        self.pieces = [Piece(sum(size > 0 for size in piece), words[piece], works[piece]) for piece in parts]
+
+    def run(self, piece: "Piece") -> None:
+        """Some steps of training, which is all there is to launch."""
+        if isinstance(self.noise, Masks):
+            self.noise.refill(piece.words)
+        piece.work()
 
     def _steps(self, sizes: Sequence[int]) -> None:
         step = epoch = 0
+        if isinstance(self.noise, Masks):
+            self.noise.restart()
         for size in sizes:
             if size:
                 self._step(step, size)
@@ -86,9 +105,13 @@ class Block:
 
     def _step(self, step: int, size: int) -> None:
         h = self.h[step if len(self.h) > 1 else 0]
-        y = self.y[step] if self.batched else self.y
-        loss = self.objective.loss(self.head.mlp(h[:size], self.generator), y[:size])
-        for parameter, gradient in zip(self.parameters, torch.autograd.grad(loss, self.parameters), strict=True):
+        y = self.y[step] if len(self.sizes) > 1 else self.y
+        scores, slope = self.head.mlp(h[:size], self.noise), self.objective.slope
+        if slope is None:
+            gradients = torch.autograd.grad(self.objective.loss(scores, y[:size]), self.parameters)
+        else:  # a third of the kernels that the loss and its gradient by torch take
+            gradients = torch.autograd.grad(scores, self.parameters, slope(scores.detach(), y[:size]))
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
         self.optimizer.step()
 
@@ -101,14 +124,19 @@ class Block:
             self.scores[epoch] = self.head.mlp(h)
 
     def _leave_no_trace(self) -> None:
-        before, random = [t.clone() for t in self.state], self.generator.get_state()
-        self._step(0, 1)
+        before, noise = [t.clone() for t in self.state], self.noise
+        random = None if isinstance(noise, Masks) else noise.get_state()
+        for size in sorted(set(self.sizes)):  # every kernel that will be captured must have been loaded
+            if isinstance(noise, Masks):
+                noise.restart()
+            self._step(0, size)
         self._keep(0)
         copy_all(self.state, before)
         for kept in self.optimizer.state.values():
             for value in kept.values():
                 value.zero_()
-        self.generator.set_state(random)
+        if random is not None:
+            noise.set_state(random)  # type: ignore[union-attr]
 
     def take(self, epoch: int, into: list[Tensor]) -> None:
         """The state after one of the block's epochs, into other tensors."""
@@ -119,6 +147,7 @@ class Block:
         copy_all(self.state, state)
         for parameter in self.parameters:
             parameter.grad = None
+        self.pieces.clear()  # they hold on to this block, and to memory of the GPU
 
 
 def pieces(sizes: Sequence[int], epochs: int) -> list[tuple[int, ...]]:
@@ -165,7 +194,9 @@ class Phase2:
         numbers = rows * head.out_channels + sum(t.numel() for t in head.state_dict().values())
         numbers += 0 if self.train.constant and self.order is None else len(sizes) * sizes[0] * channels
         numbers += rows * channels if isinstance(held, Draws) and not held.constant else 0
-        fitting = min(most, config.epochs, max(1, STEPS // len(sizes)), max(1, BLOCK_BYTES // (4 * numbers)))
+        free = torch.cuda.mem_get_info(self.y.device)[0] // 32 if self.y.is_cuda else 0
+        memory = max(1, max(BLOCK_BYTES, free) // (4 * numbers))
+        fitting = min(most, config.epochs, max(1, STEPS // len(sizes)), memory)
         return -(-config.epochs // -(-config.epochs // fitting))
 
 
@@ -196,33 +227,33 @@ def train_in_blocks(
     start += time.perf_counter() - before  # capturing is no part of an epoch
     best, best_state = BestEpoch(objective, config.patience), [t.clone() for t in block.state]
     epoch_ms: list[float] = []
-    filled = True
-    while True:
-        for count, work in block.pieces:
-            if not filled:
-                fill(count)
-            work()
-            filled = False
-        left = min(epochs, config.epochs - len(epoch_ms))
-        last = len(epoch_ms) + left == config.epochs
-        seen = None if held is None else _Arriving(objective, data.output(block.scores), data.y_val)
-        if not last:  # made while the processor waits for what it has to see of this block
-            fill(block.pieces[0][0])
-            fill_validation()
-            filled = True
-        done, better = left, left - 1 if last else None
-        if seen is not None:
-            done, better = _look(best, seen.values()[:left])
-        if better is not None:
-            block.take(better, best_state)
-        now = time.perf_counter()
-        epoch_ms += [1e3 * (now - start) / epochs] * done
-        start = now
-        for _ in range(done if on_epoch else 0):
-            on_epoch()  # type: ignore[misc]
-        if last or best.stop:
-            break
-    block.finish(best_state)
+    filled, last = True, False
+    try:
+        while not (last or best.stop):
+            for piece in block.pieces:
+                if not filled:
+                    fill(piece.steps)
+                block.run(piece)
+                filled = False
+            left = min(epochs, config.epochs - len(epoch_ms))
+            last = len(epoch_ms) + left == config.epochs
+            seen = None if held is None else _Arriving(objective, data.output(block.scores), data.y_val)
+            if not last:  # made while the processor waits for what it has to see of this block
+                fill(block.pieces[0].steps)
+                fill_validation()
+                filled = True
+            done, better = left, left - 1 if last else None
+            if seen is not None:
+                done, better = _look(best, seen.values()[:left])
+            if better is not None:
+                block.take(better, best_state)
+            now = time.perf_counter()
+            epoch_ms += [1e3 * (now - start) / epochs] * done
+            start = now
+            for _ in range(done if on_epoch else 0):
+                on_epoch()  # type: ignore[misc]
+    finally:
+        block.finish(best_state)
     return summary(best, epoch_ms, 0.0, held is not None)
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.layers.heads import Head
-from rapgnn.propagation.representation import Drawn, Representation
+from rapgnn.propagation.representation import Drawn, PolynomialRepresentation, Representation
 
 DRAWN = 1 << 19  # random numbers that are drawn at a time
 
@@ -31,7 +31,7 @@ class Draws:
         per_draw = representation.channels ** (2 if spec.weights.structure == "full" else 1) * spec.num_layers
         self._ahead = max(1, DRAWN // max(1, per_draw * spec.factors))
         self._weights: Drawn = {}
-        self._kept = 0  # draws whose weights are there
+        self._there = self._used = 0  # draws whose weights are there, and how many of them are used up
         self.constant = representation.embedded.constant
         self.h: Tensor | None = None
 
@@ -43,23 +43,36 @@ class Draws:
         """
         if self.constant and rows is None and self.h is not None:
             return self.h
-        steps = [next(self.steps) for _ in range(count)]
-        kept = None if self.h is None else self.h[:count]
-        found = self.representation.combine(self._next(count), steps, rows, self.scale, kept)
-        if self.shift is not None:
-            found += self.shift
-        self.h = found if self.h is None else self.h
+        # Layer by layer a draw may be large: only some of them are made at a time, so that memory stays small.
+        small = self.constant or isinstance(self.representation, PolynomialRepresentation)
+        most = count if small else min(count, self._ahead)
+        for start in range(0, count, most):
+            part = slice(start, min(start + most, count))
+            steps = [next(self.steps) for _ in range(part.stop - start)]
+            place = None if self.h is None else self.h[part]
+            found = self.representation.combine(
+                self._next(len(steps)), steps, None if rows is None else rows[part], self.scale, place
+            )
+            if self.shift is not None:
+                found += self.shift
+            if self.h is None and most < count:
+                self.h = found.new_empty(count, *found.shape[1:])
+                self.h[part] = found
+            self.h = found if self.h is None else self.h
+        assert self.h is not None
         return self.h
 
     def _next(self, count: int) -> Drawn:
-        if not self.constant and self._kept < count:
-            fresh = self.representation.weights([next(self.counters) for _ in range(max(count, self._ahead))])
-            drawn = len(next(iter(fresh.values())))
-            rest = {name: torch.cat([w[len(w) - self._kept :], fresh[name]]) for name, w in self._weights.items()}
-            self._weights, self._kept = rest or fresh, self._kept + drawn
-        found = {name: w[len(w) - self._kept :][:count] for name, w in self._weights.items()}
-        self._kept -= count
-        return found
+        if not self.constant and self._used == self._there:
+            self._there, self._used = count * max(1, self._ahead // count), 0
+            self._weights = self.representation.weights([next(self.counters) for _ in range(self._there)])
+        mine = slice(self._used, min(self._used + count, self._there))
+        found = {name: w[mine] for name, w in self._weights.items()}
+        self._used = mine.stop
+        if mine.stop - mine.start == count or self.constant:
+            return found
+        rest = self._next(count - (mine.stop - mine.start))
+        return {name: torch.cat([w, rest[name]]) for name, w in found.items()}
 
 
 class BatchOrder:
@@ -84,4 +97,5 @@ class BatchOrder:
             parts.append(torch.cat([order, padding]).view(-1, self.size))
         found = torch.cat(parts)
         self._left = found[count:]
-        return found[:count].to(self.device, non_blocking=True)
+        batches = found[:count].clone()
+        return (batches.pin_memory() if self.device.type == "cuda" else batches).to(self.device, non_blocking=True)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.dropout import dropout_generator
 from rapgnn.layers.heads import Head
 from rapgnn.layers.weights import EVALUATION
 from rapgnn.models.config import Config
@@ -75,8 +76,13 @@ def phase2(
         held,
         graph.y[graph.val],
         model.output,
-        seeded(model.seed, Stream.DROPOUT, device),
+        _dropout(model, head, size, device),
     )
+
+
+def _dropout(model: RAPGNN, head: Head, rows: int, device: torch.device) -> torch.Generator:
+    """Where a step of so many rows takes the randomness of its dropout."""
+    return dropout_generator(model.seed, Stream.DROPOUT, device, 8 * head.mlp.mask_words(rows))
 
 
 class TrainingBatches:
@@ -91,7 +97,7 @@ class TrainingBatches:
         size, epochs = config.batch_size or rows, range(config.epochs)
         self.steps_per_epoch = -(-rows // size)
         self.steps = config.epochs * self.steps_per_epoch
-        self.head, self.generator = head, seeded(model.seed, Stream.DROPOUT, y.device)
+        self.head, self.generator = head, _dropout(model, head, min(size, rows), y.device)
         # Layer dropout is part of a training pass even where the embedding is frozen.
         inside = self.generator if model.embedding.kind.trained == "with" or model.spec.dropout else None
         per_epoch = self.steps_per_epoch

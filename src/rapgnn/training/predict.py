@@ -6,18 +6,25 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from rapgnn.device import threads
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
+from rapgnn.layers.ridge import RidgeHead
 from rapgnn.layers.targets import TargetScale
 from rapgnn.layers.weights import EVALUATION
 from rapgnn.models.inputs import model_inputs
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.propagation.engine import EmbeddedGraph
+from rapgnn.propagation.linear import ExpectedMap
 from rapgnn.propagation.polynomial import OnHop
 from rapgnn.training.uncertainty import spread_of
+from rapgnn.training.wide import NARROW, wide_threads
 
 HOP_BYTES = 512 << 20  # of the hops stored for the rows that are predicted together
+MOMENT_BYTES = (
+    1 << 30
+)  # of the expectations and variances, where features are wide, of rows that get error bars together
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def predictor(
         if inference == "expected" and error_bars:
             return _with_exact_spread(model, embedded, objective, rows)
         if inference == "expected":
-            return as_prediction(model.head(embedded.expectation(rows)), objective, model.output)
+            return as_prediction(_expected_scores(model, embedded, rows), objective, model.output)
         # The shortcut stores hops of what it predicts: some rows at a time, so that this stays small on any graph.
         size = max(1, HOP_BYTES // max(1, hop_size)) if embedded.engine == "polynomial" else max(1, len(rows))
         parts = [
@@ -122,14 +129,40 @@ def predictor(
     return predict
 
 
+def _expected_scores(model: RAPGNN, embedded: EmbeddedGraph, rows: Tensor) -> Tensor:
+    """The head's scores of the exact expectation; on wide features by products alone, which take no room."""
+    head, h = model.head, embedded.h
+    if not isinstance(head, RidgeHead) or h is None or not _commutes(embedded, head.weight.shape[1]):
+        return head(embedded.expectation(rows))
+    expected = ExpectedMap(embedded.spec, embedded.operator, h, embedded.on_hop)
+    with threads(wide_threads(h, embedded.operator.matrix.nnz)):
+        return head.on_products((expected @ head.weight)[rows])
+
+
+def _commutes(embedded: EmbeddedGraph, outputs: int) -> bool:
+    """Whether a linear head may go before the hops, and these are wide enough to want it."""
+    nodes = embedded.operator.ptr is None and not embedded.spec.rule.edges
+    exact = embedded.engine == "polynomial" and not embedded.constant
+    return nodes and exact and embedded.h is not None and embedded.h.shape[1] > max(NARROW, 4 * outputs)
+
+
 def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Objective, rows: Tensor) -> Prediction:
     """The exact expectation's prediction, with the spread that follows from the exact variance; nothing is drawn."""
     if embedded.constant:
         certain = as_prediction(model.head(embedded.expectation(rows)), objective, model.output)
         return replace(certain, spread=torch.zeros_like(certain.probabilities))
-    expectation, covariance = embedded.expectation_and_covariance(rows)
-    found = as_prediction(model.head(expectation), objective, model.output)
-    return replace(found, spread=model.output.scale_spread(spread_of(model.head, objective, expectation, covariance)))
+    if not (isinstance(model.head, RidgeHead) and _commutes(embedded, model.head.weight.shape[1]) and len(rows)):
+        expectation, covariance = embedded.expectation_and_covariance(rows)
+        found = as_prediction(model.head(expectation), objective, model.output)
+        spread = spread_of(model.head, objective, expectation, covariance)
+        return replace(found, spread=model.output.scale_spread(spread))
+    # Wide: some rows at a time, so that this stays small, each time over all hops.
+    found = as_prediction(_expected_scores(model, embedded, rows), objective, model.output)
+    outputs = len(embedded.spec.outputs)
+    row_bytes = 2 * model.embedding.out_channels * outputs * (outputs + 3)
+    parts = rows.split(max(1, MOMENT_BYTES // row_bytes))
+    spread = [spread_of(model.head, objective, *embedded.expectation_and_covariance(part)) for part in parts]
+    return replace(found, spread=model.output.scale_spread(torch.cat(spread)))
 
 
 def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> Prediction:

@@ -10,6 +10,7 @@ from torch import Tensor
 from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator, group_max
+from rapgnn.layers.dropout import dropout_generator
 from rapgnn.layers.embedding import Inputs
 from rapgnn.layers.heads import Head
 from rapgnn.layers.weights import EVALUATION
@@ -24,11 +25,12 @@ def pretrain(
 ) -> tuple[Head, "PooledEmbedding", Loop]:
     """Train the embedding with a linear classifier of its own, touching the labelled rows only, and freeze both."""
     config, embedding, device = model.config, model.embedding, graph.y.device
-    generator, order = seeded(model.seed, Stream.PHASE1_DROPOUT, device), seeded(model.seed, Stream.PHASE1_BATCHES)
+    order = seeded(model.seed, Stream.PHASE1_BATCHES)
     classifier = Head(
         embedding.out_channels, 1, graph.num_outputs, generator=seeded(model.seed, Stream.PHASE1_START_VALUES)
     ).to(device)
     embedded = PooledEmbedding(model, graph, operator)
+    generator = dropout_generator(model.seed, Stream.PHASE1_DROPOUT, device, embedded.entries(graph.train))
     train, y = graph.train, model.output.standardise(graph.y[graph.train])
     if graph.ptr is not None:
         with torch.no_grad():
@@ -102,12 +104,16 @@ class PooledEmbedding:
     def forget(self) -> None:
         self._sliced.clear()
 
-    def work(self, rows: Tensor) -> int:
-        """Multiply-adds of a pass, roughly."""
+    def entries(self, rows: Tensor) -> int:
+        """Numbers that the embedding sees of these rows, roughly."""
         inputs = (self._fixed or self._prepare(0))[0].rows
         entries = inputs.nnz if isinstance(inputs, SparseMatrix) else inputs.numel()
         share = len(rows) / max(1, inputs.shape[0]) if self.operator.ptr is None else 1.0
-        return int(entries * share) * self.embedding.out_channels
+        return int(entries * share)
+
+    def work(self, rows: Tensor) -> int:
+        """Multiply-adds of a pass, roughly."""
+        return self.entries(rows) * self.embedding.out_channels
 
     def _prepare(self, step: int) -> "tuple[Inputs, sp.csr_matrix | None, sp.csr_matrix | None]":
         inputs = self.embedding.inputs(self.x, self.operator, step)

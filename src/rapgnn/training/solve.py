@@ -1,19 +1,22 @@
 """Phase 2 in closed form: the ridge head on the exact expectation and variance of the representation."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from rapgnn.device import threads_for
+from rapgnn.device import threads, threads_for
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation, Representation
+from rapgnn.propagation.linear import ExpectedMap
 from rapgnn.training.loop import Loop, OnEpoch
+from rapgnn.training.wide import PENALTIES, MatrixFreeRidge, too_wide, wide_threads
 
+Merit = Callable[[RidgeSolution], tuple[float, float]]
 RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on validation
 
 
@@ -23,32 +26,27 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
     if not embedded.has_expectation:
         raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}.")
     start = time.perf_counter()
-    representation = embedded.rows(graph.train, expect=graph.val)
-    mean = _expectation(representation)
-    objective, targets = graph.objective, _targets(model, graph, mean.dtype)
-    expected, y_val = representation.expected, graph.y[graph.val]
-    assert expected is not None
+    wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
+    problem = (_MatrixFree if wide else _Direct)(model, graph, embedded)
+    objective, y_val, ridge = graph.objective, graph.y[graph.val], model.config.ridge
 
     def merit(solution: RidgeSolution) -> tuple[float, float]:
         head.take(solution)
         if objective.scoring is not None and objective.metric != "rmse":  # probabilities count, not only their order
-            head.fit_temperature(objective, expected, y_val)
-        scores = model.output(head(expected))
+            head.fit_sharpness(objective, problem.held_out(head), y_val)
+        scores = model.output(problem.held_out(head))
         return objective.merit(objective.score(scores, y_val)), -float(objective.loss(scores, y_val))
 
-    ridge = model.config.ridge
-    with threads_for(mean.numel() * min(mean.shape)):
-        weights = _row_weights(graph)
-        regression = RidgeRegression(mean, targets, _scatter(representation, mean, targets, weights), weights)
+    with threads(problem.threads):
         if ridge is None and len(graph.val):
-            solution = _choose_penalty(regression, merit)
+            solution = problem.best(merit)
         else:
-            solution = regression.solve(1.0 if ridge is None else ridge)
+            solution = problem.solve(1.0 if ridge is None else ridge)
     head.take(solution)
     history, best = [], None
     if len(graph.val):
         if objective.metric != "rmse":
-            head.fit_temperature(objective, expected, y_val)
+            head.fit_sharpness(objective, problem.held_out(head), y_val)
         best = merit(solution)
         history = [objective.merit(best[0])]
     if on_epoch:
@@ -56,9 +54,61 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
 
 
-def _choose_penalty(
-    regression: RidgeRegression, merit: Callable[[RidgeSolution], tuple[float, float]]
-) -> RidgeSolution:
+class _Direct:
+    """The equations from the stored representation of the training rows."""
+
+    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph):
+        representation = embedded.rows(graph.train, expect=graph.val)
+        mean, expected = _expectation(representation), representation.expected
+        assert expected is not None
+        self.expected = expected
+        with threads_for(mean.numel() * min(mean.shape)):
+            self.threads = torch.get_num_threads()
+            targets, weights = _targets(model, graph, mean.dtype), _row_weights(graph)
+            scatter = _scatter(representation, mean, targets, weights)
+            self.regression = RidgeRegression(mean, targets, scatter, weights)
+
+    def solve(self, penalty: float) -> RidgeSolution:
+        return self.regression.solve(penalty)
+
+    def best(self, merit: Merit) -> RidgeSolution:
+        """The solution with the penalty that is best on validation."""
+        return _choose_penalty(self.regression, merit)
+
+    def held_out(self, head: RidgeHead) -> Tensor:
+        """The head's scores of the validation rows."""
+        return head(self.expected)
+
+
+class _MatrixFree:
+    """The same by products alone, where the features are wide."""
+
+    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph):
+        assert embedded.h is not None
+        self.val, self.products = graph.val, dict[float, Tensor]()
+        self.threads = wide_threads(graph.x, graph.edge_index.shape[1])
+        expected = ExpectedMap(embedded.spec, embedded.operator, embedded.h)
+        targets = _targets(model, graph, embedded.operator.matrix.dtype)
+        with threads(self.threads):
+            self.ridge = MatrixFreeRidge(expected, graph.train, targets, _row_weights(graph), model.seed)
+
+    def _solve(self, penalties: Sequence[float]) -> list[RidgeSolution]:
+        found = self.ridge.solve(penalties)
+        self.products = {solution.penalty: products[self.val] for solution, products in found}
+        return [solution for solution, _ in found]
+
+    def solve(self, penalty: float) -> RidgeSolution:
+        return self._solve((penalty,))[0]
+
+    def best(self, merit: Merit) -> RidgeSolution:
+        return max(self._solve(PENALTIES), key=merit)
+
+    def held_out(self, head: RidgeHead) -> Tensor:
+        assert head.penalty is not None
+        return head.on_products(self.products[head.penalty])
+
+
+def _choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
     """Merit on validation rises and falls once along λ: walk uphill from the middle, one way or else the other."""
     middle = len(RIDGES) // 2
     best = regression.solve(RIDGES[middle])

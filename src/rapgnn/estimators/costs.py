@@ -1,0 +1,45 @@
+"""What trainings cost, by counted operations and not by the clock, so that a search is the same on any machine."""
+
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.models.config import Config
+from rapgnn.training.wide import DENSE, SPARSE, direct_cost, feature_cost, matrix_free_cost, too_wide
+
+STEP, CANDIDATE = 8e-4, 0.01  # seconds around every optimiser step, around every candidate
+
+
+def training_cost(graph: Graph) -> float:
+    """Seconds, by counted operations, that 200 epochs of a plain GNN with 16 channels would take end to end."""
+    n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1] + graph.num_nodes
+    passes = 3 * (n * c * 16 / DENSE + m * (16 + min(16, graph.num_outputs)) / SPARSE)
+    batches = 1 if graph.ptr is None else max(1, len(graph.train) // 128)
+    return 0.5 * 200 * (passes + 2.5 * STEP * batches)
+
+
+def sparse_training_cost(graph: Graph) -> float:
+    """The same with features that are kept sparse."""
+    edges = (graph.edge_index.shape[1] + graph.num_nodes) * (16 + min(16, graph.num_outputs)) / SPARSE
+    return 0.5 * 200 * (3 * (feature_cost(graph, 16) + edges) + 2.5 * STEP)
+
+
+def nominal_cost(graph: Graph, config: Config) -> float:
+    """Seconds, by counted operations, that a candidate takes."""
+    n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1]
+    rows, L = len(graph.train), config.num_layers
+    kind = EMBEDDINGS[config.embedding]
+    hidden = config.hidden_channels * (2 if config.embedding_output == "split" else 1)
+    d = hidden if kind.mlp else c
+    if too_wide(graph, config):
+        return CANDIDATE + matrix_free_cost(graph, config)
+    seconds = CANDIDATE
+    if kind.mlp:
+        seconds += n * c * config.hidden_channels / DENSE
+    if kind.trained == "before":
+        seconds += config.pretrain_epochs * (3 * rows * c * config.hidden_channels / DENSE + STEP)
+    if config.head == "ridge":
+        return seconds + direct_cost(graph, config, d)
+    seconds += L * m * d / SPARSE
+    width = d * (L + 1 if config.jumping == "cat" else 1)
+    inner = config.hidden_channels if config.head == "mlp" else graph.num_outputs
+    batches = -(-rows // (config.batch_size or max(1, rows)))
+    return seconds + config.epochs * (3 * rows * width * inner / DENSE + rows * (L + 1) * d / SPARSE + STEP * batches)
