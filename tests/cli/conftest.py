@@ -57,3 +57,17 @@ def small_molecules(tmp_path: Path) -> Path:
             "split/scaffold/test": np.arange(50, 60),
         },
     )
+
+
+@pytest.fixture
+def readable_plot():
+    """Checks that a file is an image with something on it."""
+
+    def check(path: Path) -> None:
+        import matplotlib.image
+
+        image = matplotlib.image.imread(path)
+        assert min(image.shape[:2]) > 200
+        assert len({tuple(pixel) for pixel in image[::7, ::7, :3].reshape(-1, 3).tolist()}) > 5  # colours
+
+    return check

@@ -64,6 +64,18 @@ def test_a_changed_number_is_found_and_written(file, key, copy, capsys):
     assert main(["--check", "--root", str(copy)]) == 0
 
 
+def test_an_epoch_that_was_validated_is_shown_with_its_validation(copy):
+    """Records of both kinds make tables."""
+    path = copy / "results" / "bench-depth" / "pubmed.json"
+    records = [r | {"epoch_ms": 12345.0, "infer_ms": 67890.0} for r in json.loads(path.read_text())]
+    path.write_text(json.dumps(records))
+    write_pages(copy)
+    text = (copy / "README.md").read_text()
+    assert "| one epoch with validation | ms | faster than end-to-end | than PyG's GCN | inference, ms |" in text
+    assert "| 12,345 |" in text
+    assert "| 67,890 |" in text
+
+
 def test_a_number_changed_by_hand_is_put_right(copy):
     page = copy / "docs" / "results.md"
     right = page.read_text()

@@ -3,7 +3,7 @@
 import matplotlib as mpl
 import pytest
 
-from rapgnn.experiments.plots import plot_comparison, plot_depth
+from rapgnn.experiments.plots import plot_comparison
 from rapgnn.training.methods import METHODS
 
 
@@ -40,15 +40,6 @@ def test_an_error_is_plotted_in_its_own_unit(comparison, tmp_path):
 def test_a_metric_that_does_not_exist_is_no_bar(comparison, readable, tmp_path):
     plot_comparison([r | {"mean": float("nan"), "std": float("nan")} for r in comparison], tmp_path / "c.png")
     readable(tmp_path / "c.png")
-
-
-def test_the_plot_by_depth_is_an_image_with_every_method(by_depth, readable, tmp_path):
-    plot_depth(by_depth, tmp_path / "d.png")
-    readable(tmp_path / "d.png")
-    text = words(plot_depth, by_depth, tmp_path / "d.svg")
-    for word in ("RAP, shortcut", "end-to-end, CSR", "meadow, 96 channels, abacus, 7 rods", "peak memory (MB)"):
-        assert f">{word}<" in text
-    assert ">16<" in text
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])

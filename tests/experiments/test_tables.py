@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rapgnn import make_graph
-from rapgnn.experiments.tables import describe, show_auto, show_comparison, show_depth, show_graphs
+from rapgnn.experiments.tables import describe, show_comparison
 from rapgnn.training.methods import METHODS
 
 
@@ -63,36 +63,6 @@ def test_errors_and_rare_labels_are_shown_in_their_units(comparison, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "3.1 % of the known test labels are positive" in text
     assert "RAP-GNN 23.4" in text
-
-
-def test_costs_by_depth_are_shown_with_their_ratios(by_depth, capsys):
-    show_depth(by_depth)
-    text = capsys.readouterr().out
-    assert "meadow · 96 channels · abacus, 7 rods" in text
-    assert rows(text)[1:] == [
-        ["2", "RAP, shortcut", "0.5", "16.0", "24.0", "12", "33"],
-        ["2", "end-to-end, CSR", "8", "1.0", "1.5", "-", "-"],
-        ["16", "RAP, shortcut", "0.5", "128.0", "192.0", "12", "47"],
-        ["16", "end-to-end, CSR", "64", "1.0", "1.5", "-", "-"],
-    ]
-
-
-def test_costs_on_many_graphs_are_shown(by_depth, capsys):
-    show_graphs(by_depth[:2])
-    text = capsys.readouterr().out
-    assert "meadow · 2 layers · 96 channels · batches of 48 · abacus, 7 rods" in text
-    assert rows(text)[1:] == [
-        ["RAP, shortcut", "0.5", "16.0", "24.0", "12", "33"],
-        ["end-to-end, CSR", "8", "1.0", "1.5", "-", "-"],
-    ]
-
-
-def test_the_estimator_beside_a_tuned_gcn_is_shown(capsys):
-    record = {"dataset": "words", "about": "binary", "nodes": 4000, "hardware": "abacus, 7 rods", "mean": 0.8125}
-    show_auto([record | {"gcn_mean": 0.8025, "fit_seconds": 0.5, "gcn_seconds": 2.25}])
-    text = capsys.readouterr().out
-    assert "abacus, 7 rods" in text
-    assert rows(text)[1:] == [["words", "binary", "4000", "81.25", "80.25", "+1.00", "0.50", "2.25", "4.5"]]
 
 
 def test_a_graph_in_numbers(small_graph, molecules):

@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Datasets: list, get, info, check.\n\nExample: rapgnn data info cora", no_args_is_help=True)
 bench_app = typer.Typer(
-    help="Speed and memory, always against end-to-end training in the same run.\n\n"
+    help="Time, memory and accuracy against end-to-end training and its alternatives, in the same run.\n\n"
     "Example: rapgnn bench depth pubmed --layers 2,8,32",
     no_args_is_help=True,
 )

@@ -1,4 +1,4 @@
-"""Plots of records: methods side by side, and cost by depth."""
+"""Plots of a comparison: methods side by side."""
 
 from pathlib import Path
 
@@ -6,15 +6,6 @@ from rapgnn.experiments.run import Record
 from rapgnn.files import write_atomic
 from rapgnn.graph.tasks import TASKS
 from rapgnn.training.methods import METHODS
-
-COLORS = {
-    "rap": "#c44e52",
-    "rap-stepwise": "#dd8452",
-    "end-to-end": "#4c72b0",
-    "end-to-end-pyg": "#64b5cd",
-    "pyg-sgconv": "#55a868",
-    "pyg-sign": "#8c8c8c",
-}
 
 
 def plot_comparison(records: list[Record], path: Path) -> None:
@@ -51,32 +42,4 @@ def plot_comparison(records: list[Record], path: Path) -> None:
     left.invert_yaxis()
     seeds = len(records[0]["seeds"])
     figure.suptitle(f"{records[0]['dataset']}: training methods, mean of {seeds} seed{'s' if seeds > 1 else ''}")
-    write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower()))
-
-
-def plot_depth(records: list[Record], path: Path) -> None:
-    """Training time per epoch and peak memory over depth, both on log scales."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.8), layout="constrained")
-    for axes, key, label in zip(
-        figure.subplots(1, 2),
-        ("train_ms_per_epoch", "peak_memory_mb"),
-        ("training epoch (ms)", "peak memory (MB)"),
-        strict=True,
-    ):
-        titles = {r["method"]: r["title"] for r in records}
-        for name, title in titles.items():
-            rows = sorted((r for r in records if r["method"] == name and r[key]), key=lambda r: r["num_layers"])
-            style = {"lw": 2.5 if name == "rap" else 1.5, "color": COLORS[name]}
-            axes.plot([r["num_layers"] for r in rows], [r[key] for r in rows], marker="o", label=title, **style)
-        axes.set(xscale="log", yscale="log", xlabel="layers", ylabel=label)
-        depths = sorted({r["num_layers"] for r in records})
-        axes.set_xticks(depths, [str(d) for d in depths])
-        axes.minorticks_off()
-        axes.spines[["top", "right"]].set_visible(False)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
-    first = records[0]
-    figure.suptitle(f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}")
     write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower()))

@@ -38,7 +38,7 @@ def show_comparison(records: list[Record], quick: bool = False) -> None:
             "-" if r["peak_memory_mb"] is None else f"{r['peak_memory_mb']:.0f}",
             style="bold" if r["method"] == "rap" else None,
         )
-    console = _console(WIDTH)
+    console = wide_console(WIDTH)
     console.print(f"{first['dataset']} · {first['hardware']} · {_counted(len(first['seeds']), 'seed')}")
     console.print(table)
     _explain(console, records, quick)
@@ -88,57 +88,6 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def show_depth(records: list[Record]) -> None:
-    """One row per depth and method, with the ratio to end-to-end training on the same sparse product."""
-    first = records[0]
-    table = Table(title=f"{first['dataset']} · {first['hidden_channels']} channels · {first['hardware']}")
-    table.add_column("layers", justify="right")
-    table.add_column("method")
-    for heading in ("train ms/epoch", "× faster than end-to-end", "than PyG GCNConv", "precompute ms", "peak MB"):
-        table.add_column(heading, justify="right")
-    for r in records:
-        table.add_row(str(r["num_layers"]), r["title"], *_cost(r))
-    _console().print(table)
-
-
-def show_graphs(records: list[Record]) -> None:
-    """One row per method, with the ratio to end-to-end training."""
-    first = records[0]
-    title = f"{first['dataset']} · {first['num_layers']} layers · {first['hidden_channels']} channels"
-    table = Table(title=f"{title} · batches of {first['batch_size']} · {first['hardware']}")
-    table.add_column("method")
-    headings = ("train ms/epoch", "× faster than end-to-end", "than PyG", "precompute ms", "peak MB")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for r in records:
-        table.add_row(r["title"], *_cost(r))
-    _console().print(table)
-
-
-def show_auto(records: list[Record]) -> None:
-    """One row per graph: accuracy and time of the estimator with nothing set, and of the tuned GCN."""
-    table = Table(title=f"RAPNodeClassifier() against a tuned PyG GCN · {records[0]['hardware']}")
-    for heading in ("graph", "kind"):
-        table.add_column(heading)
-    for heading in ("nodes", "accuracy", "GCN", "difference", "fit s", "GCN s, 200 epochs", "ratio"):
-        table.add_column(heading, justify="right")
-    for r in records:
-        numbers = [f"{100 * v:.2f}" for v in (r["mean"], r["gcn_mean"])] + [f"{100 * (r['mean'] - r['gcn_mean']):+.2f}"]
-        times = [f"{r['fit_seconds']:.2f}", f"{r['gcn_seconds']:.2f}", f"{r['gcn_seconds'] / r['fit_seconds']:.1f}"]
-        table.add_row(r["dataset"], r["about"], str(r["nodes"]), *numbers, *times)
-    _console().print(table)
-
-
-def _cost(r: Record) -> tuple[str, ...]:
-    return (
-        f"{r['train_ms_per_epoch']:.3g}",
-        f"{r['speedup_vs_end_to_end']:.1f}",
-        f"{r['speedup_vs_pyg']:.1f}",
-        f"{r['precompute_ms']:.0f}" if r["precompute_ms"] else "-",
-        "-" if r["peak_memory_mb"] is None else f"{r['peak_memory_mb']:.0f}",
-    )
-
-
 def describe(graph: Graph) -> dict[str, Any]:
     """A graph in numbers."""
     row: dict[str, Any] = {"dataset": graph.name, "task": graph.task}
@@ -158,7 +107,8 @@ def describe(graph: Graph) -> dict[str, Any]:
     return row | {split: len(graph.rows(split)) for split in ("train", "val", "test")}
 
 
-def _console(width: int = 140) -> Console:
+def wide_console(width: int = 140) -> Console:
+    """Where tables go."""
     console = Console()
     # Piped output has no width of its own: give the table room instead of folding its cells.
     return console if console.is_terminal else Console(width=width)

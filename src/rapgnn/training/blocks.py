@@ -220,11 +220,11 @@ def train_in_blocks(
     def fill_validation() -> Tensor | None:
         return held.fill(epochs) if isinstance(held, Draws) else None
 
-    start = time.perf_counter()
+    start, captured = time.perf_counter(), Captured.seconds
     h, fixed = fill(slots), head.scaled(held)[None] if isinstance(held, Tensor) else None
-    drawn, before = fill_validation(), time.perf_counter()
+    drawn = fill_validation()
     block = Block(head, objective, config, h, y, sizes, epochs, drawn if fixed is None else fixed, data.generator)
-    start += time.perf_counter() - before  # capturing is no part of an epoch
+    start += Captured.seconds - captured  # which is no part of an epoch
     best, best_state = BestEpoch(objective, config.patience), [t.clone() for t in block.state]
     epoch_ms: list[float] = []
     filled, last = True, False

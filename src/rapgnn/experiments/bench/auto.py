@@ -3,7 +3,7 @@
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.estimators.estimators import RAPNodeClassifier
+from rapgnn.experiments.bench.rows import Row, machine
 from rapgnn.experiments.bench.unseen import UNSEEN
 from rapgnn.experiments.run import Record
 from rapgnn.graph.graph import Graph
@@ -27,6 +28,12 @@ SPACE = {
     "lr": (0.005, 0.01, 0.03),
     "weight_decay": (0.0, 5e-4, 5e-3),
 }
+
+
+def plan(names: Sequence[str], trials: int, seeds: int) -> list[Row]:
+    """A row per graph."""
+    common = {"search_trials": trials, "seeds": list(range(seeds))} | machine("cpu")
+    return [Row({"dataset": name} | common, lambda name=name: bench(name, trials, seeds)) for name in names]
 
 
 def bench(name: str, trials: int, seeds: int, on_trial: Callable[[], None] | None = None) -> Record:

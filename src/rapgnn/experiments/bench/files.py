@@ -9,10 +9,17 @@ import numpy as np
 import pandas as pd
 
 from rapgnn.datasets.folder import read_folder
+from rapgnn.experiments.bench.rows import Row, machine
 from rapgnn.experiments.run import Record
 from rapgnn.versions import hardware, versions
 
 IDS = ("numbers", "words")
+
+
+def plan(edges: int) -> list[Row]:
+    """A row per kind of ids."""
+    common = {"dataset": "generated", "listed_edges": edges} | machine("cpu")
+    return [Row(common | {"ids": ids}, lambda ids=ids: bench(edges, ids)) for ids in IDS]
 
 
 def bench(edges: int, ids: str) -> Record:
