@@ -106,6 +106,14 @@ def _capture(
 
 
 @cache
+def wake_backward(device: torch.device) -> None:
+    """Let the thread that computes gradients find the GPU, once; else torch warns when a matrix product comes first."""
+    if device.type == "cuda":
+        with torch.enable_grad():
+            torch.zeros(1, device=device, requires_grad=True).mul(2.0).sum().backward()
+
+
+@cache
 def _side_stream(device: int) -> torch.cuda.Stream:
     """One for all captures: a library keeps memory of its own for every stream it has met."""
     return torch.cuda.Stream(device)

@@ -11,7 +11,6 @@ from torch import Tensor
 UNROLL = 4  # entries of a row that are on their way from memory at once
 TILE = 256  # numbers that one program of a product computes
 PROGRAMS = 1024  # that keep a GPU busy
-KEPT_HOPS = 8  # at most, that fit beside the sums
 
 
 @triton.jit
@@ -215,7 +214,7 @@ def _mix(
     draws,
     together,
     GATHER: tl.constexpr,
-    HOPS: tl.constexpr,
+    DRAWS: tl.constexpr,
     ROWS: tl.constexpr,
     CHANNELS: tl.constexpr,
 ):
@@ -225,27 +224,32 @@ def _mix(
     mask = (row < rows)[:, None] & inside
     source = row.to(tl.int64)
     first = tl.program_id(2) * together
-    if HOPS > 0:  # few enough to be kept at hand for all draws
-        hop = tl.arange(0, HOPS)[:, None, None]
-        own = hop < hop_count
-        places = hops + (source[None, :, None] * hop_count + hop) * d + channel[None, :, :]
-        kept = tl.load(places, mask=own & mask[None, :, :], other=0.0).to(tl.float32)
-    for draw in range(first, min(first + together, draws)):
+    stop = min(first + together, draws)
+    step = output_count * hop_count * d  # from one draw's coefficients to the next one's
+    ahead = tl.cast(rows, tl.int64) * output_count * d  # from one draw's sums to the next one's
+    for draw in range(first, stop, DRAWS):
         if GATHER:
             source = tl.load(index + draw.to(tl.int64) * rows + row, mask=row < rows, other=0)
         for j in range(output_count):
-            weights = coefficients + (draw.to(tl.int64) * output_count + j) * hop_count * d
-            if HOPS > 0:
-                weight = tl.load(weights + hop * d + channel[None, :, :], mask=own & inside[None, :, :], other=0.0)
-                z = tl.sum(weight * kept, axis=0)
-            else:
-                z = tl.zeros([ROWS, CHANNELS], tl.float32)
-                entries = hops + source[:, None] * hop_count * d + channel
-                for k in range(hop_count):
-                    weight = tl.load(weights + k * d + channel, mask=inside, other=0.0)
-                    z += weight * tl.load(entries + k * d, mask=mask, other=0.0).to(tl.float32)
-            place = (draw.to(tl.int64) * rows + row[:, None]) * output_count + j
-            tl.store(out + place * d + channel, z, mask=mask)
+            weights = coefficients + (draw.to(tl.int64) * output_count + j) * hop_count * d + channel
+            entries = hops + source[:, None] * hop_count * d + channel
+            z0 = tl.zeros([ROWS, CHANNELS], tl.float32)
+            z1 = tl.zeros([ROWS, CHANNELS], tl.float32)
+            z2 = tl.zeros([ROWS, CHANNELS], tl.float32)
+            z3 = tl.zeros([ROWS, CHANNELS], tl.float32)
+            for k in range(hop_count):
+                x = tl.load(entries + k * d, mask=mask, other=0.0).to(tl.float32)
+                z0 += tl.load(weights + k * d, mask=inside, other=0.0) * x
+                if DRAWS == 4:  # a hop that is at hand serves four draws
+                    z1 += tl.load(weights + step + k * d, mask=inside & (draw + 1 < stop), other=0.0) * x
+                    z2 += tl.load(weights + 2 * step + k * d, mask=inside & (draw + 2 < stop), other=0.0) * x
+                    z3 += tl.load(weights + 3 * step + k * d, mask=inside & (draw + 3 < stop), other=0.0) * x
+            place = out + ((draw.to(tl.int64) * rows + row[:, None]) * output_count + j) * d + channel
+            tl.store(place, z0, mask=mask)
+            if DRAWS == 4:
+                tl.store(place + ahead, z1, mask=mask & (draw + 1 < stop))
+                tl.store(place + 2 * ahead, z2, mask=mask & (draw + 2 < stop))
+                tl.store(place + 3 * ahead, z3, mask=mask & (draw + 3 < stop))
 
 
 def launch_mix(coefficients: Tensor, hops: Tensor, index: Tensor | None, out: Tensor) -> None:
@@ -258,11 +262,11 @@ def launch_mix(coefficients: Tensor, hops: Tensor, index: Tensor | None, out: Te
     height = 1024 // channels
     blocks = triton.cdiv(rows, height), triton.cdiv(d, channels)
     # Where all draws have the same rows, one program makes many of them, and reads the hops from far away once.
-    together = 1 if index is not None else max(1, min(draws, draws * blocks[0] * blocks[1] // PROGRAMS))
+    together = 1 if index is not None else max(4, min(draws, draws * blocks[0] * blocks[1] // PROGRAMS))
     _mix[(*blocks, triton.cdiv(draws, together))](
         *(coefficients, hops, hops if index is None else index, out, rows, d, count, outputs, draws, together),
         GATHER=index is not None,
-        HOPS=triton.next_power_of_2(count) if index is None and count <= KEPT_HOPS else 0,
+        DRAWS=1 if index is not None else 4,
         ROWS=height,
         CHANNELS=channels,
         num_warps=4,

@@ -83,7 +83,7 @@ def test_test_graphs_do_not_move_the_scale_of_training(molecules):
 
 
 def test_layer_by_layer_in_parts_changes_nothing(molecules, monkeypatch):
-    import rapgnn.propagation.engine as representation
+    import rapgnn.propagation.representation as representation
 
     config = CONFIG.update(epochs=3, embedding="fixed-random", engine="stepwise", inference="sample")
     whole = fit("fixed-full", molecules, config, 0).predict(molecules.test).scores

@@ -14,7 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from rapgnn.captured import Captured
+from rapgnn.captured import Captured, wake_backward
 from rapgnn.graph.tasks import Objective
 from rapgnn.layers.dropout import Masks, Noise
 from rapgnn.layers.heads import Head
@@ -69,6 +69,7 @@ class Block:
     ):
         self.head, self.objective = head, objective
         self.h, self.y, self.sizes, self.validation = h, y, sizes, validation
+        wake_backward(h.device)
         self.parameters = [p for p in head.parameters() if p.requires_grad]
         self.state = [t.detach() for t in (*self.parameters, *head.buffers())]
         self.optimizer = torch.optim.Adam(
