@@ -23,6 +23,7 @@ def graph():
 @pytest.mark.parametrize("width", [1, 2, 100])
 def test_cached_hops_are_those_computed_anew(graph, backbone, width, monkeypatch):
     x, edges = graph
+    monkeypatch.setattr("rapgnn.propagation.hops.BLOCK_BYTES", 4 * 30 * width)
     monkeypatch.setattr(polynomial, "BLOCK_BYTES", 4 * 30 * width)
     operator = build_operator(x, edges, backbone)
     train, val = torch.tensor([3, 1, 8]), torch.tensor([20, 4])

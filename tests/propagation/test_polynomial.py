@@ -56,14 +56,13 @@ def test_linear_layers_are_exact_for_any_signs(backbone, graph, num_layers, seed
 @given(graph=edge_lists(), seed=st.integers(0, 1000), data=st.data())
 def test_rows_and_columns_can_be_split(graph, seed, data):
     """Keeping some rows, or working in narrow column blocks, changes nothing."""
-    import rapgnn.propagation.polynomial as polynomial
 
     n = graph[0]
     rows = torch.tensor(data.draw(st.lists(st.integers(0, n - 1), max_size=6)), dtype=torch.int64)
     spec, S, h = Propagation("gcn", 4, RandomWeights(seed=seed)), operator("gcn", graph), features(n, 7, seed)
     whole = PolynomialFilter(spec, S, h)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polynomial, "BLOCK_BYTES", 8 * n)  # two columns at a time
+        patch.setattr("rapgnn.propagation.hops.BLOCK_BYTES", 8 * n)  # two columns at a time
         part = PolynomialFilter(spec, S, h, rows, expect=rows)
     torch.testing.assert_close(part.draw([3])[0], whole.draw([3])[0][rows], rtol=1e-12, atol=0)
     torch.testing.assert_close(part.expected, whole.expectation()[rows], rtol=1e-12, atol=0)

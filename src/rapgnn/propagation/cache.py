@@ -1,6 +1,6 @@
 """Hops that several networks share: those of the same features and operator, for the rows that any of them asks for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -44,10 +44,14 @@ class HopCache:
         """Where rows of the graph are among the cached ones."""
         return self._place[rows]
 
-    def walk(self, spec: Propagation, block_bytes: int) -> Iterator[tuple[slice, int, Tensor]]:
-        """As ``hops``, for the cached rows."""
+    def walk(
+        self, spec: Propagation, block_bytes: int, wanted: Sequence[Tensor | None]
+    ) -> Iterator[tuple[slice, int, list[Tensor]]]:
+        """As ``hops``, for rows that are cached."""
+        places = [None if rows is None else self.places(rows) for rows in wanted]
         for i, k in enumerate(stored_hops(spec)):
-            yield slice(0, self.h.shape[1]), i, self._hop(k, block_bytes)
+            hop = self._hop(k, block_bytes)
+            yield slice(0, self.h.shape[1]), i, [hop if at is None else hop[at] for at in places]
 
     def _hop(self, k: int, block_bytes: int) -> Tensor:
         while len(self._hops) <= k:

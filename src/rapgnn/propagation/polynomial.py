@@ -17,45 +17,14 @@ from rapgnn.fused import mix, mixes
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.propagation.cache import HopCache
 from rapgnn.propagation.coefficients import bare, coefficients, stored_hops
+from rapgnn.propagation.hops import BLOCK_BYTES, bytes_of_block, hops
 from rapgnn.propagation.moments import coefficient_covariance, coefficient_root, expected_coefficients
 from rapgnn.propagation.spec import Propagation
-from rapgnn.sparse import Features, column_block
+from rapgnn.sparse import Features
 
 OnHop = Callable[[], None]
-BLOCK_BYTES = 256 << 20  # of one n × block buffer while hopping: wide rows are gathered several times faster
 MIXED = 1 << 22  # numbers of the hops that are turned into the precision of sums at a time
 CACHED = 1 << 15  # entries of every hop that are combined at a time, so that they stay near the processor
-
-
-def bytes_of_block(device: torch.device) -> int:
-    """How large one n × block buffer may be: on a GPU a share of what is free."""
-    return max(BLOCK_BYTES, torch.cuda.mem_get_info(device)[0] // 32) if device.type == "cuda" else BLOCK_BYTES
-
-
-def hops(
-    spec: Propagation, operator: GraphOperator, h: Features, e: Tensor | None = None, block_bytes: int | None = None
-) -> Iterator[tuple[slice, int, Tensor]]:
-    """The hops by blocks of columns: (columns, place in ``stored_hops``, ``[n, block]``); two blocks are alive."""
-    n, d = h.shape
-    S, L = operator.matrix, spec.num_layers
-    place = {number: i for i, number in enumerate(stored_hops(spec))}
-    width = max(1, min(d, (block_bytes or bytes_of_block(S.device)) // max(1, 4 * n)))
-    for start in range(0, d, width):
-        columns = slice(start, min(d, start + width))
-        families = [(0, L, column_block(h, columns.start, columns.stop).to(S.dtype))]
-        if spec.rule.edges:
-            assert e is not None
-            assert operator.edges is not None
-            received = operator.edges.counts @ e[:, columns].to(S.dtype).contiguous()
-            families.append((L + 1, L - 1, received))
-        for offset, last, hop in families:
-            for k in range(last + 1):
-                if k:
-                    hop = S @ hop
-                    if spec.operator_scale != 1.0:
-                        hop = hop.div_(spec.operator_scale)
-                if offset + k in place:
-                    yield columns, place[offset + k], hop
 
 
 class PolynomialFilter:
@@ -97,17 +66,13 @@ class PolynomialFilter:
         mean = expected_coefficients(spec).tolist()
         outputs = len(spec.outputs)
         expected = S.values.new_zeros(0 if expect is None else len(expect), outputs, d)
-        walk = hops(spec, operator, h, e)
-        if cache is not None and rows is not None:
-            walk, rows = cache.walk(spec, BLOCK_BYTES), cache.places(rows)
-            expect = None if expect is None else cache.places(expect)
-        for columns, k, hop in walk:
+        wanted = [rows] if expect is None else [rows, expect]
+        walk = hops(spec, operator, h, wanted, e) if cache is None else cache.walk(spec, BLOCK_BYTES, wanted)
+        for columns, k, found in walk:
             on_hop()
-            pooled = operator.pool(hop, spec.pooling)
-            self.hops[columns, k] = (pooled if rows is None else pooled[rows]).T
-            if expect is not None:
-                for j in range(outputs):
-                    expected[:, j, columns] += pooled[expect] * mean[j][k]
+            self.hops[columns, k] = found[0].T
+            for j in range(outputs if expect is not None else 0):
+                expected[:, j, columns] += found[1] * mean[j][k]
         self.expected = expected.flatten(1)
 
     @property
@@ -211,7 +176,7 @@ class PolynomialFilter:
     def expectation(self) -> Tensor:
         """The exact expectation: ``[rows, J·d]``."""
         mean = expected_coefficients(self.spec).to(self.device, self.dtype)
-        parts = [torch.einsum("jk,dkr->rjd", mean, hops) for _, hops in self._blocks()]
+        parts = [torch.einsum("jk,dkr->rjd", mean, block) for _, block in self._blocks()]
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
 
     def variance(self) -> Tensor:
@@ -219,16 +184,16 @@ class PolynomialFilter:
         covariance = coefficient_covariance(self.spec)
         own = torch.stack([covariance[j, :, j] for j in range(len(covariance))]).to(self.device, self.dtype)
         parts = []
-        for _, hops in self._blocks():
-            weighted = torch.einsum("jkl,dlr->djkr", own, hops)
-            parts.append((weighted * hops[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0))
+        for _, block in self._blocks():
+            weighted = torch.einsum("jkl,dlr->djkr", own, block)
+            parts.append((weighted * block[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0))
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
 
     def scatter(self, rows: Tensor) -> Tensor:
         """The exact covariance between a channel's outputs, summed over some of the stored rows: ``[d, J, J]``."""
         covariance = coefficient_covariance(self.spec)
-        hops = self.hops[:, :, rows].double()
-        gram = hops @ hops.mT
+        stored = self.hops[:, :, rows].double()
+        gram = stored @ stored.mT
         return torch.einsum("jkml,dkl->djm", covariance.to(gram), gram)
 
 
@@ -266,12 +231,12 @@ def expectation_and_covariance(
     covariance = S.values.new_empty(len(rows), len(first), d)
     stored: Tensor | None = None
     # Several hops of a block live at once here, so blocks are narrower: the whole is as large as elsewhere.
-    for columns, k, hop in hops(spec, operator, h, e, bytes_of_block(S.device) // max(1, K // 2)):
+    for columns, k, (hop,) in hops(spec, operator, h, [rows], e, bytes_of_block(S.device) // max(1, K // 2)):
         on_hop()
         width = columns.stop - columns.start
         if stored is None or stored.shape[2] != width:
             stored = S.values.new_empty(K, len(rows), width)
-        stored[k] = operator.pool(hop, spec.pooling)[rows]
+        stored[k] = hop
         if k + 1 < K:
             continue
         step = max(1, CACHED // width)

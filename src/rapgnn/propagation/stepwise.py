@@ -10,7 +10,7 @@ from rapgnn.fused import ACTIVATIONS as FUSED_ACTIVATIONS
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.dropout import dropout_dense
 from rapgnn.propagation.spec import ACTIVATIONS, Propagation
-from rapgnn.sparse import Features, dense
+from rapgnn.sparse import LARGE_PRODUCT, Features, dense
 
 Layers = dict[str, Tensor]  # the weights of one draw by name, each [L, d] or [L, d, d], as ``Propagation.draw_all``
 
@@ -53,9 +53,10 @@ def propagate(
     activation = ACTIVATIONS[spec.activation]
     sigma = torch.relu_ if reuse and spec.activation == "relu" else activation
     every = [h]
-    # Without gradients a GPU runs a whole layer in one kernel.
-    fused = None
-    if reuse and b.dim() == 2 and not further and not spec.rule.edges and spec.activation in FUSED_ACTIVATIONS:
+    # Without gradients a GPU runs a whole layer in one kernel; a matrix of one small batch is not worth preparing.
+    fused, small = None, operator.ptr is not None and operator.matrix.nnz * channels * spec.num_layers < LARGE_PRODUCT
+    plain = reuse and b.dim() == 2 and not further and not spec.rule.edges and spec.activation in FUSED_ACTIVATIONS
+    if plain and not small:
         fused = operator.matrix.fused(h)
     for layer in range(spec.num_layers):
         if fused is not None:
