@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rapgnn.fused import FusedProduct, available
 
-LARGE_PRODUCT = 1 << 24  # multiply-adds from which the GPU kernel of ``fused`` pays for cutting the rows
+LARGE_PRODUCT = 1 << 26  # multiply-adds below which launching the GPU kernels of ``fused`` takes longer than their work
 
 INT32_MAX = int(np.iinfo(np.int32).max)
 

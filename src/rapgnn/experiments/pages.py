@@ -18,7 +18,6 @@ from rapgnn.experiments.markdown import (
     NONE,
     format_accuracy,
     format_figure,
-    format_ms,
     format_published,
     format_ratio,
     format_table,
@@ -27,6 +26,7 @@ from rapgnn.experiments.measure import BATCH_SIZES, DEPTH_METHODS, DEPTHS, PLANE
 from rapgnn.experiments.published import find_published, one_published
 from rapgnn.experiments.results import one_sentence, read_records, results_folder
 from rapgnn.experiments.run import Record
+from rapgnn.experiments.speed_pages import SPEED_TABLES
 from rapgnn.experiments.tuned import BEST, best_settings
 from rapgnn.files import write_atomic
 from rapgnn.layers.embedding import EMBEDDINGS
@@ -126,46 +126,6 @@ def batches_table(root: Path) -> str:
     return format_table(["PROTEINS, batch size", *BATCH_SIZES], rows)
 
 
-def _epoch(record: Record) -> float:
-    """Milliseconds of an epoch, with its validation where that was measured."""
-    return record.get("epoch_ms", record["train_ms_per_epoch"])
-
-
-def _epoch_title(records: Sequence[Record]) -> str:
-    return "one epoch with validation" if all("epoch_ms" in r for r in records) else "one training epoch"
-
-
-def speed_table(root: Path) -> str:
-    """Time and memory of one epoch on PubMed with 32 layers."""
-    found = [r for r in read_records(root, "bench-depth", "pubmed") if r["num_layers"] == 32]
-    inference = all("infer_ms" in r for r in found)
-    rows = [
-        [
-            r["title"],
-            format_ms(_epoch(r)),
-            format_ratio(r["speedup_vs_end_to_end"]),
-            format_ratio(r["speedup_vs_pyg"]),
-            *([format_ms(r["infer_ms"])] if inference else []),
-            f"{r['peak_memory_mb']:,.0f} MB",
-        ]
-        for r in found
-    ]
-    more = ["inference, ms"] if inference else []
-    header = [_epoch_title(found), "ms", "faster than end-to-end", "than PyG's GCN", *more, "peak memory"]
-    return format_table(header, rows)
-
-
-def graph_speed_table(root: Path) -> str:
-    """Time of one epoch on two graph datasets."""
-    found = [read_records(root, "bench-graphs", d) for d in ("proteins", "molhiv")]
-    rows = []
-    for pair in zip(*found, strict=True):
-        cells = [(format_ms(_epoch(r)), format_ratio(r["speedup_vs_end_to_end"])) for r in pair]
-        rows.append([pair[0]["title"], *cells[0], *cells[1]])
-    faster = "faster than end-to-end"
-    return format_table([_epoch_title([*found[0], *found[1]]), "PROTEINS, ms", faster, "molhiv, ms", faster], rows)
-
-
 def auto_table(root: Path) -> str:
     """The estimator with nothing set against a tuned GCN."""
     rows = [
@@ -213,9 +173,8 @@ TABLES = {
     "graphs": graphs_table,
     "ablations": ablations_table,
     "batches": batches_table,
-    "speed": speed_table,
-    "graph-speed": graph_speed_table,
     "auto": auto_table,
+    **SPEED_TABLES,
 }
 
 

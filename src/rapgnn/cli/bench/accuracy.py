@@ -1,4 +1,4 @@
-"""``rapgnn bench peers`` and ``auto``: accuracy beside the time it takes."""
+"""``rapgnn bench peers``, ``auto`` and ``wide``: accuracy beside the time it takes."""
 
 from typing import Annotated
 
@@ -7,6 +7,8 @@ import typer
 from rapgnn.cli.app import bench_app
 from rapgnn.cli.bench.rows import Again, BenchDevice, BenchJson, Methods, Plot, check_outputs, measure_all, read_names
 from rapgnn.cli.shared import DataDir, check_options, load
+
+LEAST_DOCUMENTS, LEAST_WORDS = 1_000, 100
 
 
 @bench_app.command("peers")
@@ -62,3 +64,25 @@ def bench_auto(
 
     names = read_names("graph", graphs, list(UNSEEN))
     show_auto(measure_all("unseen graphs", plan(names, trials, seeds), json_file, again))
+
+
+@bench_app.command("wide")
+def bench_wide(
+    nodes: Annotated[int, typer.Option(help="Documents.")] = 34_493,
+    features: Annotated[int, typer.Option(help="Words.")] = 8_415,
+    seeds: Annotated[int, typer.Option(help="Seeds; accuracies are means, times medians.")] = 3,
+    json_file: BenchJson = None,
+    again: Again = False,
+) -> None:
+    """The estimator with nothing set on a generated graph of wide bags of words, with many labels and with few.
+
+    Example: rapgnn bench wide --nodes 5000 --features 2000 --seeds 1
+    """
+    check_outputs(json_file, nodes=nodes, features=features, seeds=seeds)
+    from rapgnn.errors import InputError
+    from rapgnn.experiments.bench.tables import show_wide
+    from rapgnn.experiments.bench.words import plan
+
+    if nodes < LEAST_DOCUMENTS or features < LEAST_WORDS:
+        raise InputError(f"--nodes must be at least {LEAST_DOCUMENTS} and --features at least {LEAST_WORDS}.")
+    show_wide(measure_all("wide bags of words", plan(nodes, features, seeds), json_file, again))

@@ -136,6 +136,22 @@ def show_auto(records: Sequence[Record]) -> None:
     bench_table(f"RAPNodeClassifier() against a tuned PyG GCN · {_hardware(records)}", records, columns)
 
 
+def show_wide(records: Sequence[Record]) -> None:
+    """One row per number of labels: how long the estimator with nothing set takes on wide bags of words."""
+    columns = [
+        Column("labels", "labels"),
+        Column("nodes", "nodes", short),
+        Column("features", "features", count),
+        Column("labelled", "labelled", count),
+        Column("accuracy", "mean", percent),
+        Column("fit s", "fit_seconds", number),
+        Column("predict s", "predict_seconds", number),
+        Column("candidates", "candidates", count),
+        PEAK,
+    ]
+    bench_table(f"RAPNodeClassifier() on wide bags of words · {_hardware(records)}", records, columns)
+
+
 def show_files(records: Sequence[Record]) -> None:
     """One row per kind of node ids: how long a folder takes to load."""
     columns = [
