@@ -67,3 +67,19 @@ def test_schedules():
 def test_bad_settings_are_refused(bad):
     with pytest.raises(InputError):
         RandomWeights(**bad)
+
+
+@pytest.mark.parametrize(("name", "bound"), [("glorot", (3 / 64) ** 0.5), ("linear", (1 / 64) ** 0.5)])
+def test_full_matrices_may_be_drawn_by_their_width(name, bound):
+    weights = RandomWeights("full", "forward", name, seed=3)
+    drawn = weights.draw(range(4), 2, 64)
+    assert drawn.shape == (4, 2, 64, 64)
+    assert -bound <= float(drawn.min()) < -0.99 * bound
+    assert 0.99 * bound < float(drawn.max()) <= bound
+    assert float(drawn.double().square().mean()) == pytest.approx(weights.at(64).second_moment, rel=0.02)
+    assert torch.equal(weights.draw([2], [1], 64)[0, 0], drawn[2, 1])
+    assert (weights.mean, weights.nonnegative, weights.on_device) == (0.0, False, True)
+    with pytest.raises(InputError, match="depends on the width"):
+        _ = weights.second_moment
+    with pytest.raises(InputError, match="for full matrices"):
+        RandomWeights("diagonal", "forward", name)

@@ -107,7 +107,7 @@ class Embedding(nn.Module):
         if self.kind.one_layer and not self.rule.includes_self:
             num_layers = 1  # one weight, as the layer has; a GIN layer has an MLP
         self.in_channels = width
-        self.output = OUTPUTS[output]
+        self.output, self.unchanged_output = OUTPUTS[output], output == "none"
         self.out_channels = hidden_channels * (2 if output == "split" else 1) if self.kind.mlp else width
         self.mlp: MLP | None = None
         if self.kind.mlp:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -56,6 +56,9 @@ DISTRIBUTIONS = {
 }
 """The distributions that weights are drawn from, by name."""
 
+BY_WIDTH = {"glorot": 3.0, "linear": 1.0}
+"""Signed distributions of a full matrix by its width d: U[-b, b], b² = value / d. Glorot's, and ``nn.Linear``'s."""
+
 
 @dataclass(frozen=True)
 class RandomWeights:
@@ -66,7 +69,8 @@ class RandomWeights:
     Args:
         structure: ``"diagonal"`` (the paper's), ``"full"`` (a dense matrix) or ``"identity"``.
         schedule: draw anew every ``"forward"``, every ``"epoch"``, or once: ``"fixed"``.
-        distribution: ``"uniform"`` or ``"normal"``.
+        distribution: ``"uniform"`` or ``"normal"``; for full matrices also ``"glorot"`` or ``"linear"``, which take
+            their bounds from the width.
         params: (low, high) of the uniform, (mean, standard deviation) of the normal distribution.
         seed: any integer.
 
@@ -83,7 +87,9 @@ class RandomWeights:
     def __post_init__(self) -> None:
         check_choice("weight structure", self.structure, STRUCTURES)
         check_choice("weight schedule", self.schedule, SCHEDULES)
-        check_choice("weight distribution", self.distribution, DISTRIBUTIONS)
+        check_choice("weight distribution", self.distribution, (*DISTRIBUTIONS, *BY_WIDTH))
+        if self.distribution in BY_WIDTH and self.structure == "diagonal":
+            raise InputError(f"the {self.distribution} distribution is for full matrices, not for a diagonal.")
         if not all(math.isfinite(p) for p in self.params):
             raise InputError(f"weight distribution parameters must be finite numbers, got {self.params}.")
         if self.distribution == "normal" and self.params[1] < 0:
@@ -129,27 +135,47 @@ class RandomWeights:
         stream = numbers + (slot << _SLOT_BITS)
         if self.structure == "identity":
             return torch.ones(len(at), len(stream), channels, device=device, dtype=dtype)
+        if self.distribution in BY_WIDTH:
+            layers = numbers.tolist() if not isinstance(layers, int) else layers
+            return self.at(channels).draw(counters, layers, channels, slot, device=device, dtype=dtype)
         count = channels * channels if self.structure == "full" else channels
         words = random_words(self.seed, at, stream, count)
         values = DISTRIBUTIONS[self.distribution].sample(words, *self.params).to(dtype)
         return values.unflatten(-1, (channels, channels)) if self.structure == "full" else values
 
+    def at(self, width: int) -> "RandomWeights":
+        """With the bounds that the width decides put in."""
+        if self.distribution not in BY_WIDTH:
+            return self
+        bound = math.sqrt(BY_WIDTH[self.distribution] / max(1, width))
+        return replace(self, distribution="uniform", params=(-bound, bound))
+
     @property
     def mean(self) -> float:
         """E[α]."""
+        if self.distribution in BY_WIDTH and self.structure != "identity":
+            return 0.0
         return 1.0 if self.structure == "identity" else DISTRIBUTIONS[self.distribution].mean(*self.params)
 
     @property
     def second_moment(self) -> float:
         """E[α²]."""
-        return 1.0 if self.structure == "identity" else DISTRIBUTIONS[self.distribution].second_moment(*self.params)
+        if self.structure == "identity":
+            return 1.0
+        if self.distribution in BY_WIDTH:
+            raise InputError(
+                f"the second moment of the {self.distribution} distribution depends on the width: at(width)."
+            )
+        return DISTRIBUTIONS[self.distribution].second_moment(*self.params)
 
     @property
     def on_device(self) -> bool:
         """Whether a draw is made where it is used, from beginning to end."""
-        return self.structure == "identity" or self.distribution == "uniform"
+        return self.structure == "identity" or self.distribution != "normal"
 
     @property
     def nonnegative(self) -> bool:
         """Whether no draw can be below zero."""
-        return self.structure == "identity" or DISTRIBUTIONS[self.distribution].lowest(*self.params) >= 0
+        if self.structure == "identity":
+            return True
+        return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[self.distribution].lowest(*self.params) >= 0

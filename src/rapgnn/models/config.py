@@ -72,7 +72,7 @@ class Config:
     schedule: str = "forward"
     """When weights are drawn anew: every ``forward`` pass, every ``epoch``, or never: ``fixed``."""
     distribution: str = "uniform"
-    """``uniform`` or ``normal``."""
+    """``uniform`` or ``normal``; for full matrices also ``glorot`` or ``linear`` (as ``nn.Linear``), by their width."""
     params: tuple[float, float] = (0.0, 1.0)
     """(low, high) of the uniform, (mean, standard deviation) of the normal distribution."""
 

@@ -190,15 +190,16 @@ class RAPGNN(nn.Module):
         if edge_index is None:
             raise InputError("give edge_index beside the features, or a graph from model.prepare(...).")
         operator = self._operator(x, edge_index, edge_weight, edge_attr, batch)
+        # For a single draw the layers one by one are cheaper than all hops.
+        once = "stepwise" if self.config.engine == "auto" else None
         if torch.is_grad_enabled() and any(p.requires_grad for p in self.embedding.parameters()):
             rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows
             step, generator = self._next_step(x.device)
             counter = self.spec.weights.counter(step, step)
             with full_precision(x.device):
-                h = next(self.embed(x, operator, trainable=True).rows(rows).draws([counter], generator, [step]))
+                embedded = self.embed(x, operator, trainable=True, engine=once)
+                h = next(embedded.rows(rows).draws([counter], generator, [step]))
             return self.output(self.head(h, generator))
-        # For a single draw the layers one by one are cheaper than all hops.
-        once = "stepwise" if self.config.engine == "auto" else None
         return self._score(self._prepared(x, operator, rows, once), draw=True)
 
     def _score(self, prepared: PreparedGraph, draw: bool) -> Tensor:

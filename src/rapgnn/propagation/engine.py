@@ -8,6 +8,7 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.embedding import Embedding
 from rapgnn.propagation.cache import HopCache
 from rapgnn.propagation.layered import LayeredGraph
+from rapgnn.propagation.learnable import LearnableRepresentation, trains_after_hops
 from rapgnn.propagation.polynomial import PolynomialFilter, expectation, expectation_and_covariance
 from rapgnn.propagation.representation import PolynomialRepresentation, Representation
 from rapgnn.propagation.spec import Propagation
@@ -33,6 +34,8 @@ class EmbeddedGraph(LayeredGraph):
 
     def rows(self, rows: Tensor, expect: Tensor | None = None) -> Representation:
         """The representation of these rows, and the expectation of those in ``expect``, both from one walk of hops."""
+        if self.engine == "polynomial" and self.h is None:
+            return LearnableRepresentation(self, rows, expect)
         if self.engine == "polynomial":
             assert self.h is not None
             walk = None if self.constant else expect
@@ -80,8 +83,10 @@ def represent(
     """
     h: Features | None = None
     e: Tensor | None = None
+    obstacle: str | None
     if trainable:
-        obstacle = "the embedding is trained through the layers"
+        after = trains_after_hops(spec, embedding)
+        obstacle = None if after else "the embedding is trained through the layers"
     elif embedding.varies:
         obstacle = "the embedding changes in every forward pass"
     else:
@@ -94,4 +99,5 @@ def represent(
         return EmbeddedGraph(spec, operator, x, embedding, "stepwise", reason, h, e)
     linear = spec.activation == "identity" and not spec.rule.edges
     reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
+    reason = "embedding and layers are linear" if trainable else reason
     return EmbeddedGraph(spec, operator, x, embedding, "polynomial", reason, h, e, cache)

@@ -115,7 +115,7 @@ class Propagation:
         if not self.rescale or self.activation not in HOMOGENEOUS:
             return 1.0
         fan_in = channels if self.weights.structure == "full" else 1
-        w = self.weights
+        w = self.weights.at(channels)
         typical = (w.mean * fan_in if w.nonnegative else math.sqrt(w.second_moment * fan_in)) ** self.factors
         sizes = {"root": 1.0, "neighbour": self.operator_scale}
         growth = self.skip + sum(sizes[term] for term in self.rule.terms) * typical

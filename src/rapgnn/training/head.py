@@ -25,7 +25,7 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
     learnable = model.embedding.kind.trained == "with"
     exact = embedded.has_expectation and model.config.inference != "sample"
     representation = embedded.rows(graph.train, expect=graph.val if exact else None)
-    validation = ValidationRows(model, graph, embedded, representation.expected if exact else None)
+    validation = ValidationRows(model, graph, embedded, representation if exact else None)
     fit_input_scale(head, representation, model.config, nodes=graph.ptr is None)
     if in_blocks(model, embedded):
         data = phase2(model, head, graph, representation, validation)
@@ -122,17 +122,22 @@ class ValidationRows:
     """epoch -> the representation of the validation rows: the expectation where it is exact, else a fresh draw.
 
     Args:
-        expected: the expectation, where it stays the same.
+        exact: what has their expectation; None where there is none.
     """
 
-    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, expected: Tensor | None):
-        self.model, self.graph, self.operator, self.expected = model, graph, embedded.operator, expected
+    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, exact: Representation | None):
+        self.model, self.graph, self.operator, self._exact = model, graph, embedded.operator, exact
         frozen = model.embedding.kind.trained != "with"
-        self.rows = embedded.rows(graph.val) if expected is None and frozen else None
+        self.rows = embedded.rows(graph.val) if exact is None and frozen else None
+
+    @property
+    def expected(self) -> Tensor | None:
+        return None if self._exact is None else self._exact.expected
 
     def __call__(self, epoch: int) -> Tensor:
-        if self.expected is not None:
-            return self.expected
+        expected = self.expected
+        if expected is not None:
+            return expected
         rows = self.rows
         if rows is None:  # the embedding as it is after this epoch
             now = self.model.embed(self.graph.x, self.operator)
