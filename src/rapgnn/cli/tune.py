@@ -35,7 +35,7 @@ def tune(
     minutes: Annotated[float | None, typer.Option(help="Time for the whole search.")] = None,
     workers: Annotated[int, typer.Option(help="Processes that share the search.")] = 1,
     method: Annotated[str, typer.Option(help="The method to tune.")] = "rap",
-    space: Annotated[str | None, typer.Option(help="any (your data), paper or wide.")] = None,
+    space: Annotated[str | None, typer.Option(help="any (your data), faithful, paper or wide.")] = None,
     embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
     metric: MetricOption = None,

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rapgnn.errors import InputError
 from rapgnn.estimators.start import start_config
 from rapgnn.experiments.tune.general import WIDEST
 from rapgnn.experiments.tune.space import SPACES, default_space, suggest
@@ -25,8 +26,35 @@ def test_every_strategy_has_a_space(method, space, small_graph):
     for graph, dataset in graphs:
         for embedding in ("pretrained", "pretrained-gnn", "learnable", "fixed-random", "random", "identity"):
             trial = optuna.create_study().ask()
+            if space == "faithful" and dataset in ("sbm", "own"):
+                with pytest.raises(InputError, match="the paper has no search space"):
+                    suggest(trial, method, embedding, space, replace(graph, name=dataset))
+                continue
             settings = suggest(trial, method, embedding, space, replace(graph, name=dataset))
             start_config(graph, METHODS[method].trained).update(**settings)
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_the_faithful_space_is_the_papers(method, small_graph):
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+    for _ in range(10):
+        found = suggest(study.ask(), method, None, "faithful", replace(small_graph, name="cora"))
+        assert (found["embedding"], found["inference"], found["jumping"]) == ("pretrained", "sample", "last")
+        assert found["hidden_channels"] in (16, 32)
+        assert found["epochs"] == 700
+        if method != "pretrained-embedding":
+            assert found["num_layers"] in (2, 4, 8, 16)
+            assert 0.001 <= found["lr"] <= 0.01
+            assert 0.0 <= found["dropout"] <= 0.5
+            assert found["head"] == "linear"
+        assert (found.get("distribution") in ("glorot", "linear")) == method.endswith("-full")
+    many = replace(small_graph, ptr=torch.arange(301), task="graph-classification")
+    for name, embedding, factors, head in (
+        ("mutag", "pretrained", 2, "mlp"),
+        ("molhiv", "pretrained-gnn", 3, "linear"),
+    ):
+        found = suggest(optuna.create_study().ask(), "rap", None, "faithful", replace(many, name=name))
+        assert (found["embedding"], found["factors"], found["head"]) == (embedding, factors, head)
 
 
 def _draws(graph: Graph, method: str, embedding: str | None, count: int) -> list[dict]:
