@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 Named = dict[str, Tensor]
+_ONE_AT_A_TIME = threading.RLock()  # captures of several threads would get into each other's graphs
 
 
 class Captured:
@@ -90,8 +92,13 @@ def _capture(
     for generator in generators:
         graph.register_generator_state(generator)
     side.wait_stream(current)
-    with torch.cuda.stream(side), _no_collection():
+    with _ONE_AT_A_TIME, torch.cuda.stream(side), _no_collection():
         warm_up()
+        # A capture cannot use memory that is free but kept: where that is much of what there is, it is given back.
+        kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        if kept > torch.cuda.mem_get_info()[0] // 4:
+            side.synchronize()
+            torch.cuda.empty_cache()
         # Other threads of a program may use the GPU meanwhile.
         graph.capture_begin(capture_error_mode="thread_local")
         try:

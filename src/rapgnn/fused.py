@@ -6,11 +6,14 @@ into pieces, so that none keeps the others waiting, and their sums are added in 
 time.
 """
 
+import warnings
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from rapgnn.errors import InputNotice
 
 ACTIVATIONS = {"identity": 0, "relu": 1, "leaky_relu": 2}
 ENTRIES = 64  # of a row that one program adds up
@@ -19,10 +22,17 @@ LEAST_CHANNELS = 8  # below, most of a program's threads would idle
 
 @cache
 def _kernels() -> Any:
-    """The module with the kernels; None where there is no Triton."""
+    """The module with the kernels; None where there is no Triton, or where it cannot compile for this GPU."""
     try:
         from rapgnn import fused_kernel
+
+        one = torch.ones(1, 1, 1, 1, dtype=torch.float32, device="cuda")
+        fused_kernel.launch_mix(one, one[0], None, torch.empty_like(one[0]))
     except ImportError:
+        return None
+    except Exception as error:  # a missing compiler, an old GPU: Triton says it in many ways
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        warnings.warn(f"GPU kernels cannot be compiled here, so slower ones serve: {reason}", InputNotice, stacklevel=2)
         return None
     return fused_kernel
 
@@ -62,8 +72,10 @@ class FusedProduct:
         crow, col, values: the three arrays of S as CSR, on the GPU.
     """
 
-    def __init__(self, crow: Tensor, col: Tensor, values: Tensor, entries: int = ENTRIES):
+    def __init__(self, crow: Tensor, col: Tensor, values: Tensor, entries: int | None = None):
         self.col, self.values, self.num_rows = col, values, crow.numel() - 1
+        # Longer pieces where rows are long: their sums take less room than the result.
+        entries = entries or max(ENTRIES, 4 * len(col) // max(1, self.num_rows))
         counts = (crow.diff() + (entries - 1)).div(entries, rounding_mode="floor").clamp(min=1)  # pieces of every row
         first = torch.zeros(self.num_rows + 1, dtype=torch.int64, device=crow.device)
         first[1:] = counts.cumsum(0)

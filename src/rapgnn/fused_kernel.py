@@ -37,16 +37,16 @@ def _finish(
     if HAS_ROOT:
         z += own * tl.load(root + channel, mask=inside, other=0.0)
     if ACTIVATION == 1:
-        z = tl.where(z > 0, z, 0.0)
+        z = tl.where(z < 0, 0.0, z)  # what is no number stays so
     if ACTIVATION == 2:
-        z = tl.where(z > 0, z, 0.01 * z)
+        z = tl.where(z < 0, 0.01 * z, z)
     if HAS_RESIDUAL:
         z += residual * own
     return z
 
 
 @triton.jit
-def _chunks(
+def _pieces(
     rows,
     starts,
     slots,
@@ -69,13 +69,13 @@ def _chunks(
     ROWS: tl.constexpr,
     CHANNELS: tl.constexpr,
 ):
-    chunk = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    alive = chunk < count
+    piece = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    alive = piece < count
     channel = (tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS))[None, :]
     inside = channel < d
-    row = tl.load(rows + chunk, mask=alive, other=0).to(tl.int64)
-    start = tl.load(starts + chunk, mask=alive, other=0).to(tl.int64)
-    entries = (tl.load(starts + chunk + 1, mask=alive, other=0) - start).to(tl.int32)
+    row = tl.load(rows + piece, mask=alive, other=0).to(tl.int64)
+    start = tl.load(starts + piece, mask=alive, other=0).to(tl.int64)
+    entries = (tl.load(starts + piece + 1, mask=alive, other=0) - start).to(tl.int32)
     z = tl.zeros([ROWS, CHANNELS], tl.float32)
     for i in range(0, tl.max(entries, 0), UNROLL):
         for j in tl.static_range(UNROLL):
@@ -86,7 +86,7 @@ def _chunks(
             z += weight[:, None] * block
     whole = alive
     if HAS_LONG:  # a part of a long row: summed with the others later
-        slot = tl.load(slots + chunk, mask=alive, other=-1).to(tl.int64)
+        slot = tl.load(slots + piece, mask=alive, other=-1).to(tl.int64)
         whole = alive & (slot < 0)
         tl.store(partial + slot[:, None] * d + channel, z, mask=(alive & (slot >= 0))[:, None] & inside)
     mask = whole[:, None] & inside
@@ -152,7 +152,7 @@ def _long_rows(
 
 
 def launch(
-    chunks: tuple[Tensor, Tensor, Tensor],
+    pieces: tuple[Tensor, Tensor, Tensor],
     long_rows: tuple[Tensor, Tensor],
     sums: int,
     col: Tensor,
@@ -167,12 +167,12 @@ def launch(
     """Run the kernels on the current stream.
 
     Args:
-        chunks: of every chunk of a row its row, its first entry (and the end of the last), and where its sum goes:
+        pieces: of every piece of a row its row, its first entry (and the end of the last), and where its sum goes:
             -1 where it is the whole row.
-        long_rows: the rows of several chunks, and the bounds of their sums.
+        long_rows: the rows of several pieces, and the bounds of their sums.
         sums: how many there are.
     """
-    rows, starts, slots = chunks
+    rows, starts, slots = pieces
     long, bounds = long_rows
     count, d = len(rows), h.shape[1]
     if not count:
@@ -189,7 +189,7 @@ def launch(
         "CHANNELS": channels,
     }
     blocks = triton.cdiv(d, channels)
-    _chunks[(triton.cdiv(count, side_by_side), blocks)](
+    _pieces[(triton.cdiv(count, side_by_side), blocks)](
         *(rows, starts, slots, count, col, values, h, out, partial, *weights),
         **options,
         HAS_LONG=len(long) > 0,
@@ -225,7 +225,7 @@ def _mix(
     source = row.to(tl.int64)
     first = tl.program_id(2) * together
     stop = min(first + together, draws)
-    step = output_count * hop_count * d  # from one draw's coefficients to the next one's
+    step = tl.cast(output_count, tl.int64) * hop_count * d  # from one draw's coefficients to the next one's
     ahead = tl.cast(rows, tl.int64) * output_count * d  # from one draw's sums to the next one's
     for draw in range(first, stop, DRAWS):
         if GATHER:

@@ -8,7 +8,7 @@ from rapgnn import RAPNodeClassifier
 from rapgnn.estimators import select, sketch
 from rapgnn.estimators.costs import nominal_cost, sparse_training_cost, training_cost
 from rapgnn.estimators.sketch import sketched
-from rapgnn.experiments.bench.wide import wide_words
+from rapgnn.experiments.bench.words import wide_words
 from rapgnn.models.config import Config
 from rapgnn.sparse import dense
 from rapgnn.training import wide

@@ -102,3 +102,10 @@ def _without_validation(graph: Graph) -> Graph:
 )
 def test_elsewhere_layer_by_layer(change: dict, small_graph: Graph) -> None:
     assert fit_rap(small_graph, CONFIG.update(epochs=1, **change), 0).engine == "stepwise"
+
+
+def test_where_raw_hops_would_cost_more_the_layers_run(small_graph: Graph) -> None:
+    graph, operator = model_inputs(small_graph, CONFIG)
+    model = build_rapgnn(graph, operator, CONFIG, 1)
+    assert model.embed(graph.x, operator, trainable=True, rows=100).engine == "polynomial"
+    assert model.embed(graph.x, operator, trainable=True, rows=1 << 30).engine == "stepwise"

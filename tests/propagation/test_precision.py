@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rapgnn import Config
+from rapgnn import Config, RAPNodeClassifier
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.models.inputs import model_inputs
@@ -59,3 +59,17 @@ def test_training_is_nearly_the_same(small_graph: Graph) -> None:
 def test_other_precisions_are_refused() -> None:
     with pytest.raises(InputError, match="bfloat16"):
         Config(hop_precision="float16")
+
+
+def test_a_scorer_takes_rounded_hops(small_graph: Graph) -> None:
+    config = CONFIG.update(hop_precision="bfloat16")
+    graph, operator = model_inputs(small_graph, config)
+    model = build_rapgnn(graph, operator, config, 0).eval()
+    prepared = model.prepare(graph.x, graph.edge_index)
+    torch.testing.assert_close(model.scorer()(prepared.hops), model(prepared), atol=0.02, rtol=0.02)
+
+
+def test_it_is_no_wish_for_another_model(small_graph: Graph) -> None:
+    plain = RAPNodeClassifier(search=False).fit(small_graph)
+    half = RAPNodeClassifier(search=False, settings={"hop_precision": "bfloat16"}).fit(small_graph)
+    assert half.config_ == plain.config_.update(hop_precision="bfloat16")

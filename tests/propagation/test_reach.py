@@ -56,3 +56,20 @@ def test_where_nearly_all_are_wanted_all_are_visited(wanted: list, monkeypatch: 
     matrix = build_operator(torch.ones(101, 1), _path(101), "gcn").matrix
     reach = Reach(matrix, 2, wanted, 1)
     assert all(reach.step(k) is matrix for k in (1, 2))
+
+
+def test_a_small_component_is_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once no further node is reached, all earlier hops share one matrix."""
+    monkeypatch.setattr(module, "WORTH_IT", 0)
+    clique = torch.combinations(torch.arange(10), 2).T
+    edges = torch.cat([clique, clique.flip(0)], dim=1)
+    x = torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
+    operator = build_operator(x, edges, "gcn")
+    reach = Reach(operator.matrix, 30, [torch.tensor([2])], 3)
+    assert len({id(reach.step(k)) for k in range(1, 31)}) <= 4
+    spec = Propagation("gcn", 30, RandomWeights(seed=1))
+    found = []
+    for worth in (0, 1 << 60):
+        monkeypatch.setattr(module, "WORTH_IT", worth)
+        found.append(PolynomialFilter(spec, operator, x, torch.tensor([2, 7])).hops)
+    assert torch.equal(*found)

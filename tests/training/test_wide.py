@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rapgnn.experiments.bench.wide import wide_words
+from rapgnn.experiments.bench.words import wide_words
 from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.models.config import Config
 from rapgnn.training import predict, wide

@@ -138,7 +138,7 @@ def _search(
                 with threads(1 if cost < SMALL_COST else torch.get_num_threads()):
                     fitted = fit_rap(on, config, seed, on_epoch, reuse)
             except InputError as error:  # a candidate that this graph does not admit
-                refusal = error
+                refusal = error.with_traceback(None)  # its frames would keep the candidate's tensors
                 continue
             except _LateError:
                 continue

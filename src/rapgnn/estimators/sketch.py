@@ -24,7 +24,8 @@ def sketched(graph: Graph, seed: int) -> tuple[Graph, Reuse]:
     Q is an orthonormal basis of XᵀX R, R random: one step of the randomised range finder (Halko, Martinsson and Tropp,
     2011). Layers are linear in the features, so propagations compare on X Q as they do on X, at a few hundred columns.
     """
-    start = torch.randn(graph.num_features, DIRECTIONS, generator=seeded(seed, Stream.SKETCH)).to(graph.y.device)
+    to = {"dtype": graph.x.dtype, "device": "cpu"}
+    start = torch.randn(graph.num_features, DIRECTIONS, generator=seeded(seed, Stream.SKETCH), **to).to(graph.y.device)
     turned = graph.x.T
     towards = torch.cat([turned @ (graph.x @ part.contiguous()) for part in start.split(COLUMNS, dim=1)], dim=1)
     with threads(1):  # many small steps

@@ -15,7 +15,15 @@ MACHINES = {"two CPU cores": "", "H200": "-h200"}  # and what the file of its re
 
 def _epoch(record: Record) -> float:
     """Milliseconds of an epoch, with its validation where that was measured."""
-    return record.get("epoch_ms", record["train_ms_per_epoch"])
+    return record["epoch_ms"] if "epoch_ms" in record else record["train_ms_per_epoch"]
+
+
+def _ratio(value: float | None) -> str:
+    return NONE if value is None else format_ratio(value)
+
+
+def _megabytes(value: float | None) -> str:
+    return NONE if value is None else f"{value:,.0f} MB"
 
 
 def _epoch_title(records: Sequence[Record]) -> str:
@@ -30,10 +38,10 @@ def speed_table(root: Path, file: str = "pubmed") -> str:
         [
             r["title"],
             format_ms(_epoch(r)),
-            format_ratio(r["speedup_vs_end_to_end"]),
-            format_ratio(r["speedup_vs_pyg"]),
+            _ratio(r["speedup_vs_end_to_end"]),
+            _ratio(r["speedup_vs_pyg"]),
             *([format_ms(r["infer_ms"])] if inference else []),
-            f"{r['peak_memory_mb']:,.0f} MB",
+            _megabytes(r["peak_memory_mb"]),
         ]
         for r in found
     ]
@@ -53,7 +61,9 @@ def graph_speed_table(root: Path) -> str:
     found = [read_records(root, "bench-graphs", f"{d}{MACHINES[m]}") for d, m in columns]
     rows = []
     for same in zip(*found, strict=True):
-        cells = [f"{format_ms(_epoch(r))} ({format_ratio(r['speedup_vs_end_to_end'])})" for r in same]
+        cells = [
+            NONE if r.get("note") else f"{format_ms(_epoch(r))} ({_ratio(r['speedup_vs_end_to_end'])})" for r in same
+        ]
         rows.append([same[0]["title"], *cells])
     titles = {"proteins": "PROTEINS", "molhiv": "molhiv"}
     header = [f"{titles[d]}, {m}, ms" for d, m in columns]
@@ -82,8 +92,7 @@ def memory_table(root: Path) -> str:
         for r in read_records(root, "bench-memory", f"pubmed{end}"):
             if r["dataset"] == "pubmed" and r["num_layers"] != 32:
                 continue
-            peak, less = r.get("peak_memory_mb"), r.get("memory_ratio_vs_end_to_end")
-            cells = [NONE if peak is None else f"{peak:,.0f} MB", NONE if less is None else format_ratio(less)]
+            cells = [_megabytes(r.get("peak_memory_mb")), _ratio(r.get("memory_ratio_vs_end_to_end"))]
             rows.append([machine, r["dataset"], str(r["num_layers"]), r["title"], *cells])
     return format_table(["machine", "graph", "layers", "method", "peak", "less than end-to-end"], rows, left=4)
 
@@ -93,7 +102,9 @@ def peers_table(root: Path) -> str:
     rows = []
     for r in read_records(root, "bench-peers", "planetoid"):
         accuracy = f"{100 * r['mean']:.1f} ± {100 * r['std']:.1f}"
-        times = format_ratio(r["times_rap"]) if r.get("times_rap") else NONE
+        if r.get("note"):
+            continue
+        times = _ratio(r.get("times_rap"))
         rows.append([r["dataset"], r["title"], r["setting"], accuracy, f"{r['seconds']:.2f}", times])
     return format_table(["graph", "method", "settings", "accuracy %", "seconds", "times RAP's"], rows, left=3)
 
@@ -103,11 +114,11 @@ def scale_table(root: Path) -> str:
     rows = []
     for machine, end in MACHINES.items():
         for r in read_records(root, "bench-scale", f"generated{end}"):
-            if r["method"] != "rap" or r["hidden_channels"] != 256:
+            if r["method"] != "rap" or r["hidden_channels"] != 256 or r.get("epoch_ms") is None:
                 continue
             ratios = [r.get("speedup_vs_end_to_end"), r.get("floor_ratio")]
             seconds = [f"{r['total_seconds']:.2f}", str(r["epochs"]), format_ms(r["epoch_ms"])]
-            cells = [NONE if value is None else format_ratio(value) for value in ratios]
+            cells = [_ratio(value) for value in ratios]
             size = [f"{r['nodes']:,}", f"{r['edges']:,}"]
             rows.append([machine, *size, *seconds, *cells, f"{r['predict_seconds']:.2f}"])
     header = ["machine", "nodes", "edges", "fit, s", "epochs", "epoch, ms", "faster than end-to-end"]
@@ -127,11 +138,12 @@ def product_table(root: Path) -> str:
 
 def wide_table(root: Path) -> str:
     """The estimator with nothing set on wide bags of words."""
+    found = read_records(root, "bench-wide", "generated")
     rows = [
-        [r["labels"], f"{100 * r['mean']:.1f}", f"{r['fit_seconds']:.1f}", f"{r['predict_seconds']:.2f}"]
-        for r in read_records(root, "bench-wide", "generated")
+        [r["labels"], f"{100 * r['mean']:.1f}", f"{r['fit_seconds']:.1f}", f"{r['predict_seconds']:.2f}"] for r in found
     ]
-    return format_table(["34,493 nodes, 8,415 features", "accuracy %", "fit, s", "predict all, s"], rows)
+    size = f"{found[0]['nodes']:,} nodes, {found[0]['features']:,} features"
+    return format_table([size, "accuracy %", "fit, s", "predict all, s"], rows)
 
 
 SPEED_TABLES: dict[str, Callable[[Path], str]] = {

@@ -26,7 +26,7 @@ class PreparedGraph:
 
     def rows(self, rows: Tensor) -> "PreparedGraph":
         """The same embedded graph for other rows, by their numbers in the whole graph."""
-        return PreparedGraph(self.embedded, rows)
+        return PreparedGraph(self.embedded, rows.to(self.index.device))
 
     def __len__(self) -> int:
         return len(self.index)

@@ -113,9 +113,10 @@ class RAPGNN(nn.Module):
         trainable: bool = False,
         engine: str | None = None,
         cache: HopCache | None = None,
+        rows: int = 0,
     ) -> EmbeddedGraph:
         """The embedded graph with the engine chosen: what to keep when the same graph is used many times."""
-        return represent(self.spec, operator, x, self.embedding, engine or self.config.engine, trainable, cache)
+        return represent(self.spec, operator, x, self.embedding, engine or self.config.engine, trainable, cache, rows)
 
     def prepare(
         self,
@@ -143,7 +144,7 @@ class RAPGNN(nn.Module):
     def _prepared(
         self, x: Features, operator: GraphOperator, rows: Tensor | None, engine: str | None = None
     ) -> PreparedGraph:
-        rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows
+        rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows.to(x.device)
         with full_precision(x.device):
             return PreparedGraph(self.embed(x, operator, engine=engine), rows)
 
@@ -193,7 +194,7 @@ class RAPGNN(nn.Module):
         # For a single draw the layers one by one are cheaper than all hops.
         once = "stepwise" if self.config.engine == "auto" else None
         if torch.is_grad_enabled() and any(p.requires_grad for p in self.embedding.parameters()):
-            rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows
+            rows = torch.arange(operator.num_rows, device=x.device) if rows is None else rows.to(x.device)
             step, generator = self._next_step(x.device)
             counter = self.spec.weights.counter(step, step)
             with full_precision(x.device):

@@ -31,7 +31,7 @@ class HopScorer(nn.Module):
         self.eval()
 
     def forward(self, hops: Tensor) -> Tensor:
-        scores = self.head(torch.einsum("jk,rkd->rjd", self.coefficients, hops).flatten(1))
+        scores = self.head(torch.einsum("jk,rkd->rjd", self.coefficients, hops.to(self.coefficients.dtype)).flatten(1))
         return scores if self.output is None else self.output(scores)
 
 

@@ -73,6 +73,7 @@ def represent(
     engine: str = "auto",
     trainable: bool = False,
     cache: HopCache | None = None,
+    rows: int = 0,
 ) -> EmbeddedGraph:
     """Embed the graph and choose the engine: the shortcut exactly when it is exact.
 
@@ -80,12 +81,13 @@ def represent(
         cache: hops that other networks have computed; used where they are this one's too.
         engine: ``"auto"``; ``"stepwise"`` always goes layer by layer; ``"polynomial"`` refuses where it is not exact.
         trainable: whether gradients must reach the embedding, so that h⁰ changes between forward passes.
+        rows: how many rows will be asked for, where that decides what is cheaper.
     """
     h: Features | None = None
     e: Tensor | None = None
     obstacle: str | None
     if trainable:
-        after = trains_after_hops(spec, embedding)
+        after = trains_after_hops(spec, operator, x, embedding, rows)
         obstacle = None if after else "the embedding is trained through the layers"
     elif embedding.varies:
         obstacle = "the embedding changes in every forward pass"

@@ -89,10 +89,16 @@ class Reach:
             self._nodes[k] = nodes
             part = matrix.rows(nodes)
             before = torch.unique(torch.cat([part.col.long(), nodes]))
-            if k > 1 and 2 * len(before) <= n:
+            inside = k > 1 and 2 * len(before) <= n
+            if inside:
                 col = torch.searchsorted(before, part.col.long())
                 part = SparseMatrix.from_csr(part.crow, col, part.values, (len(nodes), len(before)))
             self._steps[k] = part
+            if inside and len(before) == len(nodes):  # nothing further is reached: all earlier hops are this one
+                for earlier in range(k - 1, 1, -1):
+                    self._nodes[earlier], self._steps[earlier] = nodes, part
+                self._nodes[1], self._steps[1] = nodes, matrix.rows(nodes)
+                return
             nodes = before
 
     def step(self, k: int) -> SparseMatrix:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.embedding import Embedding
 from rapgnn.layers.inputs import append
 from rapgnn.propagation.coefficients import coefficients
@@ -19,10 +20,22 @@ from rapgnn.propagation.layered import LayeredGraph
 from rapgnn.propagation.polynomial import PolynomialFilter
 from rapgnn.propagation.representation import Representation
 from rapgnn.propagation.spec import Propagation
+from rapgnn.sparse import Features, SparseMatrix
+
+MOST_BYTES = 1 << 30  # of stored raw hops
+DENSE_GAIN = 20  # how many times as fast a multiply-add is in a dense product
 
 
-def trains_after_hops(spec: Propagation, embedding: Embedding) -> bool:
-    """Whether embedding and layers are linear, so that the embedding may come after the hops."""
+def trains_after_hops(spec: Propagation, operator: GraphOperator, x: Features, embedding: Embedding, rows: int) -> bool:
+    """Whether embedding and layers are linear, so that the embedding may come after the hops, and that is cheaper.
+
+    Args:
+        rows: how many there are to train on and to validate with.
+    """
+    raw = rows * (spec.num_layers + 1) * (x.shape[1] + 1)  # numbers that are stored, and multiplied for every channel
+    features = x.nnz if isinstance(x, SparseMatrix) else x.numel() // DENSE_GAIN
+    if 4 * raw > MOST_BYTES or raw // DENSE_GAIN > spec.num_layers * operator.matrix.nnz + features:
+        return False
     one_map = embedding.mlp is not None and len(embedding.mlp.linears()) == 1 and not embedding.mlp.dropout
     plain = embedding.unchanged_output and not embedding.varies and not embedding.kind.one_layer
     layers = spec.activation == "identity" and not spec.rule.edges and not spec.dropout

@@ -7,157 +7,25 @@ the same blocks run as plain calls; the plain loop is as fast there, and ``train
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from rapgnn.captured import Captured, wake_backward
+from rapgnn.captured import Captured
 from rapgnn.graph.tasks import Objective
-from rapgnn.layers.dropout import Masks, Noise
 from rapgnn.layers.heads import Head
 from rapgnn.layers.targets import TargetScale
 from rapgnn.models.config import Config
+from rapgnn.training.block import Block
 from rapgnn.training.draws import BatchOrder, Draws
 from rapgnn.training.loop import BestEpoch, Loop, OnEpoch, summary
 
 EPOCHS = 64  # of a block, at most
+PASSES = 8  # epochs of a block, at most, where every epoch walks over the graph
 STEPS = 256  # of one captured graph, at most
+JUDGED = 1 << 22  # validation scores that are judged at a time
 BLOCK_BYTES = 256 << 20  # of what a block keeps: representations, states, scores; on a GPU a share of what is free
-
-
-def copy_all(into: list[Tensor], tensors: list[Tensor]) -> None:
-    """Tensors into others of their shapes, in one launch."""
-    torch._foreach_copy_(into, tensors)  # type: ignore[reportPrivateImportUsage]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some steps of training: how many, how many random words they take, and the work."""
-
-    steps: int
-    words: int
-    work: Captured
-
-
-class Block:
-    """The head's training as pieces of work, each some steps long and captured once.
-
-    Args:
-        head: what is trained.
-        h: ``[steps, B, channels]``, or one for all steps: the buffer that the steps read.
-        y: labels ``[rows]``, or, where steps take batches, a buffer ``[steps, B]``.
-        sizes: rows of each step of an epoch.
-        epochs: of the block.
-        validation: ``[epochs, rows, channels]``, or one for all epochs; None where there are no rows to validate on.
-        generator: of the head's dropout.
-    """
-
-    def __init__(
-        self,
-        head: Head,
-        objective: Objective,
-        config: Config,
-        h: Tensor,
-        y: Tensor,
-        sizes: Sequence[int],
-        epochs: int,
-        validation: Tensor | None,
-        generator: torch.Generator,
-    ):
-        self.head, self.objective = head, objective
-        self.h, self.y, self.sizes, self.validation = h, y, sizes, validation
-        wake_backward(h.device)
-        self.parameters = [p for p in head.parameters() if p.requires_grad]
-        self.state = [t.detach() for t in (*self.parameters, *head.buffers())]
-        self.optimizer = torch.optim.Adam(
-            self.parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True, capturable=h.is_cuda
-        )
-        self.states = [t.new_empty(epochs, *t.shape) for t in self.state]
-        rows = 0 if validation is None else validation.shape[1]
-        self.scores = h.new_empty(epochs, rows, head.out_channels)
-        parts = pieces(sizes, epochs)
-        words = {piece: sum(map(head.mlp.mask_words, piece)) for piece in parts}
-        on_cpu = h.is_cuda and generator.device.type == "cpu"
-        self.noise: Noise = Masks(generator, max(words.values()), h.device) if on_cpu else generator
-        used = [] if on_cpu else [generator]
-        works = {p: Captured(partial(self._steps, p), h.device, self._leave_no_trace, used) for p in words}
-        self.pieces = [Piece(sum(size > 0 for size in piece), words[piece], works[piece]) for piece in parts]
-
-    def run(self, piece: "Piece") -> None:
-        """Some steps of training, which is all there is to launch."""
-        if isinstance(self.noise, Masks):
-            self.noise.refill(piece.words)
-        piece.work()
-
-    def _steps(self, sizes: Sequence[int]) -> None:
-        step = epoch = 0
-        if isinstance(self.noise, Masks):
-            self.noise.restart()
-        for size in sizes:
-            if size:
-                self._step(step, size)
-                step += 1
-            else:
-                self._keep(epoch)
-                epoch += 1
-
-    def _step(self, step: int, size: int) -> None:
-        h = self.h[step if len(self.h) > 1 else 0]
-        y = self.y[step] if len(self.sizes) > 1 else self.y
-        scores, slope = self.head.mlp(h[:size], self.noise), self.objective.slope
-        if slope is None:
-            gradients = torch.autograd.grad(self.objective.loss(scores, y[:size]), self.parameters)
-        else:  # a third of the kernels that the loss and its gradient by torch take
-            gradients = torch.autograd.grad(scores, self.parameters, slope(scores.detach(), y[:size]))
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        self.optimizer.step()
-
-    @torch.no_grad()
-    def _keep(self, epoch: int) -> None:
-        """What is left of an epoch: the state, and the validation rows' scores."""
-        copy_all([states[epoch] for states in self.states], self.state)
-        if self.validation is not None:
-            h = self.validation[epoch if len(self.validation) > 1 else 0]
-            self.scores[epoch] = self.head.mlp(h)
-
-    def _leave_no_trace(self) -> None:
-        before, noise = [t.clone() for t in self.state], self.noise
-        random = None if isinstance(noise, Masks) else noise.get_state()
-        for size in sorted(set(self.sizes)):  # every kernel that will be captured must have been loaded
-            if isinstance(noise, Masks):
-                noise.restart()
-            self._step(0, size)
-        self._keep(0)
-        copy_all(self.state, before)
-        for kept in self.optimizer.state.values():
-            for value in kept.values():
-                value.zero_()
-        if random is not None:
-            noise.set_state(random)  # type: ignore[union-attr]
-
-    def take(self, epoch: int, into: list[Tensor]) -> None:
-        """The state after one of the block's epochs, into other tensors."""
-        copy_all(into, [states[epoch] for states in self.states])
-
-    def finish(self, state: list[Tensor]) -> None:
-        """Give the head its final state."""
-        copy_all(self.state, state)
-        for parameter in self.parameters:
-            parameter.grad = None
-        self.pieces.clear()  # they hold on to this block, and to memory of the GPU
-
-
-def pieces(sizes: Sequence[int], epochs: int) -> list[tuple[int, ...]]:
-    """The steps of a block by their sizes, a 0 after every epoch, in pieces of at most ``STEPS`` steps."""
-    if len(sizes) <= STEPS:
-        return [(*sizes, 0) * epochs]
-    assert epochs == 1
-    parts = [tuple(sizes[start : start + STEPS]) for start in range(0, len(sizes), STEPS)]
-    return [*parts[:-1], (*parts[-1], 0)]
 
 
 @dataclass
@@ -188,6 +56,21 @@ class Phase2:
         rows, size = len(self.y), len(self.y) if self.order is None else self.order.size
         return [min(size, rows - start) for start in range(0, rows, size)]
 
+    @property
+    def cheap(self) -> bool:
+        """Whether the draws of a block take no passes over the graph."""
+        return self.train.cheap and (not isinstance(self.validation, Draws) or self.validation.cheap)
+
+    @property
+    def budget(self) -> int:
+        """Bytes that a block may keep."""
+        return max(BLOCK_BYTES, torch.cuda.mem_get_info(self.y.device)[0] // 32 if self.y.is_cuda else 0)
+
+    def steps(self, head: Head) -> int:
+        """The most steps of one captured graph: what fits, where an epoch is long."""
+        words = 2 * head.mlp.mask_words(self.sizes[0])
+        return max(1, min(STEPS, self.budget // (4 * (self.sizes[0] * head.input_scale.numel() + words))))
+
     def epochs(self, head: Head, config: Config, most: int) -> int:
         """How many epochs a block has: what fits, in blocks of one length."""
         sizes, held = self.sizes, self.validation
@@ -195,9 +78,10 @@ class Phase2:
         numbers = rows * head.out_channels + sum(t.numel() for t in head.state_dict().values())
         numbers += 0 if self.train.constant and self.order is None else len(sizes) * sizes[0] * channels
         numbers += rows * channels if isinstance(held, Draws) and not held.constant else 0
-        free = torch.cuda.mem_get_info(self.y.device)[0] // 32 if self.y.is_cuda else 0
-        memory = max(1, max(BLOCK_BYTES, free) // (4 * numbers))
-        fitting = min(most, config.epochs, max(1, STEPS // len(sizes)), memory)
+        numbers += 2 * sum(map(head.mlp.mask_words, sizes))
+        # Passes over the graph are few at a time: none is made in vain when patience or time runs out.
+        most = most if self.cheap else min(most, PASSES)
+        fitting = min(most, config.epochs, max(1, STEPS // len(sizes)), max(1, self.budget // (4 * numbers)))
         return -(-config.epochs // -(-config.epochs // fitting))
 
 
@@ -207,8 +91,8 @@ def train_in_blocks(
 ) -> Loop:
     """As ``optimise``, a block of epochs at a time; ``most`` of them. Validation counts as training time here."""
     sizes, order, held = data.sizes, data.order, data.validation
-    epochs = data.epochs(head, config, most)
-    slots = min(STEPS, epochs * len(sizes))
+    epochs, steps = data.epochs(head, config, most), data.steps(head)
+    slots = epochs * len(sizes) if len(sizes) <= STEPS and epochs > 1 else min(steps, len(sizes))
     y = data.y if order is None else data.y.new_zeros(slots, order.size, *data.y.shape[1:])
 
     def fill(count: int) -> Tensor:
@@ -224,13 +108,16 @@ def train_in_blocks(
     start, captured = time.perf_counter(), Captured.seconds
     h, fixed = fill(slots), head.scaled(held)[None] if isinstance(held, Tensor) else None
     drawn = fill_validation()
-    block = Block(head, objective, config, h, y, sizes, epochs, drawn if fixed is None else fixed, data.generator)
+    held_out = drawn if fixed is None else fixed
+    block = Block(head, objective, config, h, y, sizes, epochs, slots, held_out, data.generator)
     start += Captured.seconds - captured  # which is no part of an epoch
     best, best_state = BestEpoch(objective, config.patience), [t.clone() for t in block.state]
     epoch_ms: list[float] = []
     filled, last = True, False
     try:
         while not (last or best.stop):
+            if not filled:
+                fill_validation()
             for piece in block.pieces:
                 if not filled:
                     fill(piece.steps)
@@ -239,7 +126,8 @@ def train_in_blocks(
             left = min(epochs, config.epochs - len(epoch_ms))
             last = len(epoch_ms) + left == config.epochs
             seen = None if held is None else _Arriving(objective, data.output(block.scores), data.y_val)
-            if not last:  # made while the processor waits for what it has to see of this block
+            if not last and (data.cheap or config.patience is None):
+                # Made while the processor waits for what it has to see of this block.
                 fill(block.pieces[0].steps)
                 fill_validation()
                 filled = True
@@ -273,15 +161,18 @@ class _Arriving:
     """Metric and loss of every epoch of a block, on their way from the device."""
 
     def __init__(self, objective: Objective, scores: Tensor, y: Tensor):
-        metrics, losses = objective.score_many(scores, y), objective.loss_many(scores, y)
-        seen = torch.stack([metrics.to(losses.device), losses.double()], dim=1)
+        parts = []
+        for part in scores.split(max(1, JUDGED // max(1, scores[0].numel()))):
+            losses = objective.loss_many(part, y).double()
+            parts.append(torch.stack([objective.score_many(part, y).to(losses.device), losses], dim=1))
+        seen = torch.cat(parts)
         self._event: torch.cuda.Event | None = None
         self._host = seen
         if seen.is_cuda:
-            self._host = torch.empty(seen.shape, dtype=seen.dtype, pin_memory=True)
+            self._host = torch.empty(seen.shape, dtype=seen.dtype, device="cpu", pin_memory=True)
             self._host.copy_(seen, non_blocking=True)
             self._event = torch.cuda.Event()
-            self._event.record()
+            self._event.record(torch.cuda.current_stream(seen.device))
 
     def values(self) -> list[list[float]]:
         if self._event is not None:

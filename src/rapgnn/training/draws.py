@@ -31,8 +31,10 @@ class Draws:
         per_draw = representation.channels ** (2 if spec.weights.structure == "full" else 1) * spec.num_layers
         self._ahead = max(1, DRAWN // max(1, per_draw * spec.factors))
         self._weights: Drawn = {}
-        self._there = self._used = 0  # draws whose weights are there, and how many of them are used up
+        self._there = self._used = self._size = 0  # draws whose weights are there, how many are used up, made at a time
         self.constant = representation.embedded.constant
+        # Whether a draw costs what the labelled rows cost, and not a pass over the graph.
+        self.cheap = self.constant or isinstance(representation, PolynomialRepresentation)
         self.h: Tensor | None = None
 
     def fill(self, count: int, rows: Tensor | None = None) -> Tensor:
@@ -44,8 +46,7 @@ class Draws:
         if self.constant and rows is None and self.h is not None:
             return self.h
         # Layer by layer a draw may be large: only some of them are made at a time, so that memory stays small.
-        small = self.constant or isinstance(self.representation, PolynomialRepresentation)
-        most = count if small else min(count, self._ahead)
+        most = count if self.cheap else min(count, self._ahead)
         for start in range(0, count, most):
             part = slice(start, min(start + most, count))
             steps = [next(self.steps) for _ in range(part.stop - start)]
@@ -54,7 +55,7 @@ class Draws:
                 self._next(len(steps)), steps, None if rows is None else rows[part], self.scale, place
             )
             if self.shift is not None:
-                found += self.shift
+                found = found + self.shift if place is None else found.add_(self.shift)
             if self.h is None and most < count:
                 self.h = found.new_empty(count, *found.shape[1:])
                 self.h[part] = found
@@ -64,7 +65,9 @@ class Draws:
 
     def _next(self, count: int) -> Drawn:
         if not self.constant and self._used == self._there:
-            self._there, self._used = count * max(1, self._ahead // count), 0
+            # Always as many: a captured drawing has one size.
+            self._size = self._size or count * max(1, self._ahead // count)
+            self._there, self._used = self._size, 0
             self._weights = self.representation.weights([next(self.counters) for _ in range(self._there)])
         mine = slice(self._used, min(self._used + count, self._there))
         found = {name: w[mine] for name, w in self._weights.items()}
@@ -76,7 +79,7 @@ class Draws:
 
 
 class BatchOrder:
-    """The rows of one training step after another, many steps at a time, and their labels.
+    """The rows of one training step after another, many steps at a time.
 
     Args:
         rows: how many there are.
@@ -86,14 +89,14 @@ class BatchOrder:
 
     def __init__(self, rows: int, size: int, generator: torch.Generator, device: torch.device):
         self.rows, self.size, self.generator, self.device = rows, size, generator, device
-        self._left = torch.zeros(0, size, dtype=torch.int64)
+        self._left = torch.zeros(0, size, dtype=torch.int64, device="cpu")
 
     def take(self, count: int) -> Tensor:
         """The next ``count`` batches, ``[count, size]``; a smaller one is filled up with row 0."""
-        padding = torch.zeros(-self.rows % self.size, dtype=torch.int64)
+        padding = torch.zeros(-self.rows % self.size, dtype=torch.int64, device="cpu")
         parts = [self._left]
         while sum(map(len, parts)) < count:
-            order = torch.randperm(self.rows, generator=self.generator)
+            order = torch.randperm(self.rows, generator=self.generator, device="cpu")
             parts.append(torch.cat([order, padding]).view(-1, self.size))
         found = torch.cat(parts)
         self._left = found[count:]

@@ -47,7 +47,8 @@ def fit_rap(
     trained = model.embedding.kind.trained
     if trained == "before":
         pretrain(model, graph, operator)
-    embedded = model.embed(graph.x, operator, trainable=trained == "with", cache=cache)
+    labelled = len(graph.train) + len(graph.val)
+    embedded = model.embed(graph.x, operator, trainable=trained == "with", cache=cache, rows=labelled)
     if trained != "with":
         embedded.choose_inference(config.inference)  # refuse what cannot be done before training for it
     engine, reason = embedded.engine, embedded.reason

@@ -153,5 +153,5 @@ def shuffled(rows: int, batch_size: int | None, generator: torch.Generator, devi
     """The rows of one epoch in random batches; all of them at once, in order, without a batch size."""
     if batch_size is None or batch_size >= rows:
         return [torch.arange(rows, device=device)]
-    order = torch.randperm(rows, generator=generator).to(device)
+    order = torch.randperm(rows, generator=generator, device="cpu").to(device)
     return list(order.split(batch_size))

@@ -8,6 +8,7 @@ import torch
 
 from rapgnn.errors import check_choice
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.weights import BY_WIDTH
 from rapgnn.models.config import Config
 from rapgnn.training.baselines import fit_embedding, fit_end_to_end
 from rapgnn.training.fit import Fitted, fit_rap
@@ -23,7 +24,10 @@ class Method:
     trained: bool = False  # whether its layers are
 
     def configure(self, config: Config) -> Config:
-        return config.update(**self.settings)
+        settings = self.settings
+        if settings.get("structure", "full") != "full" and config.distribution in BY_WIDTH:
+            settings = settings | {"distribution": "uniform"}  # a diagonal has no width
+        return config.update(**settings)
 
 
 METHODS = {

@@ -80,7 +80,7 @@ def represented(model: RAPGNN, graph: Graph) -> Tensor:
     """What the head sees of every row: the expectation, or, where that has no exact form, the draw it predicts by."""
     graph, operator = model_inputs(graph, model.config)
     embedded = model.embed(graph.x, operator)
-    rows = torch.arange(graph.num_rows)
+    rows = torch.arange(graph.num_rows, device=graph.y.device)
     if embedded.has_expectation:
         return embedded.expectation(rows)
     first = int(model.draw_counter)

@@ -93,7 +93,7 @@ class MatrixFreeRidge:
         if len(rows) <= 2 * PROBES:
             signs, count = torch.eye(len(rows)).to(targets), 1
         else:
-            bits = torch.randint(2, (len(rows), PROBES), generator=seeded(seed, Stream.PROBES))
+            bits = torch.randint(2, (len(rows), PROBES), generator=seeded(seed, Stream.PROBES), device="cpu")
             signs, count = (2 * bits - 1).to(targets), PROBES
         probes = self.weights.sqrt() * signs
         sums = expected.hop_sums(rows, torch.cat([probes, self.weights], dim=1))

@@ -76,3 +76,16 @@ def test_a_file_without_records_is_refused(text, tmp_path):
 
 def test_a_machine_is_told_by_hardware_threads_and_versions():
     assert set(machine("cpu")) == {"device", "hardware", "threads", "versions"}
+
+
+def test_rows_of_another_run_stay_in_the_file(tmp_path):
+    path, told = tmp_path / "rows.json", []
+    for name in ("a", "b", "a"):
+        store = RowStore(path, name)
+        store.finish(measure_rows([row(name, told)], store))
+    assert told == ["a", "b"]
+    assert sorted(r["method"] for r in json.loads(path.read_text())) == ["a", "b"]
+    store = RowStore(path, again=True)
+    store.finish(measure_rows([row("a", told)], store))
+    assert told == ["a", "b", "a"]
+    assert sorted((r["method"], r["ms"]) for r in json.loads(path.read_text())) == [("a", 3.0), ("b", 2.0)]

@@ -2,7 +2,7 @@
 
 import torch
 
-from rapgnn.experiments.bench.wide import wide_words
+from rapgnn.experiments.bench.words import wide_words
 from rapgnn.sparse import SparseMatrix
 
 

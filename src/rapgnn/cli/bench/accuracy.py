@@ -81,7 +81,7 @@ def bench_wide(
     check_outputs(json_file, nodes=nodes, features=features, seeds=seeds)
     from rapgnn.errors import InputError
     from rapgnn.experiments.bench.tables import show_wide
-    from rapgnn.experiments.bench.words import plan
+    from rapgnn.experiments.bench.wide import plan
 
     if nodes < LEAST_DOCUMENTS or features < LEAST_WORDS:
         raise InputError(f"--nodes must be at least {LEAST_DOCUMENTS} and --features at least {LEAST_WORDS}.")

@@ -69,7 +69,7 @@ def measure_all(
     with show_progress() as track:
         track.start(title, len(rows))
         records = finish(measure_rows(rows, store, track.advance))
-    store.write(records)
+    store.finish(records)
     if store.found:
         other = sum(record.get("source") != source_code() for record in store.found)
         older = f", {other} of them by other source code" if other else ""

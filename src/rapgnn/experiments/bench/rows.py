@@ -56,27 +56,31 @@ class RowStore:
     """
 
     def __init__(self, path: Path | None, command: str = "", again: bool = False):
-        self.path, self.command = path, command
-        self._kept: dict[str, Record] = {}
+        self.path, self.command, self.again = path, command, again
         self.found: list[Record] = []
-        if path is not None and not again and is_regular(path):
-            self._earlier = _read(path)
-        else:
-            self._earlier = []
+        self._asked: list[Record] = []
+        self._earlier = _read(path) if path is not None and is_regular(path) else []
 
     def find(self, settings: Record) -> Record | None:
         """What an earlier run measured with the same settings."""
         wanted = plain(settings)
-        for record in self._earlier:
-            if all(key in record and record[key] == value for key, value in wanted.items()):
-                self.found.append(record)
-                return record
+        self._asked.append(wanted)
+        same = [record for record in self._earlier if _holds(record, wanted)]
+        if same and not self.again:
+            self.found.append(same[0])
+            return same[0]
+        self._earlier = [record for record in self._earlier if record not in same]
         return None
 
     def add(self, record: Record) -> None:
         """Store a record that was measured now."""
         self._earlier.append(plain(record))
         self.write(self._earlier)
+
+    def finish(self, records: Sequence[Record]) -> None:
+        """Store the records of the whole run, and after them what the file holds of others."""
+        others = [r for r in self._earlier if not any(_holds(r, asked) for asked in self._asked)]
+        self.write([*records, *others])
 
     def write(self, records: Sequence[Record]) -> None:
         """Put these records in place of what the file holds."""
@@ -114,6 +118,10 @@ def measure_or_say(measure: Callable[[], Record]) -> Record:
         if "alloc" not in str(error).lower():
             raise
         return {"note": "out of memory"}
+
+
+def _holds(record: Record, settings: Record) -> bool:
+    return all(key in record and record[key] == value for key, value in settings.items())
 
 
 def plain(value: Any) -> Any:
