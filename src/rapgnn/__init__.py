@@ -3,17 +3,12 @@
 The public names, imported on first use so that ``import rapgnn`` is cheap.
 """
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rapgnn import former
 
 __version__ = "0.1.0"
-
-# Large tensors in large pages: on Linux, fresh memory is then up to three times as fast. torch looks at the variable
-# when it first asks for a lot of memory; a value that is set already stays.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset

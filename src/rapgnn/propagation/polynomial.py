@@ -17,10 +17,11 @@ from rapgnn.fused import mix, mixes
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.propagation.cache import HopCache
 from rapgnn.propagation.coefficients import bare, coefficients, stored_hops
+from rapgnn.propagation.few_rows import FewRows, few_rows_pay
 from rapgnn.propagation.hops import BLOCK_BYTES, bytes_of_block, hops
 from rapgnn.propagation.moments import coefficient_covariance, coefficient_root, expected_coefficients
 from rapgnn.propagation.spec import Propagation
-from rapgnn.sparse import Features
+from rapgnn.sparse import Features, SparseMatrix
 
 OnHop = Callable[[], None]
 MIXED = 1 << 22  # numbers of the hops that are turned into the precision of sums at a time
@@ -66,6 +67,15 @@ class PolynomialFilter:
         mean = expected_coefficients(spec).tolist()
         outputs = len(spec.outputs)
         expected = S.values.new_zeros(0 if expect is None else len(expect), outputs, d)
+        if cache is None and few_rows_pay(spec, operator, h, rows, expect):
+            assert isinstance(h, SparseMatrix)
+            assert rows is not None
+            few = FewRows(spec, operator, h, rows, expect, mean[0])
+            for k, hop in few.walk():
+                on_hop()
+                self.hops[:, k] = hop
+            self.expected = few.expected()
+            return
         wanted = [rows] if expect is None else [rows, expect]
         walk = hops(spec, operator, h, wanted, e) if cache is None else cache.walk(spec, BLOCK_BYTES, wanted)
         for columns, k, found in walk:
