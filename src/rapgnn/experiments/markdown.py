@@ -51,7 +51,7 @@ def format_published(cell: Published) -> str:
 
 def format_ratio(value: float) -> str:
     """How many times as fast."""
-    return f"{value:,.0f}×" if value >= 10 else f"{value:.1f}×"
+    return f"{value:,.0f}×" if value >= 10 else f"{value:.1f}×" if value >= 0.1 else f"{value:.2f}×"
 
 
 def format_ms(value: float) -> str:
