@@ -102,7 +102,7 @@ def peers_table(root: Path) -> str:
     found = [r for r in read_records(root, "bench-peers", "planetoid") if not r.get("note")]
     ours = {r["dataset"]: r["seconds"] for r in found if r["method"] == "rap"}
     rows = []
-    for r in sorted(found, key=lambda r: list(ours).index(r["dataset"])):
+    for r in sorted(found, key=lambda r: (list(ours).index(r["dataset"]), not r["method"].startswith("rap"))):
         accuracy = f"{100 * r['mean']:.1f} ± {100 * r['std']:.1f}"
         times = format_ratio(r["seconds"] / ours[r["dataset"]])
         rows.append([r["dataset"], r["title"], r["setting"], accuracy, f"{r['seconds']:.2f}", times])

@@ -46,7 +46,7 @@ class EmbeddedGraph(LayeredGraph):
         else:
             representation = Representation(self, rows)
         if expect is not None and representation.expected is None:
-            representation.expected = self.expectation(expect)
+            representation.keep_expectation(self.expectation(expect))
         return representation
 
     def expectation(self, rows: Tensor) -> Tensor:

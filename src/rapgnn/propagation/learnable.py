@@ -69,10 +69,6 @@ class LearnableRepresentation(Representation):
         """The expectation of the rows it was asked for, under the embedding as it is now."""
         return None if self._raw_expected is None else self._embedded(self._raw_expected).flatten(1)
 
-    @expected.setter
-    def expected(self, value: Tensor | None) -> None:
-        assert value is None, "this expectation is computed"
-
     def _embedded(self, raw: Tensor) -> Tensor:
         """(S^k X) W + (S^k 1) b for raw hops ``[..., F + 1]``."""
         mlp = self.embedded.embedding.mlp

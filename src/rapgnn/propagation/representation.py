@@ -25,10 +25,19 @@ class Representation:
 
     def __init__(self, embedded: LayeredGraph, rows: Tensor):
         self.embedded, self.index = embedded, rows
-        self.expected: Tensor | None = None  # the expectation of the rows it was asked for
+        self._expected: Tensor | None = None
         self._parts: list[LayeredGraph] | None = None
         self._drawing: CapturedFunction | None = None
         self._work: CapturedFunction | None = None
+
+    @property
+    def expected(self) -> Tensor | None:
+        """The expectation of the rows it was asked for."""
+        return self._expected
+
+    def keep_expectation(self, expected: Tensor) -> None:
+        """Take the expectation that was computed elsewhere."""
+        self._expected = expected
 
     @cached_property
     def only_draw(self) -> Tensor:
@@ -188,7 +197,7 @@ class PolynomialRepresentation(Representation):
         super().__init__(embedded, rows)
         self.filter = stored
         # Fixed weights have one draw, which is then the expectation; the distribution's mean is not.
-        self.expected = None if embedded.constant else stored.expected
+        self._expected = None if embedded.constant else stored.expected
 
     def channel_moments(self) -> tuple[Tensor, Tensor]:
         if self.embedded.constant or not len(self.index):

@@ -13,6 +13,7 @@ from rapgnn.experiments.bench.timing import seconds_of
 from rapgnn.experiments.bench.words import wide_words
 from rapgnn.experiments.run import Record
 from rapgnn.memory import PeakMemory
+from rapgnn.sparse import SparseMatrix
 
 LABELS: dict[str, float | int] = {"60 % labelled": 0.6, "20 labels per class": 20}
 
@@ -45,7 +46,7 @@ def measure(nodes: int, features: int, train: float | int, seeds: int) -> Record
     known = [p for p in peaks if p is not None]
     return {
         "edges": graph.edge_index.shape[1],
-        "nonzeros": int(getattr(graph.x, "nnz", 0)) or int(torch.count_nonzero(graph.x)),
+        "nonzeros": graph.x.nnz if isinstance(graph.x, SparseMatrix) else int(torch.count_nonzero(graph.x)),
         "labelled": len(graph.train),
         "fit_seconds": statistics.median(fits),
         "all_seconds": fits,
