@@ -7,7 +7,8 @@ all edges: values are computed in blocks of rows, in double precision, and round
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +24,8 @@ BLOCK = {"cpu": 1 << 17, "cuda": 1 << 24}  # entries at a time: what fits into a
 _ONE_THREAD = threads(1)  # a block is so little work that a second thread only waits, long where the machine is busy
 
 
-class Adjacency(NamedTuple):
+@dataclass(frozen=True)
+class Adjacency:
     """A[v, u] = summed weight of the edges u -> v: rows and columns ascending, every place once.
 
     Args:
@@ -178,7 +180,7 @@ def compress(
             return made
         places = torch.zeros(num_nodes, dtype=torch.bool, device=made.col.device)
         places[without.to(places.device)] = True
-        return made._replace(placeholders=places)
+        return replace(made, placeholders=places)
 
 
 def _without_loop(edge_index: Tensor, n: int) -> Tensor:
