@@ -39,7 +39,7 @@ def _kernels() -> Any:
 
 def available(x: Tensor) -> bool:
     """Whether the kernels can multiply x."""
-    return x.is_cuda and x.dtype == torch.float32 and x.shape[1] >= LEAST_CHANNELS and _kernels() is not None
+    return x.shape[1] >= LEAST_CHANNELS and mixes(x)
 
 
 def mixes(values: Tensor) -> bool:
