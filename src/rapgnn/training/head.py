@@ -129,6 +129,7 @@ class ValidationRows:
         self.model, self.graph, self.operator, self._exact = model, graph, embedded.operator, exact
         frozen = model.embedding.kind.trained != "with"
         self.rows = embedded.rows(graph.val) if exact is None and frozen else None
+        self._drawn: Iterator[Tensor] | None = None
 
     @property
     def expected(self) -> Tensor | None:
@@ -144,8 +145,15 @@ class ValidationRows:
             if now.has_expectation and self.model.config.inference != "sample":
                 return now.expectation(self.graph.val)
             rows = now.rows(self.graph.val)
-        counter = self.model.spec.weights.evaluation_counter(epoch)
-        return next(rows.draws([counter], steps=[EVALUATION + epoch]))
+        if rows is not self.rows:
+            return next(self._draws(rows, range(epoch, epoch + 1)))
+        if self._drawn is None:  # of all epochs, in order: the shortcut makes many of them together
+            self._drawn = self._draws(rows, range(epoch, self.model.config.epochs))
+        return next(self._drawn)
+
+    def _draws(self, rows: Representation, epochs: range) -> Iterator[Tensor]:
+        weights = self.model.spec.weights
+        return rows.draws([weights.evaluation_counter(e) for e in epochs], steps=[EVALUATION + e for e in epochs])
 
 
 @torch.no_grad()
