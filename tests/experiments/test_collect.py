@@ -37,6 +37,22 @@ def test_a_tie_break_goes_with_its_embedding_alone():
     assert {row["embedding"]: row["tie_break"] for row in rows} == {"identity": 0.81, "pretrained": 0.0}
 
 
+def test_among_embeddings_that_validation_cannot_tell_apart_the_simplest_is_chosen():
+    rows = collect([choice(0.80), choice(0.79, embedding="identity"), choice(0.70, embedding="fixed-random")])
+    assert [row["embedding"] for row in rows if row["chosen"]] == ["identity"]  # within √(0.8 · 0.2 / 500) = 0.018
+    rows = collect([choice(0.80), choice(0.78, embedding="identity")])
+    assert [row["embedding"] for row in rows if row["chosen"]] == ["pretrained"]
+    errors = [
+        choice(v, dataset="molesol", metric="rmse", embedding=e) for v, e in ((0.9, "identity"), (0.8, "learnable"))
+    ]
+    assert [row["embedding"] for row in collect(errors) if row["chosen"]] == ["learnable"]
+
+
+def test_the_papers_space_has_a_column_of_its_own():
+    rows = collect([choice(0.9), choice(0.7, space="faithful")])
+    assert {row["column"]: row["val_mean"] for row in rows} == {"best": 0.9, "faithful": 0.7}
+
+
 def test_the_command_checks_and_writes(tmp_path, capsys):
     folder, target = tmp_path / "results" / "tune", tmp_path / TARGET
     folder.mkdir(parents=True)

@@ -5,14 +5,17 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from rapgnn.errors import check_choice
+from rapgnn.errors import InputError, check_choice
 from rapgnn.estimators.start import MANY_GRAPHS, start_config, usual_embedding
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
 from rapgnn.training.methods import METHODS
 
-BEST = "best"  # stands for the embedding with the best validation metric
+BEST = "best"  # stands for the embedding that was chosen on validation
+FAITHFUL = "faithful"
+COLUMNS = (FAITHFUL, BEST)
+"""What a setting was chosen from: the paper's ranges, architecture and inference, or all that this library offers."""
 
 # Without a search: what goes through the whole graph in every epoch is narrower, and stops when validation stalls.
 _SLOW = {"hidden_channels": 64, "patience": 100}
@@ -26,7 +29,11 @@ _UNTUNED: dict[str, dict[str, Any]] = {
 
 @cache
 def stored() -> list[dict[str, Any]]:
-    """What the searches chose: a list of {dataset, method, embedding, space, val_mean, tie_break, trials, settings}."""
+    """What the searches chose: records with dataset, method, embedding, column, space, val_mean, trials, settings.
+
+    ``tie_break`` decides among embeddings with the same value; ``chosen`` marks the one that a comparison of all of
+    them chose.
+    """
     return json.loads(files("rapgnn.experiments").joinpath("tuned.json").read_text())
 
 
@@ -63,8 +70,45 @@ def default_config(graph: Graph, method: str, embedding: str | None = None) -> C
 
 def best_settings(dataset: str, method: str, embedding: str, higher: bool = True) -> dict[str, Any] | None:
     """What the searches chose for an embedding, or for the best one; None where no search was made."""
-    found = [s for s in stored() if (s["dataset"], s["method"]) == (dataset, method)]
+    found = _rows(dataset, method, BEST) or _rows(dataset, method, FAITHFUL)
     if embedding != BEST:
         found = [s for s in found if s["embedding"] == embedding]
     sign = 1 if higher else -1
-    return max(found, key=lambda s: (sign * s["val_mean"], sign * s["tie_break"]))["settings"] if found else None
+    merit = [(s["chosen"], sign * s["val_mean"], sign * s["tie_break"]) for s in found]
+    return found[merit.index(max(merit))]["settings"] if found else None
+
+
+def _rows(dataset: str, method: str, column: str) -> list[dict[str, Any]]:
+    return [s for s in stored() if (s["dataset"], s["method"], s["column"]) == (dataset, method, column)]
+
+
+def chosen_config(graph: Graph, method: str, column: str, embedding: str | None = None) -> Config:
+    """The settings of a table's column.
+
+    Args:
+        column: a name from ``COLUMNS``.
+        embedding: a name that was searched with RAP-GNN; None: the paper's for ``"faithful"``, and the one that
+            validation chose for ``"best"``. Where only RAP-GNN was searched, another kind of weights takes its
+            settings, all else equal; full matrices are Glorot's then, as in the frameworks.
+    """
+    check_choice("column", column, COLUMNS)
+    trained = METHODS[method].trained
+    wanted = embedding or (BEST if column == BEST else usual_embedding(graph))
+    found = _pick(graph, method, column, None if trained else wanted)
+    full = METHODS[method].settings.get("structure") == "full"
+    if found is None and not trained:
+        found = _pick(graph, "rap", column, wanted)
+        if found is not None and full and column == FAITHFUL:
+            found = found | {"structure": "full", "distribution": "glorot"}
+    if found is None:
+        raise InputError(f"no settings of {method} on {graph.name} were searched for the column {column}.")
+    config = start_config(graph, trained).update(**found)
+    # A ridge head needs an exact mean, which full matrices drawn anew have not.
+    return config.update(head="linear") if config.head == "ridge" and method == "random-full" else config
+
+
+def _pick(graph: Graph, method: str, column: str, embedding: str | None) -> dict[str, Any] | None:
+    if column == BEST:
+        return best_settings(graph.name, method, embedding or BEST, graph.objective.higher)
+    rows = [s for s in _rows(graph.name, method, column) if embedding is None or s["embedding"] == embedding]
+    return rows[0]["settings"] if rows else None

@@ -32,8 +32,8 @@ TIE = 0.002
 TRIALS = Path("results/tune/trials.json.gz")
 
 
-def read_trials(files: Iterable[Path], dataset: str, method: str) -> list[Record]:
-    """The finished trials of every search for a method on a dataset."""
+def read_trials(files: Iterable[Path], dataset: str, method: str, space: str | None = None) -> list[Record]:
+    """The finished trials of every search for a method on a dataset, or of those in one space."""
     found = []
     for file in files:
         if not file.is_file():
@@ -42,7 +42,7 @@ def read_trials(files: Iterable[Path], dataset: str, method: str) -> list[Record
         trials = json.loads(gzip.decompress(file.read_bytes())) if zipped else trial_records(file)
         of = f"{dataset}/{method}/"  # how every search's name begins
         found += [t for t in trials if t["state"] == "COMPLETE" and t["study"].startswith(of)]
-    return found
+    return [t for t in found if space is None or t["study"].split("/")[3] == space]
 
 
 def rank_trials(trials: Iterable[Record], embedding: str, higher: bool) -> list[Record]:

@@ -7,9 +7,10 @@ from rapgnn.experiments.tune.faithful import paper_embedding, suggest_faithful
 from rapgnn.experiments.tune.general import suggest_any
 from rapgnn.experiments.tune.paper import suggest_in_ranges
 from rapgnn.experiments.tune.ranges import RANGES
+from rapgnn.experiments.tuned import FAITHFUL
 from rapgnn.graph.graph import Graph
 
-ANY, FAITHFUL = "any", "faithful"
+ANY = "any"
 SPACES = (ANY, FAITHFUL, "paper", "wide")
 
 
