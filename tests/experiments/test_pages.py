@@ -23,7 +23,7 @@ def copy(tmp_path) -> Path:
         target = tmp_path / page.relative_to(ROOT)
         target.parent.mkdir(exist_ok=True)
         shutil.copy(page, target)
-    shutil.copytree(RESULTS, tmp_path / "results", ignore=shutil.ignore_patterns("tune"))
+    shutil.copytree(RESULTS, tmp_path / "results")
     return tmp_path
 
 

@@ -24,6 +24,7 @@ from rapgnn.experiments.markdown import (
 )
 from rapgnn.experiments.measure import BATCH_SIZES, DEPTH_METHODS, DEPTHS, PLANETOID
 from rapgnn.experiments.published import find_published, one_published
+from rapgnn.experiments.reproduce_pages import REPRODUCED
 from rapgnn.experiments.results import one_sentence, read_records, results_folder
 from rapgnn.experiments.run import Record
 from rapgnn.experiments.speed_pages import SPEED_TABLES
@@ -175,6 +176,7 @@ TABLES = {
     "batches": batches_table,
     "auto": auto_table,
     **SPEED_TABLES,
+    **REPRODUCED,
 }
 
 

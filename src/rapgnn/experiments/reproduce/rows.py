@@ -1,0 +1,130 @@
+"""Rows of the tables of accuracies, and the cells that fill them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rapgnn.errors import InputError
+from rapgnn.estimators.start import usual_embedding
+from rapgnn.experiments.published import Published, one_published
+from rapgnn.experiments.reproduce.accuracy import accuracy_cell
+from rapgnn.experiments.reproduce.cells import Cell
+from rapgnn.experiments.reproduce.item import Graphs, Scale
+from rapgnn.experiments.reproduce.quick import cut, keep_every, signed
+from rapgnn.experiments.run import Record
+from rapgnn.experiments.tuned import chosen_config
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.models.config import Config
+from rapgnn.training.methods import METHODS
+
+FAITHFUL, BEST, EXPECTATION, UNIFORM, LINEAR = "faithful", "best", "expectation", "uniform", "linear"
+FOLD_SEEDS = (0,)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: a method, and what is particular about its settings.
+
+    Args:
+        title: in the table.
+        column: None: one cell with the faithful and one with the best settings. A name: one cell, of the faithful
+            settings and ``changes``, with this name for its column in the records.
+        changes: settings beside those that were chosen.
+        embedding: None takes the paper's.
+        published: which figures of the paper are this row's, fields of ``Published`` beside the method and the dataset;
+            None: the paper has no such row.
+        protocol: of a dataset with folds.
+    """
+
+    title: str
+    method: str
+    column: str | None = None
+    changes: Record = field(default_factory=dict)
+    embedding: str | None = None
+    published: Record | None = None
+    protocol: str = "paper"
+
+    def paper(self, dataset: str) -> Published | None:
+        """The paper's figure."""
+        if self.published is None:
+            return None
+        return one_published(**{"dataset": dataset, "method": self.method} | self.published)
+
+
+def strategies(table: str, methods: Sequence[str], protocols: Record | None = None) -> tuple[Row, ...]:
+    """The rows of a table of training methods, in its order.
+
+    Args:
+        table: of the paper, a name in ``published.TABLES``.
+        protocols: of methods on datasets with folds, where it is not the paper's alone.
+    """
+    others = protocols or {}
+    published = {"table": table}
+    return tuple(Row(METHODS[m].title, m, published=published, protocol=others.get(m, "paper")) for m in methods)
+
+
+METHODS_OF_TABLES = ("pretrained-embedding", "end-to-end", "fixed-diagonal", "fixed-full", "random-full", "rap")
+EXACT = Row("RAP-GNN, exact expectation", "rap", EXPECTATION, {"inference": "expected"})
+_UNIFORM: Record = {"distribution": "uniform", "params": (0.0, 1.0)}
+FULL_UNIFORM = (
+    Row("Fixed Random Weights, U[0, 1]", "fixed-full", UNIFORM, _UNIFORM),
+    Row("Random Weights, U[0, 1]", "random-full", UNIFORM, _UNIFORM),
+)
+
+
+def cells_of(
+    rows: Sequence[Row],
+    datasets: Sequence[str],
+    scale: Scale,
+    graphs: Graphs,
+    columns: Sequence[str] = (FAITHFUL, BEST),
+) -> list[Cell]:
+    """The cells of these rows on these datasets; none where no settings were searched."""
+    cells = []
+    for dataset in datasets:
+        graph = graphs.get(dataset)
+        for row in rows:
+            for column in columns if row.column is None else (row.column,):
+                config = settings(graph, row, column)
+                if config is not None:
+                    cells.append(_cell(graph, row, column, config, scale))
+    return cells
+
+
+def settings(graph: Graph, row: Row, column: str) -> Config | None:
+    """What a row is trained with; None where nothing was searched, or there is no such model."""
+    searched = BEST if column == BEST else FAITHFUL
+    try:
+        config = chosen_config(graph, row.method, searched, row.embedding)
+        if not _suits(row.method, config):
+            config = chosen_config(graph, row.method, searched, usual_embedding(graph))
+    except InputError:
+        return None
+    if column == FAITHFUL and row.method == "rap":
+        config = config.update(inference="sample")  # one fresh draw, as in the paper
+    config = config.update(**row.changes)
+    exact = column != EXPECTATION or not signed(config)
+    return config if exact and _suits(row.method, config) else None
+
+
+def _suits(method: str, config: Config) -> bool:
+    """Whether the embedding is one for this method: full matrices as wide as the raw features are out of reach."""
+    kind = EMBEDDINGS[config.embedding]
+    if METHODS[method].settings.get("structure") == "full":
+        return kind.mlp
+    return kind.trained == "before" or method != "pretrained-embedding"
+
+
+def _cell(graph: Graph, row: Row, column: str, config: Config, scale: Scale) -> Cell:
+    config, said = cut(graph, row.method, config, scale)
+    labels: Record = {"column": column, "title": row.title}
+    if said:
+        labels["cut"] = said
+    paper = row.paper(graph.name)
+    if paper is not None and paper.mean is not None and paper.std is not None:
+        factor = 1 if paper.metric == "rmse" else 100
+        labels |= {"paper_mean": paper.mean / factor, "paper_std": paper.std / factor}
+    if graph.folds:
+        return accuracy_cell(graph.name, row.method, config, FOLD_SEEDS, labels, row.protocol, scale.folds)
+    every = keep_every(graph, scale)
+    return accuracy_cell(graph.name, row.method, config, scale.seeds, labels, every=every)

@@ -1,0 +1,65 @@
+"""The tables of docs/reproduction.md: every item of ``rapgnn reproduce``, the verdicts, and how much was searched."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from rapgnn.experiments.markdown import NONE, format_table
+from rapgnn.experiments.reproduce.claims.verdicts import format_verdicts, verdicts
+from rapgnn.experiments.reproduce.items import ITEMS
+from rapgnn.experiments.reproduce.outputs import describe
+from rapgnn.experiments.results import results_folder
+from rapgnn.experiments.run import Record
+from rapgnn.training.methods import METHODS
+
+FOLDER = "reproduce"
+
+
+def _records(root: Path, item: str) -> list[Record]:
+    path = results_folder(root) / FOLDER / f"{item}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+
+
+def item_table(name: str) -> Callable[[Path], str]:
+    """root -> the item as its records in results/reproduce give it; where there are none, what measures them."""
+
+    def table(root: Path) -> str:
+        records = _records(root, name)
+        if not records:
+            return f"Not measured yet: `rapgnn reproduce {name}`."
+        text = re.sub(r"^#", "##", describe(ITEMS[name], records), flags=re.MULTILINE)
+        plot = results_folder(root) / FOLDER / f"{name}.png"
+        return text + (f"\n\n![{ITEMS[name].title}](../results/{FOLDER}/{name}.png)" if plot.is_file() else "")
+
+    return table
+
+
+def claims_table(root: Path) -> str:
+    """The verdicts that the records in results/reproduce give."""
+    records = {name: found for name in ITEMS if (found := _records(root, name))}
+    return re.sub(r"^#", "##", format_verdicts(verdicts(records)).strip(), flags=re.MULTILINE)
+
+
+def budgets_table(root: Path) -> str:
+    """How many settings of the paper's space were tried for each method, and on how many seeds the choice rests."""
+    choices = json.loads((results_folder(root) / "tune" / "faithful.json").read_text(encoding="utf-8"))
+    datasets = list(dict.fromkeys(c["dataset"] for c in choices))
+    rows = []
+    for method, title in ((name, m.title) for name, m in METHODS.items()):
+        found = {c["dataset"]: c for c in choices if c["method"] == method}
+        if found:
+            rows.append([title, *(_budget(found[d]) if d in found else NONE for d in datasets)])
+    return format_table(["trials (seeds of the chosen one)", *datasets], rows)
+
+
+def _budget(choice: Record) -> str:
+    earlier = f" + {choice['earlier_trials']}" if choice.get("earlier_trials") else ""
+    return f"{choice['trials']}{earlier} ({len(choice['val_values'])})"
+
+
+REPRODUCED: dict[str, Callable[[Path], str]] = {
+    "reproduce-claims": claims_table,
+    "reproduce-budgets": budgets_table,
+    **{f"reproduce-{name}": item_table(name) for name in ITEMS},
+}
