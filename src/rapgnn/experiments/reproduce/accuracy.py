@@ -15,10 +15,10 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import torch
 
 from rapgnn.experiments.protocol import at_best_mean_epoch, paper_folds, strict_folds
 from rapgnn.experiments.reproduce.cells import Cell
+from rapgnn.experiments.reproduce.folds import BOTH, COSTS, PAPER, STRICT, described, figures, numbers, train_folds
 from rapgnn.experiments.reproduce.item import Graphs
 from rapgnn.experiments.reproduce.kinds import KINDS, PARTS, Parts
 from rapgnn.experiments.reproduce.thin import thinned
@@ -29,11 +29,6 @@ from rapgnn.graph.tasks import TASKS
 from rapgnn.memory import PeakMemory
 from rapgnn.models.config import Config
 from rapgnn.training.methods import METHODS, fit
-from rapgnn.training.side_by_side import fit_side_by_side, fits_side_by_side
-from rapgnn.versions import hardware, versions
-
-PAPER, STRICT, BOTH = "paper", "strict", "both"
-COSTS = ("fit_seconds", "train_ms_per_epoch", "eval_ms_per_epoch")
 
 
 def accuracy_cell(
@@ -98,7 +93,7 @@ def _train_fold(method: str, fold: Graph, config: Config, seed: int, protocol: s
         fitted = fit(method, fold, whole, seed, on_epoch)
         seconds = time.perf_counter() - start
     loop = fitted.loop
-    return _described(method, fold, whole, peak.megabytes, device) | {
+    return described(method, fold, whole, peak.megabytes, device) | {
         "history": loop.history,
         "fit_seconds": seconds,
         "total_seconds": seconds,
@@ -108,56 +103,6 @@ def _train_fold(method: str, fold: Graph, config: Config, seed: int, protocol: s
         "engine_reason": fitted.reason,
         "inference": fitted.inference,
         "epochs": [loop.epochs],
-    }
-
-
-def train_folds(parts: Sequence[Cell], graphs: Graphs, on_epoch: OnEpoch) -> list[Record] | None:
-    """Trained layers on a GPU: the folds side by side, where one at a time would be launch-bound."""
-    spec = parts[0].spec
-    if "fold" not in spec:
-        return None
-    graph, method = graphs.get(parts[0].dataset), spec["method"]
-    whole = Config(**spec["config"]).update(patience=None)
-    if not (METHODS[method].trained and graph.y.is_cuda and fits_side_by_side(graph, whole)):
-        return None
-    if spec["protocol"] == STRICT and Config(**spec["config"]).patience is not None:
-        return None
-    records: list[Record] = []
-    for protocol, seed in dict.fromkeys((p.spec["protocol"], p.spec["seed"]) for p in parts):
-        every = list((paper_folds if protocol == PAPER else strict_folds)(graph, seed))
-        wanted = [p.spec["fold"] for p in parts if (p.spec["protocol"], p.spec["seed"]) == (protocol, seed)]
-        folds = [every[number] for number in wanted]
-        device = str(graph.y.device)
-        with PeakMemory(device) as peak:
-            found = fit_side_by_side(folds, whole, [seed] * len(folds), on_epoch)
-        for fold, one in zip(folds, found, strict=True):
-            count = len(found)
-            costs = one.seconds / count, one.train_ms_per_epoch / count, one.eval_ms_per_epoch / count
-            record = _described(method, fold, whole, peak.megabytes, device)
-            record |= dict(zip(COSTS, costs, strict=True)) | {"total_seconds": costs[0], "epochs": [len(one.history)]}
-            record |= {"engine": "stepwise", "engine_reason": "trained weights, folds side by side"}
-            record["inference"] = "expected"
-            if protocol == PAPER:
-                record["history"] = one.history
-            else:
-                assert one.test_scores is not None
-                record |= figures([fold.objective.score(one.test_scores, fold.y[fold.test])])
-            records.append(record)
-    return records
-
-
-def _described(method: str, fold: Graph, config: Config, megabytes: float | None, device: str) -> Record:
-    return {
-        "task": fold.task,
-        "method": method,
-        "backbone": config.backbone,
-        "metric": fold.objective.chosen_by,
-        "peak_memory_mb": megabytes,
-        "device": device,
-        "hardware": hardware(device),
-        "threads": torch.get_num_threads(),
-        "config": config.to_dict(),
-        "versions": versions(),
     }
 
 
@@ -180,7 +125,7 @@ def join(cell: Cell, trainings: Sequence[Record]) -> Record:
 
 def _of_seeds(trainings: Sequence[Record]) -> Record:
     found = {"protocol": trainings[0]["protocol"], **figures([v for r in trainings for v in r["values"]])}
-    found["val_values"] = _numbers([v for r in trainings for v in r["val_values"]])
+    found["val_values"] = numbers([v for r in trainings for v in r["val_values"]])
     found["val_mean"] = float(np.mean(found["val_values"]))
     if "average_precision" in trainings[0]:
         found["average_precision"] = figures([r["average_precision"] for r in trainings])["mean"]
@@ -191,7 +136,7 @@ def _of_seeds(trainings: Sequence[Record]) -> Record:
 def _of_folds(cell: Cell, trainings: Sequence[Record]) -> Record:
     count = cell.spec["folds"]
     values, best_epochs = [], []
-    histories = [_numbers(r["history"]) for r in trainings if "history" in r]
+    histories = [numbers(r["history"]) for r in trainings if "history" in r]
     for first in range(0, len(histories), count):  # the folds of one seed after those of another
         epoch, at_epoch = at_best_mean_epoch(histories[first : first + count], TASKS[trainings[0]["task"]].higher)
         best_epochs.append(epoch)
@@ -203,17 +148,6 @@ def _of_folds(cell: Cell, trainings: Sequence[Record]) -> Record:
     found = {"protocol": f"{FOLDS}-fold, epoch of the best mean validation{cut}", **figures(values)}
     found |= {"val_mean": found["mean"], "val_values": values, "best_epochs": best_epochs}
     return found | ({f"strict_{key}": value for key, value in figures(strict).items()} if strict else {})
-
-
-def figures(values: Sequence[float | None]) -> Record:
-    """Mean, standard deviation of these values, and the values themselves."""
-    numbers = _numbers(values)
-    return {"mean": float(np.mean(numbers)), "std": float(np.std(numbers)), "values": numbers}
-
-
-def _numbers(values: Sequence[float | None]) -> list[float]:
-    """As they were before they were stored: JSON has no NaN, which a training that diverged has."""
-    return [float("nan") if value is None else value for value in values]
 
 
 def measure(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
