@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from rapgnn.experiments.tune.drawn import RandomTrial
 from rapgnn.experiments.tune.keep import compact, restore, search_named
 from rapgnn.experiments.tune.lines import Lines, ranked
 from rapgnn.experiments.tune.random_search import choose, run_searches
-from rapgnn.experiments.tune.searches import Search
+from rapgnn.experiments.tune.rounds import work
+from rapgnn.experiments.tune.searches import Search, graph_of
 
 BLOCKS = "sbm:nodes=60,classes=2,features=6,train=5,val=15,test=15"
 SEARCH = Search(BLOCKS, "rap", "identity", "any")
@@ -67,6 +69,21 @@ def test_a_stopped_search_ends_like_one_that_was_not(tmp_path, short):
     ]
     assert values[0] == values[1]
     assert len(values[0]) == 4 + 3 * 4 + 10 * 3  # four trials; all are among the best eight, three go on
+
+
+def test_luck_on_few_seeds_does_not_choose(tmp_path):
+    """Trial 0 begins well and ends badly: others that overtake it get as many seeds as it had."""
+    lines = Lines(tmp_path / "a.jsonl")
+    rng = random.Random(3)
+    quality = {trial: 0.5 + 0.01 * trial for trial in range(12)}
+    for tasks in work(SEARCH, lines, trials=12, seeds=2, graph=graph_of(BLOCKS, None, "cpu")):
+        assert tasks or lines.found
+        for trial, seed, settings in tasks:
+            lucky = 0.7 if trial == 0 and seed < 5 else quality[trial] + rng.gauss(0, 0.02)
+            lines.add({"trial": trial, "seed": seed, "value": lucky, "settings": settings})
+    best = ranked(lines, range(12), higher=True)[:3]
+    assert [len(lines.values(trial)) for trial in best] == [15] * 3
+    assert choose(lines, SEARCH, seeds=2)["trial"] == best[0] != 0
 
 
 def test_time_that_is_up_stops_a_search(tmp_path, short):

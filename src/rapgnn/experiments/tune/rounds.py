@@ -14,7 +14,7 @@ from rapgnn.graph.graph import Graph
 
 @dataclass(frozen=True)
 class Round:
-    """The ``best`` trials so far are run on ``seeds`` further seeds."""
+    """The ``best`` trials so far are run on ``seeds`` further seeds, until the best have them all."""
 
     best: int
     seeds: int
@@ -40,11 +40,12 @@ def work(search: Search, lines: Lines, trials: int, seeds: int, graph: Graph) ->
         for t in range(start, end):
             points[t] = lines.settings(t) or search.settings(t, points[best[t % len(best)]] if best else None)
         yield _missing(lines, {t: points[t] for t in range(start, end)}, range(seeds))
-    done, candidates = seeds, list(points)
+    wanted = seeds
     for one in rounds_for(graph):
-        candidates = ranked(lines, candidates, higher)[: one.best]
-        yield _missing(lines, {t: points[t] for t in candidates}, range(done, done + one.seeds))
-        done += one.seeds
+        wanted += one.seeds
+        # A mean over few seeds may be luck: whoever is among the best must have as many seeds as the others there.
+        while left := _missing(lines, {t: points[t] for t in ranked(lines, points, higher)[: one.best]}, range(wanted)):
+            yield left
 
 
 def _missing(lines: Lines, points: dict[int, dict[str, Any]], seeds: Iterable[int]) -> list[Task]:
