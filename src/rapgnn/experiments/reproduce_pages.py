@@ -11,6 +11,7 @@ from rapgnn.experiments.reproduce.items import ITEMS
 from rapgnn.experiments.reproduce.outputs import describe
 from rapgnn.experiments.results import results_folder
 from rapgnn.experiments.run import Record
+from rapgnn.experiments.tune.faithful import TABLES
 from rapgnn.training.methods import METHODS
 
 FOLDER = "reproduce"
@@ -44,13 +45,14 @@ def claims_table(root: Path) -> str:
 def budgets_table(root: Path) -> str:
     """How many settings of the paper's space were tried for each method, and on how many seeds the choice rests."""
     choices = json.loads((results_folder(root) / "tune" / "faithful.json").read_text(encoding="utf-8"))
-    datasets = list(dict.fromkeys(c["dataset"] for c in choices))
-    rows = []
-    for method, title in ((name, m.title) for name, m in METHODS.items()):
-        found = {c["dataset"]: c for c in choices if c["method"] == method}
-        if found:
-            rows.append([title, *(_budget(found[d]) if d in found else NONE for d in datasets)])
-    return format_table(["trials (seeds of the chosen one)", *datasets], rows)
+    found = {(c["dataset"], c["method"]): c for c in choices if c["embedding"] in ("pretrained", "pretrained-gnn")}
+    methods = [method for method in METHODS if any(method == tried for _, tried in found)]
+    rows = [
+        [dataset, *(_budget(found[dataset, m]) if (dataset, m) in found else NONE for m in methods)]
+        for dataset in TABLES
+        if any(dataset == tried for tried, _ in found)
+    ]
+    return format_table(["trials (seeds of the chosen one)", *(METHODS[m].title for m in methods)], rows)
 
 
 def _budget(choice: Record) -> str:
