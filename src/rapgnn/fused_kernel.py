@@ -78,7 +78,7 @@ def _pieces(
     entries = (tl.load(starts + piece + 1, mask=alive, other=0) - start).to(tl.int32)
     z = tl.zeros([ROWS, CHANNELS], tl.float32)
     for i in range(0, tl.max(entries, 0), UNROLL):
-        for j in tl.static_range(UNROLL):
+        for j in tl.static_range(UNROLL):  # type: ignore
             there = i + j < entries
             sender = tl.load(col + start + (i + j), mask=there, other=0).to(tl.int64)
             weight = tl.load(values + start + (i + j), mask=there, other=0.0)
@@ -195,10 +195,10 @@ def launch(
         HAS_LONG=len(long) > 0,
         UNROLL=UNROLL,
         ROWS=side_by_side,
-        num_warps=2,
+        num_warps=2,  # type: ignore
     )
     if len(long):
-        _long_rows[(len(long), blocks)](long, bounds, h, out, partial, *weights, **options, num_warps=2)
+        _long_rows[(len(long), blocks)](long, bounds, h, out, partial, *weights, **options, num_warps=2)  # type: ignore
 
 
 @triton.jit
@@ -269,5 +269,5 @@ def launch_mix(coefficients: Tensor, hops: Tensor, index: Tensor | None, out: Te
         DRAWS=1 if index is not None else 4,
         ROWS=height,
         CHANNELS=channels,
-        num_warps=4,
+        num_warps=4,  # type: ignore
     )
