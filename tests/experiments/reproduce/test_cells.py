@@ -7,6 +7,7 @@ import pytest
 from rapgnn.experiments.reproduce.cells import Cell, cell_key
 from rapgnn.experiments.reproduce.item import Graphs
 from rapgnn.experiments.reproduce.source import EXPERIMENTS, MODULES, PACKAGE, ROOMS, code_version, statements
+from rapgnn.experiments.reproduce.store import Store
 from small_items import TINY
 
 CELL = Cell("accuracy", "cora", {"method": "rap", "config": {"params": (0.0, 1.0), "lr": 0.1}}, {"column": "best"})
@@ -89,3 +90,23 @@ def test_data_are_told_by_their_checksum(monkeypatch):
 def test_a_dataset_is_loaded_once():
     graphs = Graphs()
     assert graphs.get(TINY) is graphs.get(TINY)
+
+
+def test_packed_cells_are_found_and_a_damaged_pack_is_said_to_be_so(tmp_path):
+    store = Store(tmp_path)
+    for key in ("a" * 16, "b" * 16):
+        store.add({"key": key, "value": key[0]})
+    path = store.pack()
+    for cell in (tmp_path / "cells").glob("*.json"):
+        cell.unlink()
+    later = Store(tmp_path)
+    assert later.find("a" * 16) == {"key": "a" * 16, "value": "a"}
+    later.add({"key": "c" * 16, "value": "c"})
+    later.pack()  # with what was packed before
+    assert [Store(tmp_path).find(letter * 16)["value"] for letter in "abc"] == ["a", "b", "c"]
+    assert Store(tmp_path, again=True).find("a" * 16) is None
+    path.write_bytes(path.read_bytes()[:-20])
+    said: list[str] = []
+    assert Store(tmp_path, say=said.append).find("a" * 16) is None
+    assert len(said) == 1
+    assert "damaged" in said[0]

@@ -1,12 +1,15 @@
 """The records that were measured, each in a file of its own as soon as it is there: ``OUT/cells/<key>.json``.
 
-The files of finished items, ``OUT/<item>.json``, hold the same records and are looked at, too: a folder without
-``cells`` is as good.
+The files of finished items, ``OUT/<item>.json``, hold the same records and are looked at, too, and so is
+``OUT/cells.json.gz``, where ``pack`` puts the cells of a folder that is to be kept: a folder without ``cells`` is as
+good.
 """
 
 import contextlib
+import gzip
 import json
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from rapgnn.experiments.bench.rows import plain
 from rapgnn.experiments.run import Record
 from rapgnn.files import TEMPORARY, is_regular, write_atomic
 
-CELLS = "cells"
+CELLS, PACKED = "cells", "cells.json.gz"
 UNFINISHED_SECONDS = 60.0  # after which a file under a temporary name belongs to nobody
 SHOWN = ("item", "quick", "command", "labels")  # what a table's file adds to a record, beside the cell's labels
 
@@ -36,6 +39,8 @@ class Store:
         for path in sorted(out.glob("[!.]*.json")) if not again else ():
             for record in self.read_item(path):
                 self._known.setdefault(record["key"], unlabelled(record))
+        for record in self.read_item(out / PACKED) if not again and is_regular(out / PACKED) else ():
+            self._known.setdefault(record["key"], record)
 
     def find(self, key: str) -> Record | None:
         """What was measured under this key, by this run or an earlier one."""
@@ -71,6 +76,18 @@ class Store:
             self.say(f"{path} is damaged: its records are not used.")
         return []
 
+    def pack(self) -> Path:
+        """Put the cells that lie in files of their own, and those packed before, into one small file."""
+        path = self.out / PACKED
+        found = {record["key"]: record for record in (self.read_item(path) if is_regular(path) else ())}
+        for cell in sorted((self.out / CELLS).glob("[!.]*.json")):
+            record = _read(cell)
+            if isinstance(record, dict) and record.get("key") == cell.stem:
+                found[cell.stem] = record
+        data = gzip.compress(json.dumps([found[key] for key in sorted(found)]).encode(), mtime=0)
+        write_atomic(path, lambda temporary: temporary.write_bytes(data))
+        return path
+
     def write_item(self, path: Path, records: Sequence[Record]) -> None:
         """Put an item's records in place; of those that were there, what is not among them goes to the cells."""
         new = {record["key"] for record in records}
@@ -101,6 +118,7 @@ def _remove_unfinished(*folders: Path) -> None:
 
 
 def _read(path: Path) -> object:
-    with contextlib.suppress(OSError, ValueError):
-        return json.loads(path.read_text(encoding="utf-8"))
+    with contextlib.suppress(OSError, ValueError, EOFError, zlib.error):
+        data = path.read_bytes()
+        return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     return None
