@@ -4,16 +4,9 @@ from rapgnn.experiments.markdown import format_ms, format_table
 from rapgnn.experiments.reproduce.item import Item
 from rapgnn.experiments.reproduce.rows import FAITHFUL, LINEAR, Row, cells_of, strategies
 from rapgnn.experiments.reproduce.table1 import PLANETOID
-from rapgnn.experiments.reproduce.tables import (
-    DATASETS,
-    NOT_SEARCHED,
-    SETTINGS,
-    below,
-    show_cuts,
-    show_datasets,
-    spread,
-)
+from rapgnn.experiments.reproduce.tables import DATASETS, NOT_SEARCHED, show_seeds
 from rapgnn.experiments.run import Record
+from rapgnn.experiments.tune.faithful import VARIANTS
 
 TITLES = {
     "identity": "identity",
@@ -23,12 +16,7 @@ TITLES = {
     "pretrained": "pretrained (RAP-GNN)",
 }
 # One linear map and linear layers: the map may come after the hops, which are walked once.
-_LINEAR: Record = {
-    "embedding_layers": 1,
-    "embedding_output": "none",
-    "activation": "identity",
-    "pretrain_dropout": 0.0,
-}
+_LINEAR: Record = VARIANTS["learnable-linear"] | {"pretrain_dropout": 0.0}
 LEARNABLE_LINEAR = Row("learnable, linear", "rap", LINEAR, _LINEAR, "learnable")
 ROWS = (
     *strategies("embeddings", ("end-to-end",)),
@@ -44,14 +32,14 @@ ENGINES = {"polynomial": "shortcut", "stepwise": "layer by layer"}
 
 def show(records: list[Record]) -> str:
     """A table for each graph, and one of times."""
-    return below(
-        show_datasets(records, ROWS, PLANETOID),
-        f"{SETTINGS} {spread(records)}",
+    return show_seeds(
+        records,
+        ROWS,
+        PLANETOID,
         _times(records),
         "learnable, linear: one linear map without a ReLU before linear layers, so that the map may come after the "
         "hops of the raw features, which are then walked once; that is done where it is less work. The paper has no "
         "such row; its learnable embedding is trained through the layers.",
-        show_cuts(records, "2 seeds instead of 5"),
     )
 
 

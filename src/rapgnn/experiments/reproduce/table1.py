@@ -2,7 +2,7 @@
 
 from rapgnn.experiments.reproduce.item import Item
 from rapgnn.experiments.reproduce.rows import EXACT, FULL_UNIFORM, METHODS_OF_TABLES, cells_of, strategies
-from rapgnn.experiments.reproduce.tables import SETTINGS, below, show_cuts, show_datasets, spread
+from rapgnn.experiments.reproduce.tables import show_seeds
 from rapgnn.experiments.run import Record
 
 PLANETOID = ("cora", "citeseer", "pubmed")
@@ -11,14 +11,14 @@ ROWS = (*strategies("planetoid", METHODS_OF_TABLES), EXACT, *FULL_UNIFORM)
 
 def show(records: list[Record]) -> str:
     """A table for each graph."""
-    return below(
-        show_datasets(records, ROWS, PLANETOID),
-        f"{SETTINGS} {spread(records)}",
+    return show_seeds(
+        records,
+        ROWS,
+        PLANETOID,
         "RAP-GNN with the faithful settings predicts by one fresh draw of the weights, as in the paper; the exact "
         "expectation over all draws, with the same settings, has a row of its own. The paper does not say what full "
         "random weights are drawn from: the faithful rows choose between two signed distributions, U[0, 1] has rows "
         "of its own.",
-        show_cuts(records, "2 seeds instead of 5"),
     )
 
 

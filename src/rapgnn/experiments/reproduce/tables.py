@@ -127,6 +127,20 @@ def show_datasets(
     return "\n\n".join(parts)
 
 
+def show_seeds(records: Sequence[Record], rows: Sequence[Row], datasets: Sequence[str], *notes: str) -> str:
+    """The tables of datasets with a fixed split, and below them what the columns mean and what was cut.
+
+    Args:
+        notes: further paragraphs, before what was cut.
+    """
+    return below(
+        show_datasets(records, rows, datasets),
+        f"{SETTINGS} {spread(records)}",
+        *notes,
+        show_cuts(records, "2 seeds instead of 5"),
+    )
+
+
 def spread(records: Sequence[Record]) -> str:
     """What stands behind ±."""
     if not records:

@@ -34,6 +34,7 @@ from rapgnn.experiments.tune.lines import Lines, ranked
 from rapgnn.experiments.tune.rounds import Task, work
 from rapgnn.experiments.tune.searches import Search, earlier_points, earlier_trials, graph_of
 from rapgnn.experiments.tune.space import FAITHFUL
+from rapgnn.files import write_atomic
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.training.methods import METHODS
 
@@ -183,8 +184,9 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     for search in searches:
         lines = Lines(given.out / f"{search.name}.jsonl")
-        text = json.dumps([choose(lines, search, given.seeds)], indent=1)
-        (given.out / f"{search.name}.json").write_text(text + "\n", encoding="utf-8")
+        text = json.dumps([choose(lines, search, given.seeds)], indent=1) + "\n"
+        path = given.out / f"{search.name}.json"
+        write_atomic(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))
     return 0
 
 
