@@ -1,5 +1,7 @@
 """Metrics and losses against values worked out by hand."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -26,6 +28,12 @@ def test_rmse_by_hand():
     assert rmse(scores, y) == pytest.approx(2**0.5)  # (0² + 2²) / 2
     assert float(TASKS["graph-regression"].loss(scores, y)) == pytest.approx(2.0)
     assert TASKS["graph-regression"].merit(1.0) > TASKS["graph-regression"].merit(2.0)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_average_precision_of_a_diverged_run_is_not_a_number(bad):
+    scores, y = torch.tensor([[0.5], [bad], [0.1]]), torch.tensor([[1.0], [0.0], [1.0]])
+    assert math.isnan(average_precision(scores, y))
 
 
 def test_average_precision_by_hand():

@@ -24,6 +24,17 @@ def test_inference_modes(small_graph):
     assert float((expected.predict(rows).probabilities - many).abs().mean()) < float((one - many).abs().mean())
 
 
+@pytest.mark.parametrize("engine", ["polynomial", "stepwise"])
+def test_a_kept_draw_gives_the_scores_of_the_best_epoch(small_graph, engine):
+    config = CONFIG.update(epochs=40, inference="sample", engine=engine)
+    new, kept = (fit("rap", small_graph, config.update(keep_draw=keep), 0) for keep in (False, True))
+    assert new.loop.history == kept.loop.history
+    rule, rows = small_graph.objective, small_graph.val
+    again = rule.score(kept.predict(rows).scores, small_graph.y[rows])
+    assert again == pytest.approx(max(kept.loop.history)) == pytest.approx(kept.loop.history[kept.loop.best_epoch])
+    assert not torch.equal(new.predict(rows).scores, kept.predict(rows).scores)
+
+
 @pytest.mark.parametrize("inference", ["mean", "sample"])
 def test_predicting_in_parts_changes_nothing(inference, small_graph, monkeypatch):
     import rapgnn.training.predict as inferring

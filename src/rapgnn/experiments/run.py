@@ -58,7 +58,7 @@ class _Costs:
         self, method: str, folds: list[Graph], config: Config, seed: int, on_epoch: OnEpoch
     ) -> list[tuple[list[float], float | None]]:
         """Of every fold: validation after every epoch, and the metric of its test rows, where it has some."""
-        if not _at_once(method, folds[0], config):
+        if not folds_at_once(method, folds[0], config):
             found = []
             for fold in folds:
                 fitted = self.fit(method, fold, config, seed, on_epoch)
@@ -80,7 +80,7 @@ class _Costs:
         return [(one.history, score) for one, score in zip(each, scored, strict=True)]
 
 
-def _at_once(method: str, graph: Graph, config: Config) -> bool:
+def folds_at_once(method: str, graph: Graph, config: Config) -> bool:
     """Whether trained layers go through the folds side by side: on a GPU, where one at a time is launch-bound."""
     chosen = METHODS[method]
     return chosen.trained and graph.y.is_cuda and fits_side_by_side(graph, chosen.configure(config))

@@ -39,7 +39,7 @@ def average_precision(scores: Tensor, y: Tensor) -> float:
         from sklearn.metrics import average_precision_score
 
         # A diverged run has no order of scores.
-        return float("nan") if np.isnan(score).any() else float(average_precision_score(positive, score))
+        return float(average_precision_score(positive, score)) if np.isfinite(score).all() else float("nan")
 
     return _over_labels(scores, y, area)
 

@@ -125,6 +125,8 @@ class Config:
     """What the shortcut stores the hops in: ``float32``, or ``bfloat16``, half the memory; sums are in float32."""
     inference: str = "auto"
     """``expected`` (exact), ``mean`` over draws, one ``sample`` as in the paper; ``auto``: expected where it exists."""
+    keep_draw: bool = False
+    """With the inference ``sample``: predict by the draw that the best epoch was validated with, not by a new one."""
     num_samples: int = 32
     """Draws of the inference ``mean``."""
 

@@ -60,6 +60,8 @@ def fit_rap(
         model.embedding.requires_grad_(False)
         embedded = model.embed(graph.x, operator)  # frozen now: inference may be exact where training was not
     inference = embedded.choose_inference(config.inference)
+    if config.keep_draw and len(graph.val):
+        model.draw_counter.fill_(loop.best_epoch)  # validation draws count epochs, see ``ValidationRows``
     predict = predictor(model.eval(), embedded, graph.objective, inference, config.num_samples)
     return Fitted(model, predict, loop, engine, reason, inference)
 

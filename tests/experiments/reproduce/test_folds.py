@@ -7,11 +7,12 @@ import pytest
 from rapgnn.experiments.reproduce import folds as at_once
 from rapgnn.experiments.reproduce.accuracy import accuracy_cell, join, split, train
 from rapgnn.experiments.reproduce.cells import Cell
-from rapgnn.experiments.reproduce.folds import can_be_together, train_folds
+from rapgnn.experiments.reproduce.folds import train_folds
 from rapgnn.experiments.reproduce.item import Graphs
 from rapgnn.experiments.reproduce.kinds import KINDS, PARTS, Parts
 from rapgnn.experiments.reproduce.measure import measured
 from rapgnn.experiments.reproduce.store import Store
+from rapgnn.experiments.run import folds_at_once
 from rapgnn.models.config import Config
 from rapgnn.training.side_by_side import fits_side_by_side
 from samples import collection
@@ -32,7 +33,7 @@ CONFIG = Config(
 @pytest.fixture
 def graphs(monkeypatch) -> Graphs:
     """Graphs whose folds are trained at once on a CPU, too."""
-    monkeypatch.setattr(at_once, "can_be_together", lambda graph, method, config: fits_side_by_side(graph, config))
+    monkeypatch.setattr(at_once, "folds_at_once", lambda method, graph, config: fits_side_by_side(graph, config))
     found = Graphs()
     found._loaded["given"] = replace(collection(graphs=60), folds=True)
     return found
@@ -59,8 +60,8 @@ def test_folds_at_once_are_the_folds_one_by_one(protocol, graphs):
 
 def test_only_trained_layers_on_a_gpu_are_trained_at_once():
     graph = collection(graphs=20)
-    assert not can_be_together(graph, "end-to-end", CONFIG)  # on a CPU one at a time is as fast
-    assert not can_be_together(graph, "rap", CONFIG)
+    assert not folds_at_once("end-to-end", graph, CONFIG)  # on a CPU one at a time is as fast
+    assert not folds_at_once("rap", graph, CONFIG)
     cell = Cell("training", "sbm:nodes=60", {"method": "rap", "config": CONFIG.to_dict(), "seed": 0})
     assert train_folds([cell, cell], Graphs(), None) is None  # no folds
 

@@ -19,7 +19,7 @@ from rapgnn.training.methods import METHODS
 from small_items import SMALL, Stand, small_config
 
 MINE = {m.ITEM.name: m.ITEM for m in (table1, table2, table3, identity, embeddings, batches, molbace)}
-COLUMNS = {"faithful", "best", "expectation", "uniform", "linear"}
+COLUMNS = {"faithful", "best", "expectation", "another draw", "uniform", "linear"}
 
 
 @pytest.fixture(autouse=True)
@@ -94,8 +94,11 @@ def test_the_faithful_rap_predicts_by_one_draw_and_its_expectation_stands_beside
         inferences = {c.labels["column"]: c.spec["config"]["inference"] for c in cells if c.spec["method"] == "rap"}
         assert inferences["faithful"] == "sample"
         assert inferences["expectation"] == "expected"
-        both = {c.labels["column"]: c.spec["config"] | {"inference": ""} for c in cells if c.spec["method"] == "rap"}
-        assert both["faithful"] == both["expectation"]
+        how = {"inference": "", "keep_draw": None}
+        same = {c.labels["column"]: c.spec["config"] | how for c in cells if c.spec["method"] == "rap"}
+        assert same["faithful"] == same["expectation"] == same.get("another draw", same["faithful"])
+        kept = {c.labels["column"]: c.spec["config"]["keep_draw"] for c in cells if c.spec["method"] == "rap"}
+        assert kept["faithful"] and not kept.get("another draw")
 
 
 def test_signed_embeddings_have_no_exact_form(monkeypatch, measure):
@@ -105,7 +108,7 @@ def test_signed_embeddings_have_no_exact_form(monkeypatch, measure):
     records, page = measure(only("molbace", "molbace"))
     assert line(page, "molbace", "RAP-GNN, exact expectation")[1] == "no exact form"
     assert "does not end in a ReLU" in page
-    assert len(records) == 8  # six methods, two of them in the other column as well
+    assert len(records) == 9  # six methods, two of them in the other column as well, and another draw
 
 
 def test_only_what_is_compared_has_a_best_column():

@@ -8,21 +8,15 @@ import torch
 from rapgnn.experiments.protocol import paper_folds, strict_folds
 from rapgnn.experiments.reproduce.cells import Cell
 from rapgnn.experiments.reproduce.item import Graphs
-from rapgnn.experiments.run import OnEpoch, Record
+from rapgnn.experiments.run import OnEpoch, Record, folds_at_once
 from rapgnn.graph.graph import Graph
 from rapgnn.memory import PeakMemory
 from rapgnn.models.config import Config
-from rapgnn.training.methods import METHODS
-from rapgnn.training.side_by_side import fit_side_by_side, fits_side_by_side
+from rapgnn.training.side_by_side import fit_side_by_side
 from rapgnn.versions import hardware, versions
 
 PAPER, STRICT, BOTH = "paper", "strict", "both"
 COSTS = ("fit_seconds", "train_ms_per_epoch", "eval_ms_per_epoch")
-
-
-def can_be_together(graph: Graph, method: str, config: Config) -> bool:
-    """Whether the folds of a method are trained side by side: trained layers, on a GPU, to the last epoch."""
-    return METHODS[method].trained and graph.y.is_cuda and fits_side_by_side(graph, config)
 
 
 def train_folds(parts: Sequence[Cell], graphs: Graphs, on_epoch: OnEpoch) -> list[Record] | None:
@@ -34,7 +28,7 @@ def train_folds(parts: Sequence[Cell], graphs: Graphs, on_epoch: OnEpoch) -> lis
     config = Config(**spec["config"])
     whole = config.update(patience=None)  # the paper's protocol asks for every epoch
     strict = any(part.spec["protocol"] == STRICT for part in parts)
-    if not can_be_together(graph, method, config if strict else whole):
+    if not folds_at_once(method, graph, config if strict else whole):
         return None
     records: list[Record] = []
     for protocol, seed in dict.fromkeys((p.spec["protocol"], p.spec["seed"]) for p in parts):

@@ -120,7 +120,7 @@ def _accuracy(table: Table, method: str, scale: Scale) -> Cell:
     if METHODS[method].settings.get("structure") == "full":
         config = config.update(structure="full", distribution="glorot")
     if method == "rap":
-        config = config.update(inference="sample")  # one fresh draw, as in the paper
+        config = config.update(inference="sample", keep_draw=True)  # as in the other tables
     labels = {"column": FAITHFUL, "title": METHODS[method].title}
     return accuracy_cell(table.dataset, method, config, scale.seeds, labels)
 

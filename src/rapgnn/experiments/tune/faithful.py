@@ -40,6 +40,9 @@ class Table:
     signed: bool = True
 
 
+REDRAWN = ("rap", "random-full")
+"""Methods whose weights are drawn anew in every pass. One pass of an epoch scores all nodes, as in the examples: so the
+test rows are scored by the draw that was best on validation. Folds have validation rows alone."""
 WEIGHT_DECAY = {"nodes": (1e-6, 1e-1), "graphs": (1e-7, 1e-2)}
 PATIENCE = 50  # epochs on molecules, for every method: the best one on validation counts, and it is an early one
 _ONE_LAYER: dict[str, Any] = {"one_layer": True, "signed": False}
@@ -96,6 +99,8 @@ def suggest_faithful(trial: Any, method: str, embedding: str, graph: Graph) -> d
     """One point of the paper's space, as settings of ``Config``."""
     table, point = _table(graph), Point(trial)
     graphs, trained = graph.ptr is not None, METHODS[method].trained
+    if method in REDRAWN and not graph.folds:
+        point.settings["keep_draw"] = True
     point.settings |= {"embedding": embedding, "inference": "sample", "jumping": "last", "pooling": "sum"}
     point.settings |= {"normalize_features": False, "patience": PATIENCE if graphs and table.one_layer else None}
     point.choose("hidden_channels", table.hidden_channels)

@@ -15,7 +15,7 @@ from rapgnn.estimators.start import start_config
 from rapgnn.experiments.run import Record, run
 from rapgnn.experiments.tune.choose import TRIALS, read_trials
 from rapgnn.experiments.tune.drawn import RandomTrial
-from rapgnn.experiments.tune.faithful import VARIANTS
+from rapgnn.experiments.tune.faithful import REDRAWN, VARIANTS
 from rapgnn.experiments.tune.space import FAITHFUL, suggest
 from rapgnn.graph.graph import Graph
 from rapgnn.training.methods import METHODS
@@ -72,7 +72,9 @@ def earlier_points(search: Search) -> list[dict[str, Any]]:
     They get the settings that this space fixes, and compete with its own trials.
     """
     found = sorted(earlier_trials(search), key=lambda t: -t["value"])[:EARLIER]
-    fixed = {"inference": "sample", "jumping": "last", "pooling": "sum", "patience": None}
+    fixed: dict[str, Any] = {"inference": "sample", "jumping": "last", "pooling": "sum", "patience": None}
+    if search.method in REDRAWN:
+        fixed["keep_draw"] = True
     return [{"embedding_output": "relu"} | t["settings"] | fixed for t in found]
 
 

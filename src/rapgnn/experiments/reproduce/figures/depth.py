@@ -72,7 +72,7 @@ def show(records: list[Record]) -> str:
         "test nodes with all that can be kept prepared, all nodes where nothing can. The paper's figure prints no "
         "numbers; the factors are from its text (RTX 4090).",
         f"Accuracy: {CHANNELS_SCORED} channels for all, the other settings as chosen for the paper's columns of "
-        "table 1 at another depth; one fresh draw at inference. ±: standard deviation over "
+        "table 1 at another depth; the draw that was best on validation. ±: standard deviation over "
         f"{len(scored[0]['seeds'])} seed{'s' if len(scored[0]['seeds']) > 1 else ''}."
         if scored
         else f"Accuracy: {NOT_SEARCHED}.",
