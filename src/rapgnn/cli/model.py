@@ -191,7 +191,7 @@ def predict(
     from rapgnn.device import pick_device
     from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
-    from rapgnn.training.predict import predictor_on
+    from rapgnn.training.averaged import model_on
 
     check_writable(out, TABLES)
     if samples < 0 or samples == 1:
@@ -204,7 +204,7 @@ def predict(
     with show_progress() as track:
         track.start(f"{graph.name} predictions, hops", None)
         how = {"error_bars": not no_spread, "device": device, "on_hop": track.advance}
-        predictor = predictor_on(loaded, graph, inference, samples or None, **how)
+        predictor = model_on(loaded, graph, inference, samples or None, **how)
         table = prediction_table(graph, predictor, schema.classes, probabilities, known)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")

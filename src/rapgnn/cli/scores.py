@@ -39,9 +39,9 @@ def score_model(
     says about the split that counts."""
     from rapgnn.estimators.evaluation import evaluate, fit_without_edges
     from rapgnn.graph.scores import metrics_for
-    from rapgnn.training.predict import predictor_on
+    from rapgnn.training.averaged import model_on
 
-    predictor = predictor_on(model, graph, device=device)
+    predictor = model_on(model, graph, device=device)
     rows = {split: graph.rows(split) for split in SPLITS if len(graph.rows(split))}
     if not rows:
         rows = {"all": graph.labelled}

@@ -22,6 +22,7 @@ from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric
 from rapgnn.graph.validate import SPLITS, check_whole
+from rapgnn.models.average import Average
 from rapgnn.models.config import Config
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
@@ -186,6 +187,10 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         model, schema = load_checkpoint(Path(folder))
         if not suits(cls._task, schema.task):
             raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
+        if isinstance(model, Average):
+            loaded = cls(seed=model.seed)
+            loaded._adopt(model, schema)
+            return loaded
         config = model.config
         given = {name: getattr(config, name) for name in _SETTINGS}
         others = {k: v for k, v in config.to_dict().items() if k not in _SETTINGS and v != getattr(Config(), k)}

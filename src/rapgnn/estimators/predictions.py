@@ -17,7 +17,8 @@ from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.table import UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.models.config import BOUNDS, Config
-from rapgnn.training.predict import Prediction, predictor_on, represented
+from rapgnn.training.averaged import model_on, represented_by
+from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema
 
 ERROR_BARS = ("auto", "sample", "exact")  # ways to get them
@@ -57,8 +58,8 @@ class Predicting:
         raise NotImplementedError
 
     def _prediction(self, graph: Graph, rows: Tensor | None = None, **how: Any) -> Prediction:
-        """For all rows or some; ``how`` as in ``predictor_on``."""
-        return predictor_on(self.model_, graph, **how)(torch.arange(graph.num_rows) if rows is None else rows)
+        """For all rows or some; ``how`` as in ``model_on``."""
+        return model_on(self.model_, graph, **how)(torch.arange(graph.num_rows) if rows is None else rows)
 
     def _read(self, probabilities: Tensor) -> np.ndarray:
         """Labels, or numbers, as the user gave them."""
@@ -103,7 +104,7 @@ class Predicting:
 
     def _own_way(self, graph: Graph, spread: bool) -> Prediction:
         """As the model predicts; the spread, where asked for, stands beside the same numbers."""
-        if spread and self.config_.inference in ("auto", "expected"):
+        if spread and getattr(self.config_, "inference", "auto") in ("auto", "expected"):
             with contextlib.suppress(InputError):  # there may be no exact form
                 return self._prediction(graph, inference="expected", error_bars=True)
         found = self._prediction(graph)
@@ -114,7 +115,7 @@ class Predicting:
     def transform(self, data: Any, **given: Any) -> np.ndarray:
         """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""
         self._fitted()
-        return represented(self.model_, self._graph(data, given=given)).numpy()
+        return represented_by(self.model_, self._graph(data, given=given)).numpy()
 
     def fit_transform(self, data: Any, y: Any = None, **given: Any) -> np.ndarray:  # type: ignore[override]
         """``fit``, then ``transform`` of the same data."""

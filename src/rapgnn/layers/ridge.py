@@ -92,7 +92,8 @@ class RidgeRegression:
 
     def __init__(self, mean: Tensor, targets: Tensor, scatter: Sequence[Tensor], weights: Tensor | None = None):
         self.shape = mean.shape[1], targets.shape[1]
-        self._parts = []
+        self._parts, self._rows = [], []
+        self._targets, self._weights = targets, weights
         for (columns, known), covariance in zip(same_gaps(targets), scatter, strict=True):
             m, t = mean[known].double(), targets[known][:, columns].double()
             if weights is None:
@@ -103,6 +104,7 @@ class RidgeRegression:
                 center, level = (w @ m) / w.sum(), (w @ t) / w.sum()
                 root = w.sqrt()[:, None]
                 m, t = root * (m - center), root * (t - level)
+            self._rows.append(known)
             self._parts.append((columns, center, level, _RidgeProblem(m, covariance.double(), t)))
 
     def solve(self, penalty: float) -> RidgeSolution:
@@ -114,6 +116,24 @@ class RidgeRegression:
             found = problem.solve(penalty)
             weight[:, columns], bias[columns] = found, level - center @ found
         return RidgeSolution(float(penalty), weight, bias)
+
+    def left_out(self, penalty: float) -> Tensor:
+        """The scores ``[r, t]`` of the training rows, each by the solution without it; NaN where the label is unknown.
+
+        Exact but for the row's own variance, which stays part of the penalty.
+        """
+        scores = torch.full_like(self._targets, float("nan"), dtype=torch.float64)
+        for known, (columns, _, level, problem) in zip(self._rows, self._parts, strict=True):
+            w = None if self._weights is None else self._weights[known].double()
+            share = 1 / len(problem.m) if w is None else w / w.sum()
+            root = 1.0 if w is None else w.sqrt()[:, None]
+            fitted, leverage = problem.fitted(penalty)
+            leverage = (leverage + share).clamp(max=1 - 1e-6)[:, None]
+            place = known.nonzero()[:, 0][:, None]
+            mine = torch.tensor(columns, device=scores.device)
+            found = fitted / root + level
+            scores[place, mine] = (found - leverage * self._targets[place, mine].double()) / (1 - leverage)
+        return scores
 
 
 class _RidgeProblem:
@@ -134,9 +154,7 @@ class _RidgeProblem:
         self.normal = None if self.dual else self._blocks(m.T @ m)
 
     def solve(self, ridge: float) -> Tensor:
-        floor = ridge * self.size if self.size > 0 else 1.0
-        least = 1e-12 * max(1e-30, float(self.variance.max()) + floor if self.channels else 1.0)
-        floor = max(floor, least)
+        floor = self._floor(ridge)
         if self.normal is not None:
             normal = self.normal.clone()
             normal.diagonal().add_(floor)
@@ -145,6 +163,24 @@ class _RidgeProblem:
         gram = self.m @ scaled
         gram.diagonal().add_(1.0)
         return scaled @ _solve_positive(gram, self.t)
+
+    def fitted(self, ridge: float) -> tuple[Tensor, Tensor]:
+        """What the solution gives for its own rows ``[r, t]``, and how much each of them counts in its own."""
+        floor = self._floor(ridge)
+        if self.normal is None:
+            gram = self.m @ self._inverse_penalty(floor)
+            gram.diagonal().add_(1.0)
+            inverse = torch.linalg.inv(gram)
+            return self.t - inverse @ self.t, 1 - inverse.diagonal()
+        normal = self.normal.clone()
+        normal.diagonal().add_(floor)
+        solved = _solve_positive(normal, self.m.T)
+        return self.m @ (solved @ self.t), (self.m.T * solved).sum(0)
+
+    def _floor(self, ridge: float) -> float:
+        floor = ridge * self.size if self.size > 0 else 1.0
+        least = 1e-12 * max(1e-30, float(self.variance.max()) + floor if self.channels else 1.0)
+        return max(floor, least)
 
     def _inverse_penalty(self, floor: float) -> Tensor:
         """P⁻¹ mᵀ ``[J·d, r]``, P the penalty: one J × J block per channel."""

@@ -29,13 +29,18 @@ from rapgnn.files import (
 )
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.models.average import Average
 from rapgnn.models.config import Config
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.random_net import RandomNet
 from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.models.treated import TreatedConfig, TreatedRAP
 from rapgnn.training.numbers import Header, Kinds, MissingError, check_kinds, read_header, read_numbers
 from rapgnn.training.schema import Schema
 from rapgnn.versions import versions
 
-FORMAT, VERSION = "rapgnn checkpoint", 2
+FORMAT, VERSION = "rapgnn checkpoint", 3
+ONE_MODEL = 2  # the version that earlier releases read
 INDEX = "checkpoint.json"
 ATTEMPTS, SWAPS = 50, 5  # of a load that saves overtake, and where the file of numbers is missing
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
@@ -43,6 +48,13 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder i
 _NUMBERS = re.compile(r"(weights-[0-9a-f]{16}|new)\.safetensors")
 _FORMER_TEMPORARY = re.compile(r"\.(new\.safetensors|checkpoint\.json)\.[a-z0-9_]{8}\.(safetensors|json)")
 _IN_INDEX = ("draw_seed",)  # the index has it, and earlier versions know no such tensor
+KINDS: dict[str, tuple[Any, Any]] = {
+    "rap": (RAPGNN, Config),
+    "treated": (TreatedRAP, TreatedConfig.from_dict),
+    "random": (RandomNet, NetConfig),
+}
+KIND_OF = {model: kind for kind, (model, _) in KINDS.items()}
+MOST_MEMBERS = 64
 _OUTSIDE = ("weights", "sha256", "versions")  # what the digest of an index leaves out
 
 
@@ -72,25 +84,30 @@ def check_target(folder: Path) -> bool:
     return held
 
 
-def save_checkpoint(folder: Path, model: RAPGNN, schema: Schema) -> None:
+def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> None:
     """Write the model into ``folder``, over an older one if there is one."""
     from safetensors.torch import save
 
     folder = Path(folder)
     check_target(folder)
-    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if name not in _IN_INDEX}
+    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if not name.endswith(_IN_INDEX)}
     index: dict[str, Any] = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": ONE_MODEL if isinstance(model, RAPGNN) else VERSION,
         "weights": "",
         "sha256": "",
         "schema": schema.to_dict(),
         "schema_hash": schema.digest(),
         "config": model.config.to_dict(),
         "seed": int(model.seed),
-        "draw_counter": int(model.draw_counter),
         "versions": versions(),
     }
+    if isinstance(model, RAPGNN):
+        index["draw_counter"] = int(model.draw_counter)
+    else:
+        index["members"] = [
+            {"kind": KIND_OF[type(m)], "config": m.config.to_dict(), "seed": int(m.seed)} for m in model.members
+        ]
     numbers = save(state, {"index": index_digest(index)})
     digest = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{digest[:16]}.safetensors", "sha256": digest}
@@ -147,7 +164,7 @@ def _is_left_over(path: Path) -> bool:
         return False
 
 
-def load_checkpoint(folder: Path, task: str | None = None) -> tuple[RAPGNN, Schema]:
+def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]:
     """The model in ``folder``, ready to predict.
 
     Args:
@@ -178,7 +195,7 @@ def _moment(folder: Path) -> tuple[Any, ...] | None:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _load(folder: Path, task: str | None) -> tuple[RAPGNN, Schema]:
+def _load(folder: Path, task: str | None) -> tuple[RAPGNN | Average, Schema]:
     index = _index(folder)
     try:
         schema = Schema.from_dict(index["schema"])
@@ -192,36 +209,59 @@ def _load(folder: Path, task: str | None) -> tuple[RAPGNN, Schema]:
     header = read_header(path)
     if header.index is not None and header.index != index_digest(index):  # older files keep none
         raise InputError(f"{folder / INDEX} is damaged: it is not the one that {path.name} was saved with.")
-    _check_registered(folder, index["config"])
-    config = _checked(folder, index, schema, header)
+    members = _members(folder, index)
+    for member in members:
+        _check_registered(folder, member["config"])
+    _check(folder, members, "members" in index, schema, header)
     state = read_numbers(path, header, index["sha256"], INDEX)
     with torch.device("cpu"):
-        model = _build(config, schema, index["seed"])
+        model = _build(members, "members" in index, schema)
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
 
 
-def _checked(folder: Path, index: dict[str, Any], schema: Schema, header: Header) -> Config:
-    """The settings, of a model whose tensors are those in the header."""
+def _members(folder: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
+    """Kind, settings and seed of every model in the folder: one, or the members of an average."""
+    if "members" not in index:
+        return [{"kind": KIND_OF[RAPGNN], "config": index["config"], "seed": index["seed"]}]
+    members = index["members"]
+    wanted = {"kind": str, "config": dict, "seed": int}
+    fine = isinstance(members, list) and 0 < len(members) <= MOST_MEMBERS
+    fine = fine and all(
+        isinstance(m, dict)
+        and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
+        and m["kind"] in KINDS
+        for m in members
+    )
+    if not fine:
+        raise InputError(f"{folder / INDEX} is damaged: members is not what it should be.")
+    return members
+
+
+def _check(folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, header: Header) -> None:
+    """Refuse numbers that are not those of such models."""
     try:
-        config = Config(**index["config"])
-        check_kinds(header, _kinds(config, schema, index["seed"]))
+        check_kinds(header, _kinds(members, average, schema))
     except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
-    return config
 
 
-def _build(config: Config, schema: Schema, seed: int) -> RAPGNN:
+def _build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
     channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
-    return RAPGNN(schema.in_channels, **channels, seed=seed, config=config)
+    built = []
+    for member in members:
+        model, settings = KINDS[member["kind"]]
+        config = settings(**member["config"])
+        built.append(model(schema.in_channels, **channels, seed=member["seed"], config=config))
+    return Average(built) if average else built[0]
 
 
-def _kinds(config: Config, schema: Schema, seed: int) -> Kinds:
-    """The tensors that such a model has, without memory for them."""
+def _kinds(members: list[dict[str, Any]], average: bool, schema: Schema) -> Kinds:
+    """The tensors that such models have, without memory for them."""
     with torch.device("meta"):
-        state = _build(config, schema, seed).state_dict()
-    return {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items() if name not in _IN_INDEX}
+        state = _build(members, average, schema).state_dict()
+    return {name: (tuple(t.shape), t.dtype) for name, t in state.items() if not name.endswith(_IN_INDEX)}
 
 
 def _check_registered(folder: Path, config: dict[str, Any]) -> None:

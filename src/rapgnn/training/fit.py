@@ -70,7 +70,12 @@ def build_rapgnn(graph: Graph, operator: GraphOperator, config: Config, seed: in
     """The untrained network for a graph, on its device."""
     channels = {"out_channels": graph.num_outputs, "edge_channels": graph.num_edge_features}
     model = RAPGNN(graph.num_features, **channels, seed=seed, config=config).to(graph.y.device)
+    prepare_rapgnn(model, graph, operator)
+    return model
+
+
+def prepare_rapgnn(model: RAPGNN, graph: Graph, operator: GraphOperator) -> None:
+    """What a network takes from its training graph before any training: the sizes of the operator and the targets."""
     model.fit_operator_scale(operator if operator.ptr is None else operator.select(graph.train)[0])
     if graph.objective.metric == "rmse":
         model.output.fit(graph.y[graph.train])
-    return model

@@ -1,0 +1,85 @@
+"""How good a candidate is on rows that it has not seen: validation rows, and training rows each left out in turn."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.tasks import Objective
+
+LEFT_OUT_ROWS = 4000  # training rows up to which each is left out in turn
+ENOUGH = 1000  # validation rows that need no others beside them
+SHARPNESS = tuple(10.0 ** (k / 4) for k in range(-2, 9))  # what scores are multiplied with, as in ``RidgeHead``
+
+
+class Candidate(Protocol):
+    """A model whose head is solved for any penalty."""
+
+    config: Any
+    settings: dict[str, Any]
+    penalties: tuple[float, ...]
+
+    def scores(self, penalty: float, left_out: bool) -> Tensor:
+        """Raw scores of the validation rows, and behind them of the training rows, each left out in turn."""
+        ...
+
+    def finished(self, penalty: float, sharpness: float) -> nn.Module:
+        """The model with this head."""
+        ...
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A candidate with the penalty and sharpness that suit it, and what it gives for the rows that judge.
+
+    Args:
+        merit: the metric, turned so that more is better.
+        loss: mean loss.
+        probabilities: of the rows that judge; of numbers, the numbers.
+    """
+
+    candidate: Candidate
+    penalty: float
+    sharpness: float
+    merit: float
+    loss: float
+    probabilities: Tensor
+
+
+class Judge:
+    """The rows that judge, and their labels."""
+
+    def __init__(self, graph: Graph, objective: Objective):
+        self.objective = objective
+        few = len(graph.train) <= LEFT_OUT_ROWS
+        self.left_out = few and len(graph.val) < ENOUGH
+        self.rows = torch.cat([graph.val, graph.train]) if self.left_out else graph.val
+        self.y = graph.y[self.rows]
+
+    def see(self, candidate: Candidate) -> Verdict | None:
+        """The verdict; None where no penalty gives finite scores."""
+        best: Verdict | None = None
+        for penalty in candidate.penalties:
+            raw = candidate.scores(penalty, self.left_out)
+            if not bool(torch.isfinite(raw).all()) or not len(raw):
+                continue
+            found = self._with_sharpness(candidate, penalty, raw)
+            if best is None or found.loss < best.loss:
+                best = found
+        return best
+
+    def _with_sharpness(self, candidate: Candidate, penalty: float, raw: Tensor) -> Verdict:
+        rule = self.objective
+        if rule.metric == "rmse":
+            return Verdict(candidate, penalty, 1.0, *self.of(raw), raw)
+        losses = torch.stack([rule.loss(raw * k, self.y) for k in SHARPNESS])
+        sharpness = SHARPNESS[int(losses.argmin())]
+        scores = raw * sharpness
+        return Verdict(candidate, penalty, sharpness, *self.of(scores), rule.read(scores))
+
+    def of(self, scores: Tensor) -> tuple[float, float]:
+        """(merit, loss) of scores of the rows that judge."""
+        rule = self.objective
+        return rule.merit(rule.score(scores, self.y)), float(rule.loss(scores, self.y))

@@ -1,0 +1,129 @@
+"""Candidates for an average: RAP networks and random networks, each with a head in closed form."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rapgnn.errors import InputError
+from rapgnn.estimators.judge import LEFT_OUT_ROWS
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.ridge import RidgeHead, RidgeSolution
+from rapgnn.layers.ridge_path import PENALTIES, RidgePath
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.random_net import RandomNet
+from rapgnn.models.treated import TreatedConfig, TreatedRAP
+from rapgnn.training.averaged import hops_for
+from rapgnn.training.fit import prepare_rapgnn
+from rapgnn.training.reuse import Reuse
+from rapgnn.training.solve import RIDGES, DirectProblem, row_weights, targets_of
+
+
+TreatedOf = dict[tuple[str, int], tuple[dict[str, Any], Graph, Reuse]]
+
+
+class NetCandidate:
+    """A random network, its head not yet chosen.
+
+    Args:
+        kept: hops that other networks have walked.
+    """
+
+    penalties = PENALTIES
+
+    def __init__(self, graph: Graph, config: NetConfig, seed: int, kept: dict[Any, Any]):
+        self.settings: dict[str, Any] = config.to_dict()
+        self.config, self.seed = config, seed
+        channels = graph.num_features, graph.num_outputs
+        net = RandomNet(*channels, edge_channels=graph.num_edge_features, seed=seed, config=config).to(graph.y.device)
+        if graph.objective.metric == "rmse":
+            net.output.fit(graph.y[graph.train])
+        key = "treatment", config.features, config.sketch
+        if key not in kept:
+            net.treatment.fit(graph.x)
+            kept[key] = net.treatment.state_dict()
+        net.treatment.load_state_dict(kept[key])
+        hops = hops_for(net, graph, kept)
+        h = net.fit_features(graph, graph.train, hops)
+        net.standard.fit(h)
+        h = net.standard(h)
+        self.net, self.val = net, net.represent(graph, graph.val, hops)
+        self.path = RidgePath(h, targets_of(net.output, graph, h.dtype), row_weights(graph))
+
+    def scores(self, penalty: float, left_out: bool) -> Tensor:
+        weight, bias = self.path.solve(penalty)
+        raw = [self.val.double() @ weight + bias]
+        if left_out:
+            raw.append(self.path.left_out(penalty))
+        return self.net.output(torch.cat(raw).nan_to_num().to(self.val.dtype))
+
+    def finished(self, penalty: float, sharpness: float) -> nn.Module:
+        head = self.net.head
+        head.take(RidgeSolution(penalty, *self.path.solve(penalty)))
+        head.sharpness.fill_(sharpness)
+        return self.net.eval()
+
+
+class RapCandidate:
+    """A RAP network on treated features, whose head sees the exact expectation and variance of its draws.
+
+    Args:
+        kept: treated features and their hops, by treatment.
+    """
+
+    penalties = RIDGES
+
+    def __init__(self, graph: Graph, config: TreatedConfig, seed: int, kept: TreatedOf):
+        self.settings: dict[str, Any] = config.to_dict()
+        self.config = config
+        channels = graph.num_features, graph.num_outputs
+        self.model = TreatedRAP(*channels, edge_channels=graph.num_edge_features, seed=seed, config=config)
+        self.model.to(graph.y.device)
+        key = config.features, config.sketch
+        if key not in kept:
+            self.model.treatment.fit(graph.x)
+            kept[key] = self.model.treatment.state_dict(), self.model.inputs(graph), Reuse()
+        learned, treated, reuse = kept[key]
+        self.model.treatment.load_state_dict(learned)
+        treated, network = replace(graph, x=treated.x), self.model.network
+        cache = reuse.hops(treated, config.network)
+        treated, operator = reuse.inputs(treated, config.network)
+        prepare_rapgnn(network, treated, operator)
+        rows = len(graph.train) + len(graph.val)
+        embedded = network.embed(treated.x, operator, cache=cache, rows=rows)
+        if not embedded.has_expectation:
+            raise InputError(f"this candidate has no exact mean: {embedded.reason}.")
+        self.problem = DirectProblem(network, treated, embedded)
+
+    def scores(self, penalty: float, left_out: bool) -> Tensor:
+        network = self.model.network
+        head = self._take(penalty, 1.0)
+        raw = [self.problem.held_out(head)]
+        if left_out:
+            raw.append(self.problem.left_out(penalty).to(raw[0].dtype))
+        return network.output(torch.cat(raw).nan_to_num())
+
+    def finished(self, penalty: float, sharpness: float) -> nn.Module:
+        self._take(penalty, sharpness)
+        plain = self.config.features == "none" and not self.config.sketch
+        return (self.model.network if plain else self.model).eval()
+
+    def _take(self, penalty: float, sharpness: float) -> RidgeHead:
+        head = self.model.network.head
+        assert isinstance(head, RidgeHead)
+        head.take(self.problem.solve(penalty))
+        head.sharpness.fill_(sharpness)
+        return head
+
+
+def needs_no_validation(graph: Graph) -> bool:
+    """Whether training rows can judge by themselves, each left out in turn."""
+    return 0 < len(graph.train) <= LEFT_OUT_ROWS
+
+
+def with_all_rows(candidate: NetCandidate | RapCandidate, graph: Graph) -> NetCandidate | RapCandidate:
+    """The same candidate on another split of the same graph."""
+    if isinstance(candidate, NetCandidate):
+        return NetCandidate(graph, candidate.config, candidate.seed, {})
+    return RapCandidate(graph, candidate.config, candidate.model.seed, {})

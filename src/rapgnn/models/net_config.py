@@ -1,0 +1,73 @@
+"""The settings of a random network whose head is solved: one flat record."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rapgnn.errors import InputError, check_choice
+from rapgnn.graph.backbones import BACKBONES
+from rapgnn.layers.lift import NONLINEAR
+from rapgnn.layers.treatment import TREATMENTS
+
+JOINED = ("last", "cat", "ppr")
+POOLED = ("sum", "mean", "log")
+MOST = 1 << 14
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """Hops of treated features, random non-linear features of them, a ridge head."""
+
+    features: str = "none"
+    """What is done to the features first, a name from ``TREATMENTS``."""
+    sketch: int = 0
+    """Keep only so many directions of the features, those in which they vary most; 0: all columns."""
+    places: bool = False
+    """Add columns that tell a node's degrees."""
+    backbone: str = "gcn"
+    """Whose propagation matrix S is taken: ``gcn`` symmetric, ``sage`` the random walk, ``gin`` the sum."""
+    self_loops: bool = False
+    """Add a self-loop to every node that has none (``gcn``, ``sage``)."""
+    num_layers: int = 2
+    """Number of hops, or of random layers."""
+    jumping: str = "cat"
+    """``last`` hop; ``cat``: all side by side; ``ppr``: their sum with the weights of personalised PageRank."""
+    teleport: float = 0.15
+    """α of personalised PageRank: hop k counts α (1 - α)^k."""
+    width: int = 0
+    """Channels of random layers h ← σ(standardised S h W + b); 0: linear hops."""
+    logarithm: bool = False
+    """Take sign(z) log(1 + |z|) of the hops before the lift."""
+    lift: int = 0
+    """Random non-linear features of the joined hops; 0: none."""
+    lift_inputs: int = 0
+    """How many of the hops' columns each random feature looks at; 0: all."""
+    lift_hops: int = 0
+    """Hops of the random features that stand beside them and beside the hops."""
+    activation: str = "relu"
+    """σ: ``relu`` or ``tanh``."""
+    pooling: str = "sum"
+    """How the nodes of a graph become one row: ``sum``, ``mean``, or ``log``: sign(s) log(1 + |s|) of the sum s."""
+    whiten: bool = True
+    """Give each column that the head sees variance 1; False: all of them together."""
+
+    def __post_init__(self) -> None:
+        check_choice("treatment of the features", self.features, TREATMENTS)
+        check_choice("backbone", self.backbone, [name for name, rule in BACKBONES.items() if not rule.edges])
+        check_choice("jumping knowledge", self.jumping, JOINED)
+        check_choice("activation", self.activation, NONLINEAR)
+        check_choice("pooling", self.pooling, POOLED)
+        for name in ("sketch", "width", "lift", "lift_inputs", "num_layers", "lift_hops"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
+                raise InputError(f"{name} must be a whole number from 0 to {MOST}, got {value!r}.")
+        for name in ("places", "self_loops", "logarithm", "whiten"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}.")
+        if not isinstance(self.teleport, float) or not 0 < self.teleport < 1:
+            raise InputError(f"teleport must lie between 0 and 1, got {self.teleport!r}.")
+        if self.width and self.jumping != "cat":
+            raise InputError("random layers are joined side by side: jumping must be cat.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field by name, as JSON holds it."""
+        return asdict(self)
