@@ -48,27 +48,40 @@ class Verdict:
     probabilities: Tensor
 
 
+def judged_by_left_out(graph: Graph) -> bool:
+    """Whether training rows judge too, each left out in turn: where they are few, and validation rows are."""
+    return len(graph.train) <= LEFT_OUT_ROWS and len(graph.val) < ENOUGH
+
+
 class Judge:
     """The rows that judge, and their labels."""
 
     def __init__(self, graph: Graph, objective: Objective):
         self.objective = objective
-        few = len(graph.train) <= LEFT_OUT_ROWS
-        self.left_out = few and len(graph.val) < ENOUGH
+        self.left_out = judged_by_left_out(graph)
         self.rows = torch.cat([graph.val, graph.train]) if self.left_out else graph.val
         self.y = graph.y[self.rows]
 
     def see(self, candidate: Candidate) -> Verdict | None:
         """The verdict; None where no penalty gives finite scores."""
-        best: Verdict | None = None
-        for penalty in candidate.penalties:
-            raw = candidate.scores(penalty, self.left_out)
-            if not bool(torch.isfinite(raw).all()) or not len(raw):
-                continue
-            found = self._with_sharpness(candidate, penalty, raw)
-            if best is None or found.loss < best.loss:
+        middle = len(candidate.penalties) // 2
+        best = first = self._at(candidate, candidate.penalties[middle])
+        # The loss falls and rises once along λ: walk downhill from the middle, one way or else the other.
+        for way in (candidate.penalties[middle + 1 :], tuple(reversed(candidate.penalties[:middle]))):
+            for penalty in way:
+                found = self._at(candidate, penalty)
+                if found is None or (best is not None and found.loss >= best.loss):
+                    break
                 best = found
+            if best is not first:
+                break
         return best
+
+    def _at(self, candidate: Candidate, penalty: float) -> Verdict | None:
+        raw = candidate.scores(penalty, self.left_out)
+        if not len(raw) or not bool(torch.isfinite(raw).all()):
+            return None
+        return self._with_sharpness(candidate, penalty, raw)
 
     def _with_sharpness(self, candidate: Candidate, penalty: float, raw: Tensor) -> Verdict:
         rule = self.objective

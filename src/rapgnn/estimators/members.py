@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.judge import LEFT_OUT_ROWS
+from rapgnn.estimators.judge import LEFT_OUT_ROWS, judged_by_left_out
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.ridge import RidgeHead, RidgeSolution
 from rapgnn.layers.ridge_path import PENALTIES, RidgePath
@@ -49,7 +49,7 @@ class NetCandidate:
         net.standard.fit(h)
         h = net.standard(h)
         self.net, self.val = net, net.represent(graph, graph.val, hops)
-        self.path = RidgePath(h, targets_of(net.output, graph, h.dtype), row_weights(graph))
+        self.path = RidgePath(h, targets_of(net.output, graph, h.dtype), row_weights(graph), judged_by_left_out(graph))
 
     def scores(self, penalty: float, left_out: bool) -> Tensor:
         weight, bias = self.path.solve(penalty)

@@ -10,6 +10,7 @@ from torch import Tensor
 from rapgnn.layers.ridge import same_gaps
 
 DECOMPOSED = 1200  # unknowns up to which the eigendecomposition is cheaper than a factorisation per penalty
+NARROW = 256  # the same where no rows are left out
 PENALTIES = tuple(10.0**k for k in range(-5, 4))
 
 
@@ -20,13 +21,23 @@ class RidgePath:
         h: the training rows' representation ``[r, p]``, columns of about the same size.
         targets: ``[r, t]``; NaN is unknown and left out label by label.
         weights: how much each row's squared error counts; None: all the same.
+        left_out: whether rows will be left out in turn; without that a factorisation per penalty is the cheaper.
     """
 
-    def __init__(self, h: Tensor, targets: Tensor, weights: Tensor | None = None):
+    def __init__(self, h: Tensor, targets: Tensor, weights: Tensor | None = None, left_out: bool = True):
         self.shape = h.shape[1], targets.shape[1]
         self.rows = len(h)
         self._groups = [
-            (columns, known, _Problem(h[known], targets[known][:, columns], None if weights is None else weights[known]))
+            (
+                columns,
+                known,
+                _Problem(
+                    h[known],
+                    targets[known][:, columns],
+                    None if weights is None else weights[known],
+                    DECOMPOSED if left_out else NARROW,
+                ),
+            )
             for columns, known in same_gaps(targets)
         ]
         self._device = h.device
@@ -49,7 +60,7 @@ class RidgePath:
 
 
 class _Problem:
-    def __init__(self, h: Tensor, t: Tensor, weights: Tensor | None):
+    def __init__(self, h: Tensor, t: Tensor, weights: Tensor | None, decomposed: int):
         t = t.double()
         r, p = h.shape
         w = torch.ones(r, dtype=torch.float64, device=h.device) if weights is None else weights.double()
@@ -62,7 +73,7 @@ class _Problem:
         self.dual = r <= p
         gram = self.m @ self.m.T if self.dual else self.m.T @ self.m
         self.gram = gram.double()
-        self.small = min(r, p) <= DECOMPOSED
+        self.small = min(r, p) <= decomposed
         if self.small:
             values, self.vectors = torch.linalg.eigh(self.gram)
             self.values = values.clamp(min=0)

@@ -1,0 +1,148 @@
+"""Random networks with a solved head: what they see, on hostile graphs, alone and in an average."""
+
+import numpy as np
+import pytest
+import torch
+
+from rapgnn import RAPGraphClassifier, RAPNodeClassifier
+from rapgnn.errors import InputError
+from rapgnn.graph.batch import make_graphs
+from rapgnn.graph.graph import make_graph
+from rapgnn.models.average import Average
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.random_net import Hops, RandomNet, signed_log
+from rapgnn.sparse import dense
+
+LIFTS = {
+    "last": NetConfig(jumping="last", num_layers=3),
+    "ppr": NetConfig(jumping="ppr", num_layers=4, backbone="sage"),
+    "cat": NetConfig(features="standard", places=True),
+    "lift": NetConfig(features="standard", lift=30, lift_inputs=2),
+    "lift and hops": NetConfig(features="length", lift=16, lift_hops=2, places=True),
+}
+
+
+def graph(seed=0, nodes=40, edges=120, features=5):
+    rng = np.random.default_rng(seed)
+    e = rng.integers(0, nodes - 3, (2, edges))  # the last three nodes have no edges
+    e[:, :3] = 7  # a self-loop, three times
+    order = rng.permutation(nodes)
+    y = rng.integers(0, 3, nodes)
+    y[order[:3]] = [0, 1, 2]
+    return make_graph(rng.random((nodes, features)), e, y, order[:20], order[20:30], order[30:])
+
+
+def fitted(config, g):
+    net = RandomNet(g.num_features, g.num_outputs, edge_channels=g.num_edge_features, seed=3, config=config)
+    net.treatment.fit(g.x)
+    net.standard.fit(net.fit_features(g, g.train))
+    return net
+
+
+@pytest.mark.parametrize("name", LIFTS)
+def test_some_rows_are_those_of_all(name):
+    g = graph()
+    net = fitted(LIFTS[name], g)
+    whole = net.represent(g)
+    assert whole.shape == (40, net.channels)
+    assert torch.isfinite(whole).all()
+    torch.testing.assert_close(net.represent(g, g.test), whole[g.test], rtol=1e-5, atol=1e-6)
+    shared = Hops(net.operator(g), net.inputs(g))
+    torch.testing.assert_close(net.represent(g, g.test, shared), whole[g.test], rtol=1e-5, atol=1e-6)
+
+
+def test_hops_by_hand():
+    g = graph()
+    net = fitted(NetConfig(jumping="ppr", num_layers=2, backbone="sage", teleport=0.2), g)
+    S = dense(g.operator("sage").matrix)
+    x = dense(g.x)
+    expected = 0.2 * x + 0.2 * 0.8 * S @ x + 0.2 * 0.64 * S @ S @ x
+    torch.testing.assert_close(net.represent(g), net.standard(expected), rtol=1e-4, atol=1e-5)
+
+
+def sets(seed=0, count=30, features=4, edge_features=0):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, count)
+    starts = np.cumsum(sizes) - sizes
+    edges = [rng.integers(0, n, (2, 2 * n)) + s for n, s in zip(sizes, starts, strict=True)]
+    e = np.concatenate(edges, axis=1)
+    attr = rng.random((e.shape[1], edge_features)) if edge_features else None
+    return make_graphs(rng.random((int(sizes.sum()), features)), e, sizes, np.arange(count) % 2, edge_attr=attr)
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean", "log"])
+@pytest.mark.parametrize(
+    "shape",
+    [{}, {"lift": 20, "logarithm": True}, {"width": 12, "num_layers": 3}, {"lift": 9, "lift_hops": 1}],
+    ids=["hops", "lift", "layers", "lift and hops"],
+)
+def test_graphs_one_by_one_are_those_of_a_batch(shape, pooling):
+    g = sets(edge_features=2)
+    net = fitted(NetConfig(backbone="gin", places=True, pooling=pooling, **shape), g)
+    whole = net.represent(g)
+    assert torch.isfinite(whole).all()
+    each = torch.cat([net.represent(g, torch.tensor([row])) for row in range(g.num_rows)])
+    torch.testing.assert_close(each, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_random_layers_by_hand():
+    g = sets()
+    net = fitted(NetConfig(backbone="gin", width=7, num_layers=2, activation="tanh"), g)
+    A, h = dense(g.operator("gin").matrix), dense(g.x)
+    outputs = [h]
+    for layer in net.layers:
+        z = (A @ outputs[-1]) @ layer.weight
+        outputs.append(torch.tanh((z - layer.standard.shift) * layer.standard.scale + layer.bias))
+    pool = g.operator("gin").pooling("sum")
+    expected = torch.cat([pool @ h for h in outputs], dim=1)
+    torch.testing.assert_close(net.represent(g), net.standard(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_signed_logarithm():
+    z = torch.tensor([-3.0, 0.0, 3.0])
+    torch.testing.assert_close(signed_log(z), torch.tensor([-np.log(4.0), 0.0, np.log(4.0)], dtype=torch.float32))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"features": "magic"}, "treatment"),
+        ({"lift": -1}, "lift"),
+        ({"teleport": 1.0}, "teleport"),
+        ({"backbone": "gine"}, "backbone"),
+        ({"width": 4, "jumping": "last"}, "jumping"),
+        ({"places": 1}, "places"),
+    ],
+)
+def test_bad_settings_are_refused(given, said):
+    with pytest.raises(InputError, match=said):
+        NetConfig(**given)
+
+
+def test_an_average_needs_members():
+    with pytest.raises(InputError, match="member"):
+        Average([])
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_loaded_average_predicts_bitwise_the_same(tmp_path, many):
+    data = sets(count=60) if many else graph(1, nodes=90, edges=400)
+    model = (RAPGraphClassifier if many else RAPNodeClassifier)().fit(data)
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(data), model.predict_proba(data))
+    np.testing.assert_array_equal(loaded.transform(data), model.transform(data))
+    assert repr(loaded.model_) == repr(model.model_)
+
+
+def test_an_average_is_the_mean_of_its_members():
+    g = graph(2, nodes=120, edges=500)
+    model = RAPNodeClassifier().fit(g)
+    if isinstance(model.model_, Average):
+        from rapgnn.training.averaged import model_on
+
+        each = [model_on(member, g)(g.test).probabilities for member in model.model_.members]
+        found = torch.from_numpy(model.predict_proba(g))[g.test]
+        torch.testing.assert_close(torch.stack(each).mean(0), found, rtol=1e-5, atol=1e-6)
+    probabilities = model.predict_proba(g)
+    np.testing.assert_allclose(probabilities.sum(1), 1.0, atol=1e-5)
