@@ -23,6 +23,7 @@ class Stream(IntEnum):
     PROBES = 6  # random sums of rows that stand for all
     SKETCH = 7  # of wide features, that a search looks at
     RANDOM_NET = 8  # weights that are drawn once and kept
+    NODE_MARKS = 9  # columns that tell nodes apart
     FORWARD = 100  # plus the number of a module's forward pass: its dropout
 
 

@@ -24,7 +24,7 @@ from rapgnn.models.average import Average
 from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.models.treated import TreatedConfig
-from rapgnn.training.averaged import HopsOf, mean_prediction
+from rapgnn.training.averaged import HopsOf, mean_prediction, scores_of
 from rapgnn.training.predict import Prediction
 
 MOST = 8  # members of an average
@@ -139,16 +139,18 @@ def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[
             best[0].merit, best[0].loss)
         worth = (merit, -loss) if by_metric else (-loss, merit)
         if found is None or worth >= found[0]:
-            found, score = (worth, size), judge.objective.merit(merit)
+            found = worth, size
     assert found is not None
-    return best[: found[1]], score
+    members = best[: found[1]]
+    together = [Prediction(v.probabilities, v.probabilities) for v in members]
+    return members, judge.validation_score(scores_of(mean_prediction(together, judge.objective, False).probabilities, judge.objective))
 
 
 def _finished(members: list[Verdict], trials: list[Trial], score: float, everything: Graph | None) -> Averaged:
     models, engines = [], []
     for verdict in members:
         candidate: Any = verdict.candidate
-        if everything is not None:
+        if everything is not None and not getattr(candidate.config, "hidden", 0):  # training needs rows to stop by
             candidate = with_all_rows(candidate, everything)
         models.append(candidate.finished(verdict.penalty, verdict.sharpness))
         layered = isinstance(candidate, NetCandidate) and candidate.config.width > 0

@@ -5,7 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from rapgnn.estimators.costs import CANDIDATE, nominal_cost
+import torch
+
+from rapgnn.estimators.costs import CANDIDATE, STEP, nominal_cost
+from rapgnn.estimators.judge import ENOUGH
+from rapgnn.estimators.members import BATCH, trained_epochs
 from rapgnn.estimators.start import DRAWN, linear_settings, suited
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.ridge_path import DECOMPOSED, PENALTIES
@@ -19,6 +23,7 @@ from rapgnn.training.wide import DENSE, SPARSE, direct_cost, feature_cost, too_w
 NARROW = 384  # columns up to which features are propagated as they are
 SKETCH = 256  # directions that wide features are sketched to
 LARGE = 1 << 30  # bytes of the hops of all nodes beyond which a candidate is not tried
+MANY = 1000  # training rows from which sketches are twice as wide
 FEW = 200  # training rows below which random non-linear features have nothing to learn from
 WALKS = (("gcn", True), ("sage", False))  # symmetric with self-loops, and the random walk
 
@@ -54,7 +59,7 @@ def treatments(graph: Graph) -> tuple[tuple[str, int], ...]:
     """What is done to the features of a single graph: narrow ones are standardised, wide ones sketched."""
     if graph.num_features <= NARROW:
         return (("standard", 0),)
-    sketch = min(SKETCH, graph.num_features)
+    sketch = min(SKETCH if len(graph.train) < MANY else 2 * SKETCH, graph.num_features)
     return (("length", sketch), ("tfidf" if nonnegative(graph.x) else "standard", sketch))
 
 
@@ -84,8 +89,8 @@ def _rap(graph: Graph, base: Config) -> Iterator[Wanted]:
 
 
 def _node_filters(graph: Graph) -> Iterator[NetConfig]:
-    narrow = graph.num_features <= NARROW
-    shapes = (("ppr", 8), ("cat", 2), ("last", 2), ("cat", 4))
+    narrow, directed = graph.num_features <= NARROW, is_directed(graph)
+    shapes = (("ppr", 8), ("cat", 2), ("last", 4), ("last", 2), ("cat", 4))
     for (jumping, depth), (features, sketch), (backbone, loops) in product(shapes, treatments(graph), WALKS):
         yield NetConfig(
             features=features,
@@ -93,30 +98,64 @@ def _node_filters(graph: Graph) -> Iterator[NetConfig]:
             places=narrow,
             backbone=backbone,
             self_loops=loops,
+            edges=("both" if jumping == "cat" else "undirected") if directed else "given",
             num_layers=depth,
             jumping=jumping,
             whiten=narrow,
         )
+    if graph.encoding is not None and graph.encoding.kind == "structural":
+        for (jumping, depth), (backbone, loops) in product((("last", 3), ("ppr", 8), ("cat", 3)), WALKS):
+            walk = {"backbone": backbone, "self_loops": loops, "edges": "undirected" if directed else "given"}
+            yield NetConfig(identity=SKETCH, num_layers=depth, jumping=jumping, whiten=False, **walk)
 
 
 def _node_lifts(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
+    """Heads that are not linear in the hops: random features of them, and a trained layer."""
     if len(graph.train) < FEW:
         return
-    walks = list(dict.fromkeys((net.features, net.backbone, net.self_loops) for net in nets))[:2]
-    if nets[0].sketch:
-        for features, backbone, loops in walks:
-            start = replace(nets[0], features=features, backbone=backbone, self_loops=loops, whiten=True, lift=1024)
-            yield replace(start, jumping="ppr", num_layers=8)
-            yield replace(start, jumping="cat", num_layers=2)
-        return
-    for features, backbone, loops in walks:
-        start = replace(nets[0], features=features, backbone=backbone, self_loops=loops, jumping="cat")
-        for depth in (2, 4):
-            yield replace(start, num_layers=depth, lift=256, lift_inputs=4, lift_hops=2)
-            yield replace(start, num_layers=depth, lift=1024, lift_inputs=4)
-            yield replace(start, num_layers=depth, lift=512, lift_inputs=4, lift_hops=1)
-            yield replace(start, num_layers=depth, lift=1024)
-    yield replace(nets[0], jumping="cat", num_layers=3, lift=2048, lift_inputs=4)
+    trained, both = len(graph.val) >= ENOUGH, "both" if is_directed(graph) else "given"
+    walks = [net for net in nets if not net.identity]
+    found = dict.fromkeys(replace(net, jumping="cat", edges=both, num_layers=2, whiten=True) for net in walks)
+    starts = list(found)[:2]
+    for start in starts:
+        if trained:
+            yield replace(start, hidden=128, dropout=0.4)
+        if start.sketch:
+            if trained:
+                far = replace(start, jumping="ppr", num_layers=8, hidden=128, dropout=0.5, whiten=False)
+                yield replace(far, edges="undirected" if both == "both" else "given")
+            yield replace(start, lift=1024)
+            continue
+        yield replace(start, lift=256, lift_inputs=4, lift_hops=2)
+        if trained:
+            yield replace(start, hidden=128)
+            yield replace(start, num_layers=4, hidden=128, dropout=0.4)
+            yield replace(start, lift=256, lift_inputs=4, lift_hops=1, hidden=128, dropout=0.4)
+    if starts and starts[0].sketch and len(graph.train) >= MANY and graph.num_features > 2 * SKETCH:
+        wide = min(4 * SKETCH, graph.num_features)
+        for start in starts:
+            plain = replace(start, sketch=wide, whiten=False, edges="undirected" if both == "both" else "given")
+            yield replace(plain, jumping="ppr", num_layers=8)
+            yield replace(plain, jumping="cat", num_layers=1)
+            if trained:
+                yield replace(plain, jumping="ppr", num_layers=8, hidden=128, dropout=0.5)
+    bare = replace(starts[0], num_layers=0, edges="given") if starts else None
+    if bare is not None:
+        if trained:
+            yield replace(bare, hidden=128)
+            yield replace(bare, hidden=128, dropout=0.4)
+        yield replace(bare, lift=512, lift_inputs=0 if bare.sketch else 4)
+    for start in starts:
+        if not start.sketch:
+            yield replace(start, lift=1024, lift_inputs=4)
+            yield replace(start, num_layers=4, lift=512, lift_inputs=4, lift_hops=1)
+
+
+def is_directed(graph: Graph) -> bool:
+    """Whether some edge of a single graph has no reverse."""
+    edges = graph.edge_index
+    there, back = (torch.unique(pair[0] * graph.num_nodes + pair[1]) for pair in (edges, edges.flip(0)))
+    return not torch.equal(there, back)
 
 
 def _graph_nets(graph: Graph) -> Iterator[NetConfig]:
@@ -141,7 +180,8 @@ def _larger_nets(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]
 
 
 def _base_width(graph: Graph, config: NetConfig) -> int:
-    return (config.sketch or graph.num_features) + graph.num_edge_features + (PLACES if config.places else 0)
+    base = config.identity or (config.sketch or graph.num_features) + graph.num_edge_features
+    return base + (PLACES if config.places else 0)
 
 
 def net_bytes(graph: Graph, config: NetConfig) -> int:
@@ -160,7 +200,7 @@ def net_cost(graph: Graph, config: NetConfig) -> float:
     seconds = CANDIDATE
     if config.sketch and isinstance(graph.x, SparseMatrix):
         seconds += feature_cost(graph, config.sketch) / 4  # shared by the candidates with the same features
-    joined = base * (depth + 1 if config.jumping == "cat" else 1)
+    joined = base * (depth * (2 if config.edges == "both" else 1) + 1 if config.jumping == "cat" else 1)
     if config.width:
         seconds += n * config.width * (base + (depth - 1) * config.width) / DENSE + m * depth * config.width / SPARSE
         joined = base + depth * config.width
@@ -172,6 +212,10 @@ def net_cost(graph: Graph, config: NetConfig) -> float:
         seconds += of * joined * config.lift / DENSE + config.lift_hops * m * config.lift / SPARSE
         width = joined + config.lift * (1 + config.lift_hops) if config.lift_hops else config.lift
     train = len(graph.train)
+    if config.hidden:
+        epochs = trained_epochs(train)
+        each = (3 * train + len(graph.val)) * config.hidden * (width + graph.num_outputs) / DENSE
+        return seconds + epochs * (each + STEP * -(-train // BATCH)) / 2
     least = min(train, width)
     solves = 9 * least**3 if least <= DECOMPOSED else len(PENALTIES) * least**3 / 3
     return seconds + (train * width * least + solves + len(PENALTIES) * rows * width * graph.num_outputs) / DENSE

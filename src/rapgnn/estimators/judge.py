@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
 
-LEFT_OUT_ROWS = 4000  # training rows up to which each is left out in turn
-ENOUGH = 1000  # validation rows that need no others beside them
+LEFT_OUT_ROWS = 1000  # training rows up to which each is left out in turn
+ENOUGH = 100  # validation rows that need no others beside them
 SHARPNESS = tuple(10.0 ** (k / 4) for k in range(-2, 9))  # what scores are multiplied with, as in ``RidgeHead``
 
 
@@ -60,7 +60,7 @@ class Judge:
         self.objective = objective
         self.left_out = judged_by_left_out(graph)
         self.rows = torch.cat([graph.val, graph.train]) if self.left_out else graph.val
-        self.y = graph.y[self.rows]
+        self.y, self.validation = graph.y[self.rows], len(graph.val) or len(self.rows)
 
     def see(self, candidate: Candidate) -> Verdict | None:
         """The verdict; None where no penalty gives finite scores."""
@@ -91,6 +91,10 @@ class Judge:
         sharpness = SHARPNESS[int(losses.argmin())]
         scores = raw * sharpness
         return Verdict(candidate, penalty, sharpness, *self.of(scores), rule.read(scores))
+
+    def validation_score(self, scores: Tensor) -> float:
+        """The metric of the validation rows; where there are none, of the rows that were left out in turn."""
+        return self.objective.score(scores[: self.validation], self.y[: self.validation])
 
     def of(self, scores: Tensor) -> tuple[float, float]:
         """(merit, loss) of scores of the rows that judge."""

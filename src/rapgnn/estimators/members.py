@@ -1,5 +1,6 @@
 """Candidates for an average: RAP networks and random networks, each with a head in closed form."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,17 +10,23 @@ from torch import Tensor, nn
 from rapgnn.errors import InputError
 from rapgnn.estimators.judge import LEFT_OUT_ROWS, judged_by_left_out
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.dropout import dropout_generator
+from rapgnn.layers.heads import Head
 from rapgnn.layers.ridge import RidgeHead, RidgeSolution
 from rapgnn.layers.ridge_path import PENALTIES, RidgePath
 from rapgnn.models.net_config import NetConfig
-from rapgnn.models.random_net import RandomNet
+from rapgnn.models.random_net import RandomNet, edge_marks
 from rapgnn.models.treated import TreatedConfig, TreatedRAP
 from rapgnn.training.averaged import hops_for
+from rapgnn.prng import Stream, seeded
 from rapgnn.training.fit import prepare_rapgnn
+from rapgnn.training.loop import optimise, shuffled, validator
 from rapgnn.training.reuse import Reuse
 from rapgnn.training.solve import RIDGES, DirectProblem, row_weights, targets_of
 
 
+BATCH, STEPS, PATIENCE = 512, 600, 12  # of heads that are trained
+RATE, DECAY = 5e-3, 1e-4
 TreatedOf = dict[tuple[str, int], tuple[dict[str, Any], Graph, Reuse]]
 
 
@@ -30,7 +37,7 @@ class NetCandidate:
         kept: hops that other networks have walked.
     """
 
-    penalties = PENALTIES
+    penalties: tuple[float, ...] = PENALTIES
 
     def __init__(self, graph: Graph, config: NetConfig, seed: int, kept: dict[Any, Any]):
         self.settings: dict[str, Any] = config.to_dict()
@@ -48,10 +55,19 @@ class NetCandidate:
         h = net.fit_features(graph, graph.train, hops)
         net.standard.fit(h)
         h = net.standard(h)
+        if config.identity:
+            net.edges_seen.copy_(edge_marks(graph))
         self.net, self.val = net, net.represent(graph, graph.val, hops)
+        if config.hidden:
+            self.penalties = (0.0,)
+            train_on(net, h, self.val, graph)
+            return
         self.path = RidgePath(h, targets_of(net.output, graph, h.dtype), row_weights(graph), judged_by_left_out(graph))
 
     def scores(self, penalty: float, left_out: bool) -> Tensor:
+        if self.config.hidden:
+            with torch.no_grad():
+                return self.net.output(self.net.head(self.val))
         weight, bias = self.path.solve(penalty)
         raw = [self.val.double() @ weight + bias]
         if left_out:
@@ -60,9 +76,39 @@ class NetCandidate:
 
     def finished(self, penalty: float, sharpness: float) -> nn.Module:
         head = self.net.head
-        head.take(RidgeSolution(penalty, *self.path.solve(penalty)))
-        head.sharpness.fill_(sharpness)
+        if isinstance(head, RidgeHead):
+            head.take(RidgeSolution(penalty, *self.path.solve(penalty)))
+        if self.net.output.plain:
+            self.net.sharpness.fill_(sharpness)
         return self.net.eval()
+
+
+def train_on(net: RandomNet, h: Tensor, held: Tensor, graph: Graph) -> None:
+    """Train the head by gradient descent on the representations of the training rows; validation chooses the epoch."""
+    head, rule = net.head, graph.objective
+    assert isinstance(head, Head)
+    y, order = net.output.standardise(graph.y[graph.train]), seeded(net.seed, Stream.BATCHES)
+    noise = dropout_generator(net.seed, Stream.DROPOUT, h.device, 8 * head.mlp.mask_words(min(BATCH, len(h))))
+
+    def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in shuffled(len(h), BATCH, order, h.device):
+            yield head(h[rows], noise), y[rows]
+
+    optimise(
+        [head],
+        passes,
+        rule,
+        lr=RATE,
+        weight_decay=DECAY,
+        epochs=trained_epochs(len(h)),
+        patience=PATIENCE,
+        validate=validator(rule, graph.y[graph.val], lambda epoch: net.output(head(held))),
+    )
+
+
+def trained_epochs(rows: int) -> int:
+    """So many that there are about as many steps for few rows as for many."""
+    return max(12, min(150, STEPS * BATCH // max(1, rows)))
 
 
 class RapCandidate:

@@ -50,6 +50,7 @@ class Lift(nn.Module):
     Args:
         in_channels: c.
         inputs: how many inputs each feature looks at; 0: all.
+        groups: parts of equal width that the inputs come in; a feature that looks at few looks at one part.
         activation: a name from ``NONLINEAR``.
         after: standardise the products instead of the inputs, as a layer of a deep random network does.
     """
@@ -65,14 +66,19 @@ class Lift(nn.Module):
         inputs: int = 0,
         activation: str = "relu",
         after: bool = False,
+        groups: int = 1,
     ):
         super().__init__()
         self.activation, self.after = NONLINEAR[activation], after
         self.standard = Standard(width if after else in_channels)
         drawn = torch.randn(in_channels, width, generator=generator, dtype=torch.float32, device="cpu")
         if 0 < inputs < in_channels:
-            order = torch.rand(in_channels, width, generator=generator, device="cpu").argsort(0)
-            drawn = drawn * (order < inputs)
+            part = in_channels // max(1, groups)
+            place = torch.rand(in_channels, width, generator=generator, device="cpu")
+            mine = torch.arange(width, device="cpu") % max(1, groups)
+            group = torch.arange(in_channels, device="cpu") // max(1, part)
+            place += (group[:, None] != mine[None]).float()  # those of other parts come last
+            drawn = drawn * (place.argsort(0).argsort(0) < inputs)
         drawn /= math.sqrt(max(1, min(inputs or in_channels, in_channels)))
         bias = 2 * torch.rand(width, generator=generator, dtype=torch.float32, device="cpu") - 1
         self.register_buffer("weight", drawn.to(self.standard.shift.device))

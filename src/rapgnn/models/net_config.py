@@ -10,6 +10,7 @@ from rapgnn.layers.treatment import TREATMENTS
 
 JOINED = ("last", "cat", "ppr")
 POOLED = ("sum", "mean", "log")
+DIRECTIONS = ("given", "undirected", "both")
 MOST = 1 << 14
 
 
@@ -27,6 +28,10 @@ class NetConfig:
     """Whose propagation matrix S is taken: ``gcn`` symmetric, ``sage`` the random walk, ``gin`` the sum."""
     self_loops: bool = False
     """Add a self-loop to every node that has none (``gcn``, ``sage``)."""
+    edges: str = "given"
+    """``given``; ``undirected``: with the reverse of every edge; ``both``: hops along and against the edges."""
+    identity: int = 0
+    """Random columns that tell nodes apart, instead of their features: for the graph that was trained on alone."""
     num_layers: int = 2
     """Number of hops, or of random layers."""
     jumping: str = "cat"
@@ -40,7 +45,7 @@ class NetConfig:
     lift: int = 0
     """Random non-linear features of the joined hops; 0: none."""
     lift_inputs: int = 0
-    """How many of the hops' columns each random feature looks at; 0: all."""
+    """How many columns each random feature looks at, all of one hop; 0: all columns of all hops."""
     lift_hops: int = 0
     """Hops of the random features that stand beside them and beside the hops."""
     activation: str = "relu"
@@ -49,6 +54,10 @@ class NetConfig:
     """How the nodes of a graph become one row: ``sum``, ``mean``, or ``log``: sign(s) log(1 + |s|) of the sum s."""
     whiten: bool = True
     """Give each column that the head sees variance 1; False: all of them together."""
+    hidden: int = 0
+    """Hidden channels of a head that is trained by gradient descent; 0: the head is solved."""
+    dropout: float = 0.0
+    """In a head that is trained."""
 
     def __post_init__(self) -> None:
         check_choice("treatment of the features", self.features, TREATMENTS)
@@ -56,7 +65,10 @@ class NetConfig:
         check_choice("jumping knowledge", self.jumping, JOINED)
         check_choice("activation", self.activation, NONLINEAR)
         check_choice("pooling", self.pooling, POOLED)
-        for name in ("sketch", "width", "lift", "lift_inputs", "num_layers", "lift_hops"):
+        check_choice("direction of the edges", self.edges, DIRECTIONS)
+        if not isinstance(self.dropout, float) or not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must lie in [0, 1), got {self.dropout!r}.")
+        for name in ("identity", "hidden", "sketch", "width", "lift", "lift_inputs", "num_layers", "lift_hops"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
                 raise InputError(f"{name} must be a whole number from 0 to {MOST}, got {value!r}.")

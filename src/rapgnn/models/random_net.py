@@ -1,6 +1,8 @@
 """RandomNet: hops of the features, random non-linear features of them, and a head in closed form. Nothing is trained."""
 
+import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.layers.heads import Head
 from rapgnn.layers.lift import Lift, Standard
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.layers.targets import TargetScale
@@ -29,8 +32,8 @@ class RandomNet(nn.Module):
         seed: of everything random in here.
     """
 
-    draw_seed: Tensor
-    draw_counter: Tensor
+    sharpness: Tensor
+    edges_seen: Tensor
 
     def __init__(
         self,
@@ -45,9 +48,10 @@ class RandomNet(nn.Module):
         self.config = config = config or NetConfig()
         self.seed, generator = seed, seeded(seed, Stream.RANDOM_NET)
         self.treatment = Treatment(config.features, in_channels, config.sketch, seed)
-        base = self.treatment.width + edge_channels + (PLACES if config.places else 0)
+        base = config.identity or self.treatment.width + edge_channels
+        base += PLACES if config.places else 0
         self.layers = nn.ModuleList()
-        joined = base
+        joined, groups = base, 1
         if config.width:
             widths = [base, *([config.width] * config.num_layers)]
             self.layers.extend(
@@ -56,27 +60,56 @@ class RandomNet(nn.Module):
             )
             joined = sum(widths)
         elif config.jumping == "cat":
-            joined = base * (config.num_layers + 1)
+            groups = 1 + config.num_layers * (2 if config.edges == "both" else 1)
+            joined = base * groups
         self.lift: Lift | None = None
         self.channels = joined
         if config.lift:
-            self.lift = Lift(joined, config.lift, generator, config.lift_inputs, config.activation)
+            self.lift = Lift(joined, config.lift, generator, config.lift_inputs, config.activation, groups=groups)
             self.channels = config.lift
             if config.lift_hops:
                 self.channels = joined + config.lift * (1 + config.lift_hops)
         self.standard = Standard(self.channels, together=not config.whiten)
-        self.head = RidgeHead(self.channels, out_channels)
+        self.head: Head | RidgeHead
+        if config.hidden:
+            how = {"dropout": config.dropout, "generator": generator}
+            self.head = Head(self.channels, config.hidden, out_channels, 2, **how)
+        else:
+            self.head = RidgeHead(self.channels, out_channels)
+        self.register_buffer("sharpness", torch.ones((), dtype=torch.float32))
+        self.register_buffer("edges_seen", torch.zeros(2, dtype=torch.int64))
         self.output = TargetScale(out_channels)
 
     def operator(self, graph: Graph) -> GraphOperator:
         """S."""
+        return self._operator(graph if self.config.edges != "undirected" else undirected(graph))
+
+    def _operator(self, graph: Graph) -> GraphOperator:
         return graph.operator(self.config.backbone, self.config.self_loops)
+
+    def hops(self, graph: Graph) -> "Hops":
+        """The hops of all nodes, each walked when it is first asked for."""
+        back = None
+        if self.config.edges == "both":
+            back = self._operator(replace(graph, edge_index=graph.edge_index.flip(0)))
+        return Hops(self.operator(graph), self.inputs(graph), back)
+
+    def suits(self, graph: Graph) -> bool:
+        """Whether this is a graph it can say something about: nodes that are told apart must be the same ones."""
+        return not self.config.identity or torch.equal(edge_marks(graph), self.edges_seen.cpu())
+
+    def scores(self, h: Tensor) -> Tensor:
+        """Of a representation, before targets that are numbers get their size back."""
+        return self.head(h) * self.sharpness.to(h.dtype)
 
     def inputs(self, graph: Graph) -> Tensor | SparseMatrix:
         """What is propagated: treated features, and columns for the node's edges and place."""
-        x = self.treatment(graph.x)
         more = []
-        if graph.edge_attr is not None:
+        if self.config.identity:
+            x = _random_columns(graph, self.config.identity, self.seed)
+        else:
+            x = self.treatment(graph.x)
+        if graph.edge_attr is not None and not self.config.identity:
             more.append(received(graph, dense(graph.edge_attr)))
         if self.config.places:
             like = x.values if isinstance(x, SparseMatrix) else x
@@ -103,7 +136,7 @@ class RandomNet(nn.Module):
     def _represent(self, graph: Graph, rows: Tensor, hops: "Hops | None", learn: bool) -> Tensor:
         if graph.ptr is not None:
             return self._of_graphs(graph, rows, learn)
-        hops = Hops(self.operator(graph), self.inputs(graph)) if hops is None else hops
+        hops = self.hops(graph) if hops is None else hops
         config, lift = self.config, self.lift
         joined = self._joined(hops, rows)
         if lift is None:
@@ -137,7 +170,10 @@ class RandomNet(nn.Module):
         if config.jumping == "last":
             return hops.of(depth, rows)
         if config.jumping == "cat":
-            return torch.cat([hops.of(k, rows) for k in range(depth + 1)], dim=1)
+            found = [hops.of(k, rows) for k in range(depth + 1)]
+            if config.edges == "both":
+                found += [hops.against(k, rows) for k in range(1, depth + 1)]
+            return torch.cat(found, dim=1)
         alpha = config.teleport
         total = alpha * hops.of(0, rows)
         for k in range(1, depth + 1):
@@ -201,15 +237,27 @@ class RandomNet(nn.Module):
 class Hops:
     """S^k z one after another, each computed when it is first asked for; of all nodes."""
 
-    def __init__(self, operator: GraphOperator, inputs: Tensor | SparseMatrix):
-        self.operator = operator
+    def __init__(
+        self, operator: GraphOperator, inputs: Tensor | SparseMatrix, back: GraphOperator | None = None
+    ):
+        self.operator, self._back = operator, back
         self._hops: list[Tensor | SparseMatrix] = [inputs]
+        self._against: list[Tensor | SparseMatrix] = [inputs]
 
     def of(self, k: int, rows: Tensor | None = None) -> Tensor:
         """Hop k of some nodes, or of all."""
-        while len(self._hops) <= k:
-            self._hops.append(_step(self.operator.matrix, self._hops[-1]))
-        hop = self._hops[k]
+        return self._hop(self._hops, self.operator, k, rows)
+
+    def against(self, k: int, rows: Tensor | None = None) -> Tensor:
+        """Likewise, against the direction of the edges."""
+        assert self._back is not None
+        return self._hop(self._against, self._back, k, rows)
+
+    @staticmethod
+    def _hop(walked: list[Any], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:
+        while len(walked) <= k:
+            walked.append(_step(operator.matrix, walked[-1]))
+        hop = walked[k]
         if isinstance(hop, SparseMatrix):
             return dense(hop) if rows is None else dense(hop.rows(rows))
         return hop if rows is None else hop[rows]
@@ -229,6 +277,25 @@ def _walk(operator: GraphOperator, h: Tensor, depth: int) -> Iterator[Tensor]:
     for _ in range(depth):
         h = operator.matrix @ h
         yield h
+
+
+def undirected(graph: Graph) -> Graph:
+    """The graph with the reverse of every edge."""
+    edges = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    weight = None if graph.edge_weight is None else torch.cat([graph.edge_weight, graph.edge_weight])
+    return replace(graph, edge_index=edges, edge_weight=weight, edge_attr=None)
+
+
+def edge_marks(graph: Graph) -> Tensor:
+    """Two numbers that tell a graph's edges from those of others."""
+    digest = hashlib.sha256(graph.edge_index.cpu().contiguous().numpy().tobytes()).digest()
+    return torch.tensor([int.from_bytes(digest[i : i + 7], "big") for i in (0, 7)])
+
+
+def _random_columns(graph: Graph, count: int, seed: int) -> Tensor:
+    """Independent normal numbers for every node: hops of them are a sketch of who is near to whom."""
+    drawn = torch.randn(graph.num_nodes, count, generator=seeded(seed, Stream.NODE_MARKS), dtype=torch.float32)
+    return drawn.to(device=graph.x.device, dtype=graph.x.dtype)
 
 
 def signed_log(z: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
 from rapgnn.models.average import Average
@@ -25,9 +26,9 @@ def hops_for(net: RandomNet, graph: Graph, kept: HopsOf) -> Hops | None:
     if graph.ptr is not None:
         return None
     c = net.config
-    key = c.features, c.sketch, c.places, c.backbone, c.self_loops
+    key = c.features, c.sketch, c.places, c.backbone, c.self_loops, c.edges, c.identity
     if key not in kept:
-        kept[key] = Hops(net.operator(graph), net.inputs(graph))
+        kept[key] = net.hops(graph)
     return kept[key]
 
 
@@ -35,8 +36,8 @@ def hops_for(net: RandomNet, graph: Graph, kept: HopsOf) -> Hops | None:
 def net_scores(net: RandomNet, graph: Graph, rows: Tensor, hops: Hops | None = None) -> Tensor:
     """The scores of these rows, some at a time."""
     size = ROWS if not net.config.lift_hops else max(1, len(rows))
-    parts = [net.output(net.head(net.represent(graph, part, hops))) for part in rows.split(size)]
-    return torch.cat(parts) if parts else net.head.bias.new_zeros(0, len(net.head.bias))
+    parts = [net.output(net.scores(net.represent(graph, part, hops))) for part in rows.split(size)]
+    return torch.cat(parts) if parts else net.output.shift.new_zeros(0, len(net.output.shift))
 
 
 def model_on(model: Any, graph: Graph, **how: Any) -> Predict:
@@ -61,7 +62,11 @@ def average_on(model: Average | TreatedRAP | RandomNet, graph: Graph, device: st
     """
     if device is not None:
         model, graph = model.to(device), graph.to(device)
-    members = model.members if isinstance(model, Average) else [model]
+    members = list(model.members) if isinstance(model, Average) else [model]
+    suitable = [m for m in members if not isinstance(m, RandomNet) or m.suits(graph)]
+    if not suitable:
+        raise InputError("this model tells the nodes of its own graph apart, and has nothing to say about another one.")
+    members = suitable
     kept: HopsOf = {}
     predictors: list[Predict] = []
     for member in members:
