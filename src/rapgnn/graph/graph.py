@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rapgnn.graph.labels import unseen_note
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
@@ -157,7 +158,8 @@ def make_graph(
         train, val, test: boolean masks over the nodes, or node numbers.
         edge_weight: one finite number per edge.
         sparse: keep the features sparse; None decides by their share of zeros.
-        unseen_classes: accept classes that only validation or test rows have; they count as errors in the score.
+        unseen_classes: accept class numbers that no split has too. (Classes that only validation or test rows have are
+            accepted with a note; they count as errors in the score.)
     """
     features = check_features(x, sparse)
     n = features.shape[0]
@@ -168,4 +170,5 @@ def make_graph(
     check_splits(labels, rows, unseen_classes=unseen_classes)
     outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
     task = "node-classification" if labels.dim() == 1 else "node-multilabel"
-    return Graph(name, features, edges, labels, **rows, num_outputs=outputs, edge_weight=weight, task=task)  # type: ignore[arg-type]
+    common: dict[str, Any] = {**rows, "edge_weight": weight, "task": task, "notes": tuple(unseen_note(labels, rows))}
+    return Graph(name, features, edges, labels, num_outputs=outputs, **common)

@@ -1,10 +1,11 @@
 """Labels as a user has them (words, numbers, gaps) <-> class numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, shown
@@ -12,6 +13,7 @@ from rapgnn.graph.validate import shape_of
 
 UNKNOWN = -1
 NO_NODE_REGRESSION = "there is no regression for nodes, so divide the numbers into classes first (pandas.cut)"
+MOST_NAMED = 8  # classes that a sentence names
 EXACT = 2.0**53  # the whole numbers below it are exact as floats
 
 
@@ -91,9 +93,38 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], unknown_classes: bool 
     outside = known & (numbers == UNKNOWN)
     if outside.any() and not unknown_classes:
         value = column.iloc[int(outside.argmax())]
-        listed = ", ".join(map(shown_label, list(classes)[:8])) + (", ..." if len(classes) > 8 else "")
-        raise InputError(f"label {shown_label(value)} is not one of the model's classes: {listed}.")
+        raise InputError(f"label {shown_label(value)} is not one of the model's classes: {_listed(classes)}.")
     return numbers
+
+
+def split_classes(column: pd.Series, rows: Mapping[str, Tensor]) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Class numbers and what they stand for: the labels of the rows in a split; any other label counts as missing."""
+    used = torch.cat(list(rows.values())).numpy()
+    classes = find_classes(column.iloc[used] if len(used) else column)
+    numbers = to_numbers(column, classes, unknown_classes=True)
+    trained = np.unique(numbers[rows["train"].numpy()] if len(rows["train"]) else numbers)
+    if len(trained[trained >= 0]) < 2:
+        label = classes[int(trained.max())]
+        raise InputError(f"every training label is {shown_label(label)}: there is nothing to tell apart.")
+    return numbers, classes
+
+
+def unseen_note(labels: Tensor, rows: Mapping[str, Tensor], names: Sequence[Any] | None = None) -> list[str]:
+    """What is to be said where validation or test rows have classes that no training row has.
+
+    Args:
+        labels: class numbers; a table of labels, or of numbers, has no such classes.
+        names: what the class numbers stand for.
+    """
+    if labels.dim() == 2:
+        return []
+    held_out = torch.cat([labels[rows[split]] for split in ("val", "test")]).unique()
+    unseen = held_out[~torch.isin(held_out, labels[rows["train"]]) & (held_out >= 0)].tolist()
+    if not unseen:
+        return []
+    listed = _listed([c if names is None else names[c] for c in unseen])
+    occur = f"classes {listed} occur" if len(unseen) > 1 else f"class {listed} occurs"
+    return [f"{occur} in validation or test rows only: not learned, and such rows count as errors."]
 
 
 def blank_labels(values: Any) -> list[str]:
@@ -110,6 +141,10 @@ def shown_label(label: Any) -> str:
     """A label as a sentence shows it."""
     number = isinstance(label, float | np.floating) and float(label).is_integer()
     return shown(int(label) if number else _as_plain(label))
+
+
+def _listed(labels: Sequence[Any]) -> str:
+    return ", ".join(map(shown_label, labels[:MOST_NAMED])) + (", ..." if len(labels) > MOST_NAMED else "")
 
 
 def _all_words(column: Any) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import RawGraph, as_scipy, unpack
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.graph.labels import blank_labels, find_classes, label_column, shown_label, to_numbers
+from rapgnn.graph.labels import blank_labels, label_column, split_classes, to_numbers, unseen_note
 from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
 from rapgnn.graph.table import Encoding
@@ -51,7 +51,7 @@ def from_pyg(data: Any, name: str = "graph", directed: bool | None = None) -> Gr
     rows = [[] if mask is None else mask for mask in (raw.train, raw.val, raw.test)]
     graph = make_graph(as_scipy(raw.x), raw.edge_index, raw.y, rows[0], rows[1], rows[2], raw.edge_weight, name=name)
     said = [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
-    return replace(graph, notes=(*raw.notes, *said))
+    return replace(graph, notes=(*raw.notes, *said, *graph.notes))
 
 
 def node_graph(
@@ -68,7 +68,7 @@ def node_graph(
 
     Args:
         raw: see ``unpack``.
-        classes: what a trained model calls its classes; None takes those of the training rows.
+        classes: what a trained model calls its classes; None takes those of the rows in a split.
         encoding: how that model's features were made.
         labelled: whether labels are needed.
         trained: whether this is for a model that is trained already: ``encoding`` None then means features as given.
@@ -106,6 +106,7 @@ def node_graph(
         notes += said
     if not trained:
         check_splits(y, rows)
+        notes += unseen_note(y, rows, classes)
     return Graph(
         name,
         features,
@@ -140,20 +141,8 @@ def _classes(
         unknown = int((~known[rows[split]]).sum())
         if unknown:
             raise InputError(f"{unknown} nodes of the {split} split have no label.")
-    classes = find_classes(column.iloc[train.numpy()] if len(train) else column)
-    numbers = torch.from_numpy(to_numbers(column, classes, unknown_classes=True))
-    for split in ("val", "test"):
-        unseen = rows[split][numbers[rows[split]] < 0]
-        if len(unseen):
-            label = column.iloc[int(unseen[0])]
-            raise InputError(
-                f"class {shown_label(label)} of the {split} split does not occur in training, so it is not learned."
-            )
-    if len(classes) < 2:
-        raise InputError(
-            f"every training label is {shown_label(column.dropna().iloc[0])}: there is nothing to tell apart."
-        )
-    return numbers, classes, rows
+    numbers, classes = split_classes(column, rows)
+    return torch.from_numpy(numbers), classes, rows
 
 
 def make_features(
