@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset
     from rapgnn.errors import InputError, InputNotice
-    from rapgnn.estimators.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
+    from rapgnn.estimators.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
     from rapgnn.graph.batch import make_graphs
     from rapgnn.graph.graph import Graph, make_graph
     from rapgnn.graph.lists import from_pyg_list
@@ -38,6 +38,7 @@ _HOMES = {
     "RAPGraphClassifier": "estimators.estimators",
     "RAPGraphRegressor": "estimators.estimators",
     "RAPNodeClassifier": "estimators.estimators",
+    "RAPNodeRegressor": "estimators.estimators",
     "RAPGNN": "models.rapgnn",
     "RandomWeights": "layers.weights",
     "Randomized": "models.randomize",
@@ -64,6 +65,7 @@ __all__ = [
     "RAPGraphClassifier",
     "RAPGraphRegressor",
     "RAPNodeClassifier",
+    "RAPNodeRegressor",
     "RandomWeights",
     "Randomized",
     "collapse_by_layer",

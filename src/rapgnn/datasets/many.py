@@ -7,7 +7,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rapgnn.datasets.columns import GRAPH, GRAPH_ID, ID, NO_IDS, Labels, Reading, Roles, find_labels, row_ids
+from rapgnn.datasets.columns import (
+    GRAPH,
+    GRAPH_ID,
+    ID,
+    NO_IDS,
+    Labels,
+    Reading,
+    Roles,
+    are_numbers,
+    find_labels,
+    row_ids,
+)
 from rapgnn.datasets.edges import edge_table, ends_in_many, known_edges, places
 from rapgnn.datasets.features import learn_features
 from rapgnn.datasets.frames import Frame
@@ -17,7 +28,7 @@ from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.directions import both_ways
 from rapgnn.graph.faults import Faults
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import blank_labels, label_column, split_classes, to_numbers
+from rapgnn.graph.labels import blank_labels, fill_gaps, label_column, split_classes, to_numbers
 from rapgnn.graph.nodes import NO_FEATURES
 from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
@@ -109,13 +120,11 @@ def _graph_labels(graphs: Frame, reading: Reading, roles: Roles, notes: list[str
     values, count = labels.values, len(graphs.table)
     if not reading.labelled:
         return GraphLabels(np.zeros(count, dtype=np.int64), reading.classes, "classification", labels)
-    if labels.names is not None:
-        return GraphLabels(values, reading.classes or labels.names, "multilabel", labels)
-    number = pd.api.types.is_float_dtype(values) and bool((values.dropna() % 1 != 0).any())
-    if reading.task == "regression" or (reading.task is None and number and reading.classes is None):
-        if not pd.api.types.is_numeric_dtype(values):
-            raise InputError(f"{graphs.path}: targets of a regression must be numbers: --label names another column.")
-        return GraphLabels(values.to_numpy(dtype=np.float64, na_value=np.nan), None, "regression", labels)
+    names = None if labels.names is None else reading.classes or labels.names
+    if are_numbers(graphs, labels, reading):
+        return GraphLabels(fill_gaps(values), names, "regression", labels)
+    if names is not None:
+        return GraphLabels(values, names, "multilabel", labels)
     column = label_column(values)
     notes += blank_labels(values)
     if reading.classes is not None:

@@ -37,6 +37,11 @@ class Predicting:
     classes_: np.ndarray
     scoring: str | None
 
+    @property
+    def _kind(self) -> str:
+        """``"classification"`` or ``"regression"``."""
+        return self._task.partition("-")[2]
+
     def _fitted(self) -> Any:
         if not hasattr(self, "model_"):
             raise UnfittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")

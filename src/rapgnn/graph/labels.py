@@ -12,7 +12,6 @@ from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import shape_of
 
 UNKNOWN = -1
-NO_NODE_REGRESSION = "there is no regression for nodes, so divide the numbers into classes first (pandas.cut)"
 MOST_NAMED = 8  # classes that a sentence names
 EXACT = 2.0**53  # the whole numbers below it are exact as floats
 
@@ -66,8 +65,8 @@ def find_classes(column: pd.Series) -> tuple[Any, ...]:
     if column.dtype.kind == "f":  # whole numbers with gaps arrive as floats
         if (known != known.round()).any() or (np.abs(known) >= EXACT).any():
             raise InputError(
-                "class labels must be words or whole numbers; these look like regression targets: "
-                f"{NO_NODE_REGRESSION}; for whole graphs there is RAPGraphRegressor (--task regression)."
+                "class labels must be words or whole numbers; these look like regression targets, which are for "
+                "RAPNodeRegressor, or RAPGraphRegressor for whole graphs (--task regression)."
             )
         return tuple(int(v) for v in np.unique(known))
     values = pd.unique(known).tolist() if _all_words(known) else [_as_plain(v) for v in known]
@@ -95,6 +94,21 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], unknown_classes: bool 
         value = column.iloc[int(outside.argmax())]
         raise InputError(f"label {shown_label(value)} is not one of the model's classes: {_listed(classes)}.")
     return numbers
+
+
+def fill_gaps(values: Any) -> Any:
+    """Numbers to be predicted as a user has them, NaN where they are None or pandas' NA; anything else as it is."""
+    if isinstance(values, pd.Series | pd.DataFrame):
+        kinds = [values.dtype] if isinstance(values, pd.Series) else list(values.dtypes)
+        numbers = all(pd.api.types.is_numeric_dtype(k) and not pd.api.types.is_complex_dtype(k) for k in kinds)
+        values = values.to_numpy(dtype=np.float64, na_value=np.nan) if numbers else values.to_numpy()
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = values.tolist()
+    if not isinstance(values, list | tuple):
+        return values
+    width = next((len(v) for v in values if isinstance(v, list | tuple | np.ndarray) and np.ndim(v) == 1), None)
+    gap = np.nan if width is None else [np.nan] * width
+    return [gap if v is None or v is pd.NA else v for v in values]
 
 
 def split_classes(column: pd.Series, rows: Mapping[str, Tensor]) -> tuple[np.ndarray, tuple[Any, ...]]:
