@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset
     from rapgnn.errors import InputError, InputNotice
     from rapgnn.estimators.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
+    from rapgnn.estimators.rows import NodeRows
     from rapgnn.graph.batch import make_graphs
     from rapgnn.graph.graph import Graph, make_graph
     from rapgnn.graph.lists import from_pyg_list
@@ -34,6 +35,7 @@ _HOMES = {
     "InputError": "errors",
     "METHODS": "training.methods",
     "InputNotice": "errors",
+    "NodeRows": "estimators.rows",
     "Propagation": "propagation.spec",
     "RAPGraphClassifier": "estimators.estimators",
     "RAPGraphRegressor": "estimators.estimators",
@@ -61,6 +63,7 @@ __all__ = [
     "Graph",
     "InputError",
     "InputNotice",
+    "NodeRows",
     "Propagation",
     "RAPGraphClassifier",
     "RAPGraphRegressor",

@@ -40,7 +40,7 @@ def as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
         raise InputError(f"the model is for {schema.task}, but the labels are for {graph.task}.")
     if labelled and graph.y.dim() == 2 and graph.y.shape[1] != schema.out_channels:
         raise InputError(f"the model gives {schema.out_channels} values per row, y has {graph.y.shape[1]}.")
-    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
+    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)  # labels it does not know come after them
     schema.check(graph)
     return graph
 

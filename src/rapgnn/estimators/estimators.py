@@ -11,6 +11,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import MOST_SEED, RAPEstimator
 from rapgnn.estimators.compatible import check_graph
+from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.lists import graph_set
@@ -24,15 +25,16 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
     classes_: np.ndarray
 
     def score(  # type: ignore[override]
-        self, data: Any, y: Any = None, *, split: str | None = None, **given: Any
+        self, data: Any, y: Any = None, *, split: str | None = None, scoring: str | None = None, **given: Any
     ) -> float:
         """Accuracy, ROC-AUC where there are many labels, or the metric ``scoring``: of all labelled rows, or a split.
 
         Args:
             split: ``"train"``, ``"val"`` or ``"test"``; None: every labelled row. Where the data name no splits, those
                 that ``fit`` made count.
+            scoring: another metric, for this call; its negative is returned where less is better.
         """
-        return self._score(data, y, split, given)
+        return self._score(data, y, split, scoring, given)
 
     def predict_proba(
         self,
@@ -62,10 +64,10 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
 
 class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
     def score(  # type: ignore[override]
-        self, data: Any, y: Any = None, *, split: str | None = None, **given: Any
+        self, data: Any, y: Any = None, *, split: str | None = None, scoring: str | None = None, **given: Any
     ) -> float:
         """R², or the metric ``scoring``, on all labelled rows or on those of a split (see the classifiers)."""
-        return self._score(data, y, split, given)
+        return self._score(data, y, split, scoring, given)
 
     def predict(  # type: ignore[override]
         self, data: Any, *, n_samples: int | None = None, return_std: bool = False, method: str = "auto", **given: Any
@@ -92,7 +94,7 @@ class _NodeEstimator(RAPEstimator):
 
         Args:
             data: a PyG ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame;
-                None: there are none).
+                None: there are none); or ``NodeRows``, the part of a graph's nodes that scikit-learn trains on.
             y: labels, words or whole numbers, NaN, None or -1 where unknown; for a regressor numbers, one or several
                 per node, NaN or None where unknown; may be a part of ``data``.
             given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
@@ -100,16 +102,27 @@ class _NodeEstimator(RAPEstimator):
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
                 stratified split.
         """
+        if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
+            data, y = graph, None
         if isinstance(data, Graph):
             return self.fit_graph(check_graph(data, self._task, None, y, given))
         seed = check_whole("seed", self.seed, 0, MOST_SEED)
-        return self.fit_graph(node_graph(_raw(data, y, given), task=self._kind, seed=seed))
+        return self.fit_graph(node_graph(self._raw(data, y, given), task=self._kind, seed=seed))
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         named = schema.classes is not None or schema.objective.metric == "rmse"
         classes = schema.classes if named else tuple(range(schema.out_channels))
         known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
-        return node_graph(_raw(data, y, given), task=self._kind, labelled=labelled, **known)
+        known |= {"labelled": labelled, "unseen_classes": True}
+        return node_graph(self._raw(data, y, given), task=self._kind, **known)
+
+    def _raw(self, data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
+        named = _named(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS))
+        if not isinstance(data, NodeRows):
+            return unpack(data, y=y, **named)
+        if named:
+            raise InputError("NodeRows bring their own edges and splits: give nothing beside them but labels.")
+        return data.unpacked(y, self._kind == "regression")
 
 
 class RAPNodeClassifier(_NodeEstimator, _Classifier):
@@ -148,7 +161,8 @@ class _GraphEstimator(RAPEstimator):
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "trained": True}
-        return graph_set(data, y, task=self._kind, labelled=labelled, **known, **_with_splits(given))
+        known |= {"labelled": labelled, "unseen_classes": True}
+        return graph_set(data, y, task=self._kind, **known, **_with_splits(given))
 
 
 class RAPGraphClassifier(_GraphEstimator, _Classifier):
@@ -171,10 +185,6 @@ def estimator_for(task: str) -> type[RAPEstimator]:
     if level == "node":
         return RAPNodeRegressor if kind == "regression" else RAPNodeClassifier
     return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
-
-
-def _raw(data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
-    return unpack(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS)))
 
 
 def _with_splits(given: dict[str, Any]) -> dict[str, Any]:

@@ -96,6 +96,28 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], unknown_classes: bool 
     return numbers
 
 
+def with_unseen(column: pd.Series, classes: Sequence[Any]) -> tuple[Any, ...]:
+    """A trained model's classes and after them the labels that are none of these; refused where no label is one."""
+    numbers = to_numbers(column, classes, unknown_classes=True)
+    outside = column.notna().to_numpy() & (numbers == UNKNOWN)
+    if not outside.any():
+        return tuple(classes)
+    if not (numbers >= 0).any():
+        to_numbers(column, classes)  # refuses the first of them
+    find_classes(column)  # refuses words among numbers
+    unseen = find_classes(column.loc[outside])
+    return (*classes, *(map(shown_label, unseen) if isinstance(classes[0], str) and column.dtype != object else unseen))
+
+
+def unseen_labels_note(classes: Sequence[Any], known: int) -> list[str]:
+    """What is to be said about labels that come after the classes a model knows."""
+    if len(classes) <= known:
+        return []
+    listed, several = _listed(classes[known:]), len(classes) - known > 1
+    are = f"labels {listed} are none" if several else f"label {listed} is none"
+    return [f"{are} of the model's classes: such rows count as errors."]
+
+
 def fill_gaps(values: Any) -> Any:
     """Numbers to be predicted as a user has them, NaN where they are None or pandas' NA; anything else as it is."""
     if isinstance(values, pd.Series | pd.DataFrame):

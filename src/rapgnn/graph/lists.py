@@ -14,7 +14,7 @@ from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.convert import RawGraph, as_directed, is_networkx, unpack
 from rapgnn.graph.directions import ONE_WAY, only_one_way
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import blank_labels, label_column, split_classes, to_numbers
+from rapgnn.graph.labels import blank_labels, label_column, split_classes, to_numbers, with_unseen
 from rapgnn.graph.nodes import MOST_NODES, bare_count, is_table, make_features
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import (
@@ -40,6 +40,7 @@ def graph_set(
     splits: dict[str, Any] | None = None,
     directed: bool | None = None,
     name: str = "graphs",
+    unseen_classes: bool = False,
 ) -> Graph:
     """The checked graphs, side by side.
 
@@ -50,7 +51,7 @@ def graph_set(
         task: ``"classification"`` (classes, or a table of 0, 1 and NaN) or ``"regression"``.
         splits: ``train``, ``val``, ``test`` as in ``make_graphs``; None: every labelled graph is for training.
         directed: as in ``unpack``.
-        classes, encoding, labelled, trained: as in ``node_graph``.
+        classes, encoding, labelled, trained, unseen_classes: as in ``node_graph``.
     """
     raws, sizes, whole = _read(graphs, directed)
     features, encoding, said = make_features(whole, whole.edge_index, int(sizes.sum()), encoding, trained)
@@ -71,7 +72,8 @@ def graph_set(
         if classes is None:
             values, names = split_classes(column, rows_by_split(splits, column.notna().to_numpy()))
         else:
-            values = to_numbers(column, classes)
+            names = with_unseen(column, classes) if unseen_classes else classes
+            values = to_numbers(column, names)
     given = splits or {"train": _known(values)}
     graph = make_graphs(
         features,
@@ -83,7 +85,7 @@ def graph_set(
         edge_attr=whole.edge_attr,
         task=kind,
         name=name,
-        classes=None if names is None or trained else tuple(names),
+        classes=None if names is None else tuple(names),
         unseen_classes=trained,  # a model may be asked about graphs of one class
     )
     if trained or not labelled:

@@ -13,7 +13,15 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import RawGraph, as_scipy, unpack
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.graph.labels import blank_labels, fill_gaps, label_column, split_classes, to_numbers, unseen_note
+from rapgnn.graph.labels import (
+    blank_labels,
+    fill_gaps,
+    label_column,
+    split_classes,
+    to_numbers,
+    unseen_note,
+    with_unseen,
+)
 from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
 from rapgnn.graph.table import Encoding
@@ -51,8 +59,8 @@ def from_pyg(data: Any, name: str = "graph", directed: bool | None = None, task:
     if missing:
         raise InputError(f"the graph has no {', '.join(missing)}; training on nodes needs all of them.")
     rows = [[] if mask is None else mask for mask in (raw.train, raw.val, raw.test)]
-    parts = (as_scipy(raw.x), raw.edge_index, raw.y, *rows, raw.edge_weight)
-    graph = make_graph(*parts, name=name, task=task)
+    parts = {"edge_weight": raw.edge_weight, "name": name, "task": task}
+    graph = make_graph(as_scipy(raw.x), raw.edge_index, raw.y, *rows, **parts)
     said = [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
     return replace(graph, notes=(*raw.notes, *said, *graph.notes))
 
@@ -67,6 +75,7 @@ def node_graph(
     seed: int = 0,
     name: str = "graph",
     task: str = "classification",
+    unseen_classes: bool = False,
 ) -> Graph:
     """The checked graph.
 
@@ -78,6 +87,7 @@ def node_graph(
         labelled: whether labels are needed.
         trained: whether this is for a model that is trained already: ``encoding`` None then means features as given.
         seed: of the split, where none is given.
+        unseen_classes: number labels that a trained model does not know after its classes, instead of refusing them.
     """
     n = _count(raw)
     edges = check_edges(raw.edge_index, n)
@@ -105,7 +115,7 @@ def node_graph(
         y, task = check_labels(raw.y, n), "multilabel"
         classes = tuple(range(y.shape[1])) if classes is None else classes
     else:
-        y, classes, rows = _classes(raw, n, classes, rows)
+        y, classes, rows = _classes(raw, n, classes, rows, unseen_classes)
         notes += blank_labels(raw.y)
     if all(part is None for part in given.values()) and not trained:
         rows, said = make_split(y, seed)
@@ -128,7 +138,7 @@ def node_graph(
 
 
 def _classes(
-    raw: RawGraph, n: int, classes: Sequence[Any] | None, rows: dict[str, Tensor]
+    raw: RawGraph, n: int, classes: Sequence[Any] | None, rows: dict[str, Tensor], unseen_classes: bool
 ) -> tuple[Tensor, Sequence[Any], dict[str, Tensor]]:
     """Class numbers, what they stand for, and the splits."""
     column = label_column(raw.y)
@@ -136,6 +146,7 @@ def _classes(
         raise InputError(f"there are {n} nodes but {len(column)} labels.")
     known = torch.from_numpy(column.notna().to_numpy(copy=True))
     if classes is not None:
+        classes = with_unseen(column, classes) if unseen_classes else classes
         return torch.from_numpy(to_numbers(column, classes)), classes, rows
     rows = _with_rest(raw, known, rows)
     for split in SPLITS:
