@@ -17,7 +17,7 @@ from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.wide import PENALTIES, MatrixFreeRidge, too_wide, wide_threads
 
 Merit = Callable[[RidgeSolution], tuple[float, float]]
-UNSEEN = -3.0  # the score of a class that no training row has: well below the -1 of classes that a row does not have
+UNSEEN = -10.0  # the score of a class that no training row has; other classes have -1 where a row is of another
 RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on validation
 
 
