@@ -78,16 +78,9 @@ def test_grid_search_over_arguments(kind):
     own = ["r2", "neg_mean_absolute_error"] if numbers else ["accuracy", "neg_log_loss", "f1_macro"]
     other = cross_validate(base, X, y, cv=3, scoring=own, error_score="raise")
     np.testing.assert_allclose(other[f"test_{own[0]}"].mean(), found[own[0]], atol=1e-5)
-    mine, theirs = ("mae", "neg_mean_absolute_error") if numbers else ("log_loss", "neg_log_loss")
+    mine, theirs = ("mae", "neg_mean_absolute_error") if numbers else ("rocauc", "roc_auc_ovr")
     other = cross_val_score(clone(base).set_params(scoring=mine), X, y, cv=3, scoring=theirs, error_score="raise")
     np.testing.assert_allclose(other.mean(), found[mine], atol=1e-4)
-
-
-def test_cross_validation_in_two_processes_is_the_same():
-    X, y, base = of(RAPNodeRegressor)
-    one, two = (cross_val_score(base, X, y, cv=3, n_jobs=jobs, error_score="raise") for jobs in (1, 2))
-    np.testing.assert_array_equal(one, two)
-    assert one.mean() > 0.6
 
 
 def test_a_fold_learns_from_its_own_labels_alone():

@@ -1,5 +1,7 @@
 """Edge weights of many graphs: every way in, the layer-by-layer engine as the judge, and no matter of order."""
 
+from itertools import pairwise
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -124,7 +126,7 @@ def test_lists_propagate_as_layer_by_layer_on_each_graph_alone(backbone, batch, 
     spec = adapted(Propagation(backbone, 3, RandomWeights(seed=seed), pooling=how), operator)
     found = PolynomialFilter(spec, operator, dense(graph.x)).draw([5])[0]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    for i, (low, high) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+    for i, (low, high) in enumerate(pairwise(starts)):
         if low == high:
             assert not found[i].any()
             continue
