@@ -152,10 +152,11 @@ def test_without_a_search_what_is_set_is_kept(small_graph, settings, head, embed
     assert {name: getattr(model.config_, name) for name in given} == given
 
 
-def test_negative_edge_weights_need_no_search(small_graph):
+def test_negative_edge_weights_are_taken_with_and_without_a_search(small_graph):
     weight = torch.linspace(-1, 1, small_graph.edge_index.shape[1])
     signed = replace(small_graph, x=torch.as_tensor(small_graph.x).abs(), edge_weight=weight)
     assert RAPNodeClassifier(search=False).fit(signed).config_.activation == "identity"
+    assert RAPNodeClassifier().fit(signed).trials_  # a search takes them too
 
 
 @pytest.mark.parametrize(
@@ -178,11 +179,10 @@ def test_probabilities_are_the_same_with_and_without_their_spread(small_graph, s
 def test_numbers_for_nodes_are_refused_with_what_to_do(small_graph):
     data = node_data()
     data.y = torch.rand(300)
-    words = "no regression for nodes, so divide the numbers into classes first"
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match="these look like regression targets, which are for RAPNodeRegressor"):
         RAPNodeClassifier().fit(data)
     numbers = replace(small_graph, y=torch.rand(300, 1), task="node-regression", num_outputs=1)
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match="an estimator for node-classification, but the data are for node-regression"):
         RAPNodeClassifier().fit(numbers)
 
 

@@ -75,8 +75,6 @@ def fit(
     check_options(overrides, embedding, device, seed)
     graph = load(data, data_dir, reading=reading)
     show_columns(graph)
-    if reading.task == "regression":
-        estimator_for(f"{graph.task.partition('-')[0]}-regression")  # refuses it for nodes
     check_goal(metric, class_weight, graph.task)
     known = best_settings(graph.name, "rap", "best", graph.objective.higher) is not None
     if known or embedding == "best":

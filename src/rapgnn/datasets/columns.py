@@ -35,7 +35,7 @@ class Reading:
         ignore: columns to leave out; several in one string are separated by commas.
         impute: fill missing values instead of refusing them.
         directed: edges count in the direction they are listed in; otherwise in both.
-        task: for many graphs: ``"classification"`` or ``"regression"``; None tells by the labels.
+        task: ``"classification"`` or ``"regression"``; None tells by the labels.
         classes, encoding: those of a trained model that the folder is read for.
         trained: whether there is one.
         labelled: whether labels are needed.
@@ -111,6 +111,24 @@ class Labels:
     splits: dict[str, np.ndarray]
     column: str | None = None
     names: tuple[str, ...] | None = None
+
+
+def are_numbers(frame: Frame, labels: Labels, reading: Reading) -> bool:
+    """Whether the labels are numbers to predict: the user says so, or some are no whole numbers."""
+    values = labels.values
+    if values is None or not reading.labelled or reading.task == "classification":
+        return False
+    number = isinstance(values, np.ndarray) or (
+        pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_complex_dtype(values)
+    )
+    if reading.task == "regression":
+        if not number:
+            raise InputError(f"{frame.path}: targets of a regression must be numbers: --label names another column.")
+        return True
+    if reading.classes is not None or not number:
+        return False
+    known = pd.Series(np.ravel(values)).dropna()
+    return bool(pd.api.types.is_float_dtype(known) and (known % 1 != 0).any())
 
 
 def find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:

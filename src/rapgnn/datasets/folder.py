@@ -14,7 +14,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.columns import GRAPH, GRAPH_ID, ID, NO_IDS, SOURCE, TARGET, Reading, Roles, find_labels, row_ids
+from rapgnn.datasets.columns import (
+    GRAPH,
+    GRAPH_ID,
+    ID,
+    NO_IDS,
+    SOURCE,
+    TARGET,
+    Reading,
+    Roles,
+    are_numbers,
+    find_labels,
+    row_ids,
+)
 from rapgnn.datasets.edges import EdgeTable, edge_table, ends_in_one, known_edges
 from rapgnn.datasets.features import learn_features
 from rapgnn.datasets.frames import ENDINGS, Frame, find_file, read_file, read_frame
@@ -127,6 +139,7 @@ def _one(nodes: Frame, edges: Frame | EdgeTable, name: str, reading: Reading, no
     faults, roles = Faults(), Roles()
     ids: pd.Index = pd.RangeIndex(len(nodes.table))
     labels = table = ends = learned = None
+    numbers = False
     with faults.collect():
         own = row_ids(nodes, roles, reading.named("id", ID), needed=reading.id is not None)
         if own is None:
@@ -136,7 +149,9 @@ def _one(nodes: Frame, edges: Frame | EdgeTable, name: str, reading: Reading, no
     unnamed = bool(faults.found)
     with faults.collect():
         labels = find_labels(nodes, reading, roles)
-        _check_classes(nodes, labels, reading)
+        numbers = are_numbers(nodes, labels, reading)
+        if not numbers:
+            _check_classes(nodes, labels, reading)
     with faults.collect():
         learned = learn_features(nodes, roles, reading)
     with faults.collect():
@@ -157,6 +172,7 @@ def _one(nodes: Frame, edges: Frame | EdgeTable, name: str, reading: Reading, no
         RawGraph(features, edge_index, weight, y=labels.values, **given),
         classes=reading.classes,
         encoding=encoding,
+        task="regression" if numbers else "classification",
         labelled=reading.labelled,
         trained=reading.trained,
         seed=reading.seed,

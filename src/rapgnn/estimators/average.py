@@ -135,15 +135,20 @@ def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[
         if size > len(best):
             break
         together = [Prediction(v.probabilities, v.probabilities) for v in best[:size]]
-        merit, loss = judge.of(mean_prediction(together, judge.objective, False).scores) if size > 1 else (
-            best[0].merit, best[0].loss)
+        merit, loss = (
+            judge.of(mean_prediction(together, judge.objective, False).scores)
+            if size > 1
+            else (best[0].merit, best[0].loss)
+        )
         worth = (merit, -loss) if by_metric else (-loss, merit)
         if found is None or worth >= found[0]:
             found = worth, size
     assert found is not None
     members = best[: found[1]]
     together = [Prediction(v.probabilities, v.probabilities) for v in members]
-    return members, judge.validation_score(scores_of(mean_prediction(together, judge.objective, False).probabilities, judge.objective))
+    return members, judge.validation_score(
+        scores_of(mean_prediction(together, judge.objective, False).probabilities, judge.objective)
+    )
 
 
 def _finished(members: list[Verdict], trials: list[Trial], score: float, everything: Graph | None) -> Averaged:
@@ -159,5 +164,3 @@ def _finished(members: list[Verdict], trials: list[Trial], score: float, everyth
     reason = "random non-linear layers go one by one" if engine == "stepwise" else "hops are walked once"
     model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models)
     return Averaged(model, tuple(trials), score, engine, reason)
-
-

@@ -45,8 +45,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         time_budget: seconds after which the search begins nothing new; None: less than training one plain GNN would
             take, counted in operations, so that the result does not depend on the clock.
         scoring: the metric that the search chooses by and ``score`` returns: ``"accuracy"``, ``"balanced_accuracy"``,
-            ``"rocauc"``, ``"average_precision"``, ``"f1_macro"``, ``"log_loss"`` (its negative is returned); numbers:
-            ``"rmse"``, ``"mae"`` (their negatives), ``"r2"``. None: the task's own.
+            ``"rocauc"``, ``"average_precision"``, ``"f1_macro"``, ``"log_loss"``, ``"calibration_error"`` (the
+            negatives of these two are returned); numbers: ``"rmse"``, ``"mae"`` (their negatives), ``"r2"``. None: the
+            task's own.
         class_weight: ``"balanced"``: every class counts the same in sum in training; {label: weight}; None: every row
             counts the same, but with a ``scoring`` the search may try ``"balanced"``.
         seed: decides everything random.

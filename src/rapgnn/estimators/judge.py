@@ -61,6 +61,9 @@ class Judge:
         self.left_out = judged_by_left_out(graph)
         self.rows = torch.cat([graph.val, graph.train]) if self.left_out else graph.val
         self.y, self.validation = graph.y[self.rows], len(graph.val) or len(self.rows)
+        # Rows of a class that no training row has say nothing about the loss.
+        seen = torch.isin(self.y, graph.y[graph.train]) if self.y.dim() == 1 else None
+        self._told = None if seen is None or bool(seen.all()) else seen.nonzero()[:, 0]
 
     def see(self, candidate: Candidate) -> Verdict | None:
         """The verdict; None where no penalty gives finite scores."""
@@ -87,7 +90,7 @@ class Judge:
         rule = self.objective
         if rule.metric == "rmse":
             return Verdict(candidate, penalty, 1.0, *self.of(raw), raw)
-        losses = torch.stack([rule.loss(raw * k, self.y) for k in SHARPNESS])
+        losses = torch.stack([self._loss(raw * k) for k in SHARPNESS])
         sharpness = SHARPNESS[int(losses.argmin())]
         scores = raw * sharpness
         return Verdict(candidate, penalty, sharpness, *self.of(scores), rule.read(scores))
@@ -99,4 +102,8 @@ class Judge:
     def of(self, scores: Tensor) -> tuple[float, float]:
         """(merit, loss) of scores of the rows that judge."""
         rule = self.objective
-        return rule.merit(rule.score(scores, self.y)), float(rule.loss(scores, self.y))
+        return rule.merit(rule.score(scores, self.y)), float(self._loss(scores))
+
+    def _loss(self, scores: Tensor) -> Tensor:
+        told = self._told
+        return self.objective.loss(scores, self.y) if told is None else self.objective.loss(scores[told], self.y[told])

@@ -17,13 +17,12 @@ from rapgnn.layers.ridge_path import PENALTIES, RidgePath
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.random_net import RandomNet, edge_marks
 from rapgnn.models.treated import TreatedConfig, TreatedRAP
-from rapgnn.training.averaged import hops_for
 from rapgnn.prng import Stream, seeded
+from rapgnn.training.averaged import hops_for
 from rapgnn.training.fit import prepare_rapgnn
 from rapgnn.training.loop import optimise, shuffled, validator
 from rapgnn.training.reuse import Reuse
 from rapgnn.training.solve import RIDGES, DirectProblem, row_weights, targets_of
-
 
 BATCH, STEPS, PATIENCE = 512, 600, 12  # of heads that are trained
 RATE, DECAY = 5e-3, 1e-4

@@ -100,7 +100,7 @@ def _search(
     reuse: Reuse,
 ) -> Choice:
     """As ``choose``, with these stages and nominal seconds."""
-    signed = not nonnegative(graph.x)
+    signed = not nonnegative(graph.x) or (graph.edge_weight is not None and not nonnegative(graph.edge_weight))
     tried: set[tuple[Config, bool]] = set()
     trials: list[Trial] = []
     best: tuple[tuple[float, float], Fitted, Config, Graph] | None = None

@@ -109,7 +109,9 @@ def _average(
         everything,
     )
     took = 1e3 * (time.perf_counter() - began)
-    fitted = Fitted(found.model, model_on(found.model, graph), Loop(0, 1, took, 0.0), found.engine, found.reason, "auto")
+    fitted = Fitted(
+        found.model, model_on(found.model, graph), Loop(0, 1, took, 0.0), found.engine, found.reason, "auto"
+    )
     weights = graph.objective.class_weight
     return Trained(fitted, replace(given, notes=notes), found.trials, found.score, weights)
 

@@ -169,8 +169,20 @@ def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
     return torch.from_numpy(np.unique(array).astype(np.int64))
 
 
+def rows_by_split(given: dict[str, Any] | None, known: np.ndarray, what: str = "graphs") -> dict[str, Tensor]:
+    """The rows of every split; where no split is given all rows that are known are for training."""
+    parts = given or {"train": known}
+    return {s: check_rows(parts.get(s, np.zeros(0, dtype=np.int64)), len(known), s, what) for s in SPLITS}
+
+
 def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", unseen_classes: bool = False) -> None:
-    """Splits that do not overlap, have labels, and train on every class."""
+    """Splits that do not overlap, have labels, and train on at least two classes.
+
+    A class that only validation or test rows have is accepted (see ``unseen_note``), a number that no row has is not.
+
+    Args:
+        unseen_classes: accept numbers that no row has too, and labels that no training row knows.
+    """
     if not len(rows["train"]):
         raise InputError(f"no labelled {what}: the training split is empty.")
     for one, other in combinations(SPLITS, 2):
@@ -194,11 +206,14 @@ def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", u
             raise InputError(f"{unknown} {what} of the {split} split have no label.")
     trained = set(labels[rows["train"]].tolist())
     wanted = trained.union(*(labels[rows[s]].tolist() for s in ("val", "test")))
-    missing = next((c for c in range(max(wanted) + 1) if c not in trained), None)
-    if missing is not None and not unseen_classes:
-        raise InputError(
-            f"class {missing} does not occur in the training split, so it cannot be learned (the first class is 0)."
-        )
+    if unseen_classes:
+        return
+    missing = next((c for c in range(max(wanted) + 1) if c not in wanted), None)
+    if missing is not None:
+        raise InputError(f"class {missing} does not occur in any split: number the classes from 0, without gaps.")
+    if len(trained) < 2 <= len(wanted):
+        only = trained.pop()
+        raise InputError(f"every label of the training split is class {only}: there is nothing to tell apart.")
 
 
 def labelled_rows(labels: Tensor) -> Tensor:

@@ -186,9 +186,13 @@ class RandomNet(nn.Module):
         if learn:
             self._learn(operator, inputs, rows)
         out = [self._pooled(*_chosen(operator, inputs, part)) for part in parts]
-        return torch.cat(out) if out else inputs.values.new_zeros(0, self.channels) if isinstance(
-            inputs, SparseMatrix
-        ) else inputs.new_zeros(0, self.channels)
+        return (
+            torch.cat(out)
+            if out
+            else inputs.values.new_zeros(0, self.channels)
+            if isinstance(inputs, SparseMatrix)
+            else inputs.new_zeros(0, self.channels)
+        )
 
     def _learn(self, operator: GraphOperator, inputs: Any, rows: Tensor) -> None:
         """Means and variances of every layer, over the nodes of some of the graphs."""
@@ -237,9 +241,7 @@ class RandomNet(nn.Module):
 class Hops:
     """S^k z one after another, each computed when it is first asked for; of all nodes."""
 
-    def __init__(
-        self, operator: GraphOperator, inputs: Tensor | SparseMatrix, back: GraphOperator | None = None
-    ):
+    def __init__(self, operator: GraphOperator, inputs: Tensor | SparseMatrix, back: GraphOperator | None = None):
         self.operator, self._back = operator, back
         self._hops: list[Tensor | SparseMatrix] = [inputs]
         self._against: list[Tensor | SparseMatrix] = [inputs]

@@ -46,12 +46,14 @@ def model_on(model: Any, graph: Graph, **how: Any) -> Predict:
 
 
 @torch.no_grad()
-def represented_by(model: Any, graph: Graph) -> Tensor:
-    """What the head of the best member sees of every row."""
+def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tensor:
+    """What the head of the best member sees of these rows, or of all."""
     best = model.members[0] if isinstance(model, Average) else model
     if isinstance(best, RandomNet):
-        return best.represent(graph)
-    return represented(best.network, best.inputs(graph)) if isinstance(best, TreatedRAP) else represented(best, graph)
+        return best.represent(graph, rows)
+    if isinstance(best, TreatedRAP):
+        return represented(best.network, best.inputs(graph), rows)
+    return represented(best, graph, rows)
 
 
 def average_on(model: Average | TreatedRAP | RandomNet, graph: Graph, device: str | None = None, **how: Any) -> Predict:
@@ -116,5 +118,3 @@ def scores_of(probabilities: Tensor, objective: Objective) -> Tensor:
         return probabilities
     p = probabilities.clamp(torch.finfo(probabilities.dtype).tiny, 1.0)
     return p.log() if objective.metric == "accuracy" else torch.logit(probabilities, eps=1e-7)
-
-

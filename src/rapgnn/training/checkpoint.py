@@ -90,7 +90,9 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
 
     folder = Path(folder)
     check_target(folder)
-    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if not name.endswith(_IN_INDEX)}
+    state = {
+        name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if not name.endswith(_IN_INDEX)
+    }
     index: dict[str, Any] = {
         "format": FORMAT,
         "version": ONE_MODEL if isinstance(model, RAPGNN) else VERSION,

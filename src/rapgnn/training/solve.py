@@ -18,6 +18,7 @@ from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.wide import PENALTIES, MatrixFreeRidge, too_wide, wide_threads
 
 Merit = Callable[[RidgeSolution], tuple[float, float]]
+UNSEEN = -10.0  # the score of a class that no training row has; other classes have -1 where a row is of another
 RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on validation
 
 
@@ -30,11 +31,17 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
     wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
     problem = (_MatrixFree if wide else DirectProblem)(model, graph, embedded)
     objective, y_val, ridge = graph.objective, graph.y[graph.val], model.config.ridge
+    seen = _seen(graph)
+
+    def sharpen() -> None:
+        """Rows of a class that was never seen say nothing about the temperature of the others."""
+        if bool(seen.any()):
+            head.fit_sharpness(objective, problem.held_out(head)[seen], y_val[seen])
 
     def merit(solution: RidgeSolution) -> tuple[float, float]:
         head.take(solution)
         if objective.scoring is not None and objective.metric != "rmse":  # probabilities count, not only their order
-            head.fit_sharpness(objective, problem.held_out(head), y_val)
+            sharpen()
         scores = model.output(problem.held_out(head))
         return objective.merit(objective.score(scores, y_val)), -float(objective.loss(scores, y_val))
 
@@ -47,7 +54,7 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
     history, best = [], None
     if len(graph.val):
         if objective.metric != "rmse":
-            head.fit_sharpness(objective, problem.held_out(head), y_val)
+            sharpen()
         best = merit(solution)
         history = [objective.merit(best[0])]
     if on_epoch:
@@ -162,9 +169,18 @@ def _scatter(
     return found
 
 
+def _seen(graph: Graph) -> Tensor:
+    """Which validation rows have a class that training rows have too; of many labels, or numbers, all."""
+    y = graph.y[graph.val]
+    return torch.isin(y, graph.y[graph.train]) if y.dim() == 1 else torch.ones_like(graph.val, dtype=torch.bool)
+
+
 def targets_of(output: TargetScale, graph: Graph, dtype: torch.dtype) -> Tensor:
     """What the squared error is measured against: standardised numbers, or -1 and 1 for labels."""
     y = output.standardise(graph.y[graph.train])
     if graph.objective.metric == "rmse":
         return y
-    return 2 * (nn.functional.one_hot(y, graph.num_outputs).to(dtype) if y.dim() == 1 else y) - 1
+    if y.dim() == 2:
+        return 2 * y - 1
+    ones = nn.functional.one_hot(y, graph.num_outputs).to(dtype)
+    return (2 * ones - 1).masked_fill(ones.sum(0) == 0, UNSEEN)
