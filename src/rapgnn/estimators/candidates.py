@@ -117,38 +117,45 @@ def _node_lifts(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
     walks = [net for net in nets if not net.identity]
     found = dict.fromkeys(replace(net, jumping="cat", edges=both, num_layers=2, whiten=True) for net in walks)
     starts = list(found)[:2]
-    for start in starts:
+    if not starts:
+        return
+    first, bare = starts[0], replace(starts[0], num_layers=0, edges="given")
+    if trained:
+        yield replace(first, hidden=128, dropout=0.2)
+        yield replace(bare, hidden=128)
+    if first.sketch:
+        yield from _wide_heads(graph, starts, trained)
+        return
+    deep = replace(first, lift=256, lift_inputs=4, lift_hops=2)
+    yield deep
+    if trained:
+        yield replace(deep, hidden=128, dropout=0.2)
+        yield replace(first, num_layers=4, hidden=128, dropout=0.4)
+    yield replace(bare, lift=512, lift_inputs=4)
+    for start in starts[1:]:
         if trained:
             yield replace(start, hidden=128, dropout=0.4)
-        if start.sketch:
-            if trained:
-                far = replace(start, jumping="ppr", num_layers=8, hidden=128, dropout=0.5, whiten=False)
-                yield replace(far, edges="undirected" if both == "both" else "given")
-            yield replace(start, lift=1024)
-            continue
         yield replace(start, lift=256, lift_inputs=4, lift_hops=2)
-        if trained:
-            yield replace(start, hidden=128)
-            yield replace(start, num_layers=4, hidden=128, dropout=0.4)
-            yield replace(start, lift=256, lift_inputs=4, lift_hops=1, hidden=128, dropout=0.4)
-    if starts and starts[0].sketch and len(graph.train) >= MANY and graph.num_features > 2 * SKETCH:
-        wide = min(4 * SKETCH, graph.num_features)
-        for start in starts:
-            plain = replace(start, sketch=wide, whiten=False, edges="undirected" if both == "both" else "given")
-            yield replace(plain, jumping="ppr", num_layers=8)
-            yield replace(plain, jumping="cat", num_layers=1)
-            if trained:
-                yield replace(plain, jumping="ppr", num_layers=8, hidden=128, dropout=0.5)
-    bare = replace(starts[0], num_layers=0, edges="given") if starts else None
-    if bare is not None:
-        if trained:
-            yield replace(bare, hidden=128)
-            yield replace(bare, hidden=128, dropout=0.4)
-        yield replace(bare, lift=512, lift_inputs=0 if bare.sketch else 4)
     for start in starts:
-        if not start.sketch:
-            yield replace(start, lift=1024, lift_inputs=4)
-            yield replace(start, num_layers=4, lift=512, lift_inputs=4, lift_hops=1)
+        yield replace(start, lift=1024, lift_inputs=4)
+        if trained:
+            yield replace(start, num_layers=4, hidden=128)
+        yield replace(start, num_layers=4, lift=512, lift_inputs=4, lift_hops=1)
+
+
+def _wide_heads(graph: Graph, starts: Sequence[NetConfig], trained: bool) -> Iterator[NetConfig]:
+    wide = min(4 * SKETCH, graph.num_features)
+    wider = len(graph.train) >= MANY and wide > starts[0].sketch
+    for start in starts:
+        edges = "undirected" if start.edges == "both" else "given"
+        plain = replace(start, sketch=wide, whiten=False, edges=edges)
+        far = {"jumping": "ppr", "num_layers": 8}
+        if wider:
+            yield replace(plain, **far)
+            yield replace(plain, jumping="cat", num_layers=1)
+        if trained:
+            yield replace(plain if wider else start, **far, edges=edges, whiten=False, hidden=128, dropout=0.5)
+        yield replace(start, lift=1024)
 
 
 def is_directed(graph: Graph) -> bool:

@@ -45,7 +45,7 @@ class NetConfig:
     lift: int = 0
     """Random non-linear features of the joined hops; 0: none."""
     lift_inputs: int = 0
-    """How many columns each random feature looks at, all of one hop; 0: all columns of all hops."""
+    """How many columns each random feature looks at (of one hop, unless hops of the lift follow); 0: all columns."""
     lift_hops: int = 0
     """Hops of the random features that stand beside them and beside the hops."""
     activation: str = "relu"

@@ -1,8 +1,9 @@
-"""RandomNet: hops of the features, random non-linear features of them, and a head in closed form. Nothing is trained."""
+"""RandomNet: hops of the features, random non-linear features of them, and a head on top."""
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -55,8 +56,7 @@ class RandomNet(nn.Module):
         if config.width:
             widths = [base, *([config.width] * config.num_layers)]
             self.layers.extend(
-                Lift(c, d, generator, activation=config.activation, after=True)
-                for c, d in zip(widths[:-1], widths[1:], strict=True)
+                Lift(c, d, generator, activation=config.activation, after=True) for c, d in pairwise(widths)
             )
             joined = sum(widths)
         elif config.jumping == "cat":
@@ -65,7 +65,14 @@ class RandomNet(nn.Module):
         self.lift: Lift | None = None
         self.channels = joined
         if config.lift:
-            self.lift = Lift(joined, config.lift, generator, config.lift_inputs, config.activation, groups=groups)
+            self.lift = Lift(
+                joined,
+                config.lift,
+                generator,
+                config.lift_inputs,
+                config.activation,
+                groups=groups if not config.lift_hops else 1,
+            )
             self.channels = config.lift
             if config.lift_hops:
                 self.channels = joined + config.lift * (1 + config.lift_hops)
@@ -105,10 +112,8 @@ class RandomNet(nn.Module):
     def inputs(self, graph: Graph) -> Tensor | SparseMatrix:
         """What is propagated: treated features, and columns for the node's edges and place."""
         more = []
-        if self.config.identity:
-            x = _random_columns(graph, self.config.identity, self.seed)
-        else:
-            x = self.treatment(graph.x)
+        marks = self.config.identity
+        x = _random_columns(graph, marks, self.seed) if marks else self.treatment(graph.x)
         if graph.edge_attr is not None and not self.config.identity:
             more.append(received(graph, dense(graph.edge_attr)))
         if self.config.places:
