@@ -41,14 +41,18 @@ class Page:
             for figure in parts.figures_in(section.parts):
                 for at, panel in enumerate(figure.panels):
                     plots[f"{figure.name}-{at}"] = panel.figure.to_json()
-        return _environment().get_template("page.html").render(
-            page=self,
-            plots={name: in_script(text) for name, text in plots.items()},
-            data=in_script(json.dumps(self.data, allow_nan=False)),
-            theme=in_script(json.dumps(THEME)),
-            library=library.script() if plots else "",
-            style=_read("page.css"),
-            program=_read("page.js"),
+        return (
+            _environment()
+            .get_template("page.html")
+            .render(
+                page=self,
+                plots={name: in_script(text) for name, text in plots.items()},
+                data=in_script(json.dumps(self.data, allow_nan=False)),
+                theme=in_script(json.dumps(THEME)),
+                library=library.script() if plots else "",
+                style=_read("page.css"),
+                program=_read("page.js"),
+            )
         )
 
     def write(self, path: Path) -> None:
@@ -75,10 +79,6 @@ def _environment() -> Any:
         loader=jinja2.FunctionLoader(_read), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["markdown"] = to_html
-    environment.tests |= {
-        name.lower(): lambda value, kind=getattr(parts, name): isinstance(value, kind)
-        for name in ("Prose", "Notice", "Facts", "Chips", "Table", "Figure", "More")
-    }
+    for kind in (parts.Prose, parts.Notice, parts.Facts, parts.Chips, parts.Table, parts.Figure, parts.More):
+        environment.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
     return environment
-
-

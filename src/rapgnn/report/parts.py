@@ -62,6 +62,7 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
     left: int = 1
+    chips: bool = False  # whether the last column holds chips
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "", left: int = 1) -> Table:
@@ -114,6 +115,15 @@ class Panel:
     title: str
     says: str
 
+    @property
+    def legend(self) -> list[tuple[str, str]]:
+        """(name, colour) of every line that can be switched off."""
+        found: dict[str, str] = {}
+        for trace in self.figure.data:
+            if trace.showlegend is not False and trace.name:
+                found.setdefault(trace.name, _colour(trace))
+        return list(found.items())
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -121,6 +131,7 @@ class Figure:
 
     Args:
         panels: a line or bar that has the same name in several of them is switched on and off in all.
+        apart: whether every panel has a legend of its own.
         log: whether a switch between a linear and a logarithmic vertical axis is offered; it starts logarithmic.
         table: the same values, for those who read numbers; None where there are thousands of points.
         name: short and unique on the page.
@@ -130,15 +141,15 @@ class Figure:
     panels: Sequence[Panel]
     log: bool = False
     table: Table | None = None
+    apart: bool = False
 
     @property
     def legend(self) -> list[tuple[str, str]]:
-        """(name, colour) of every line that can be switched off."""
+        """Of all panels."""
         found: dict[str, str] = {}
         for panel in self.panels:
-            for trace in panel.figure.data:
-                if trace.showlegend is not False and trace.name:
-                    found.setdefault(trace.name, _colour(trace))
+            for name, colour in panel.legend:
+                found.setdefault(name, colour)
         return list(found.items())
 
 

@@ -1,4 +1,4 @@
-"""Figures of plotly in one look. Colours are those of a light page; ``page.js`` puts others in their place on a dark one."""
+"""Figures of plotly in one look. Colours are those of a light page; ``page.js`` replaces them on a dark one."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ PALETTE = {
 COLOURS = tuple(PALETTE)
 INK, FAINT = "#1b1f24", "#d5dae0"
 THEME = PALETTE | {INK: "#e8ebef", FAINT: "#3a424c", "#ffffff": "#14181d"}
+DOTTED = {"color": INK, "dash": "dot", "width": 1}  # what would be ideal
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "hexagon")
 HEIGHT = 340
 BLUES = ((0.0, "#ffffff"), (1.0, "#0b62a4"))
@@ -103,7 +104,9 @@ def lines(
     return figure(traces, x, y, **layout)
 
 
-def bars(names: Sequence[str], values: Sequence[Any], x: str, *, at: int = 0, texts: Sequence[str] | None = None) -> Any:
+def bars(
+    names: Sequence[str], values: Sequence[Any], x: str, *, at: int = 0, texts: Sequence[str] | None = None
+) -> Any:
     """Horizontal bars, the first on top."""
     import plotly.graph_objects as go
 
@@ -129,4 +132,12 @@ def heat(z: Any, names: Sequence[str], x: str, y: str, *, scale: Any = BLUES, ho
         z=z, x=list(names), y=list(names), colorscale=[list(c) for c in scale], hovertemplate=hover, showscale=False
     )
     side = {"autorange": "reversed", "type": "category", "showgrid": False}
-    return figure([trace], x, y, height=layout.pop("height", 420), xaxis={"type": "category", "showgrid": False}, yaxis=side, **layout)
+    return figure(
+        [trace],
+        x,
+        y,
+        height=layout.pop("height", 420),
+        xaxis={"type": "category", "showgrid": False},
+        yaxis=side,
+        **layout,
+    )

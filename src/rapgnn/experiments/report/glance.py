@@ -48,7 +48,10 @@ def glance(measured: Measured) -> Figure | None:
     names = [DATASETS.get(r["dataset"], r["dataset"]) for r in rows]
     titles = {"paper": "paper", FAITHFUL: "ours, the paper's settings", BEST: "ours, best settings"}
     series = {
-        title: ([r[key] for r in rows if r[key] is not None], [n for n, r in zip(names, rows, strict=True) if r[key] is not None])
+        title: (
+            [r[key] for r in rows if r[key] is not None],
+            [n for n, r in zip(names, rows, strict=True) if r[key] is not None],
+        )
         for key, title in titles.items()
     }
     axis = {"autorange": "reversed", "title": None, "categoryorder": "array", "categoryarray": names}
@@ -65,7 +68,7 @@ def glance(measured: Measured) -> Figure | None:
     ahead = sum(r[FAITHFUL] is not None and r[FAITHFUL] > 0 for r in rows)
     says = (
         f"Right of zero RAP-GNN has the higher mean. In the paper's settings that is so on {ahead} of {len(rows)} "
-        "datasets; the claims below say where the difference is more than chance. An RMSE has no points and is left out."
+        "datasets; the claims say where the difference is more than chance. An RMSE has no points and is left out."
     )
     cells = [[n, *(_signed(r[key]) for key in titles)] for n, r in zip(names, rows, strict=True)]
     values = table(["", *titles.values()], cells, "RAP-GNN minus End-to-End, points")

@@ -16,8 +16,9 @@ from rapgnn.versions import versions
 PAPER = "[*On the Effectiveness of Random Weights in Graph Neural Networks*](https://arxiv.org/abs/2502.00190)"
 COLOURS = (
     "A difference from the paper is green (✓) where our mean reaches the paper's, less its standard deviation. Else it "
-    "is red (✗) where a one-sample t test at 5 % finds our runs behind, and yellow (~) where it cannot tell. The last column says what the row's comparisons with "
-    "other methods mean for the paper's claims; each word leads to its claim."
+    "is red (✗) where a one-sample t test at 5 % finds our runs behind, and yellow (~) where it cannot tell. The last "
+    "column says what the row's comparisons with other methods mean for the paper's claims; each word leads to its "
+    "claim."
 )
 
 
@@ -48,7 +49,10 @@ def _top(measured: Measured) -> list[Section]:
     parts: list[Part] = []
     if measured.quick:
         parts.append(
-            Notice("**Quick run.** Fewer seeds, folds and epochs than the paper's: the numbers show that it works, and judge nothing.")
+            Notice(
+                "**Quick run.** Fewer seeds, folds and epochs than the paper's: the numbers show that it works, and "
+                "judge nothing."
+            )
         )
     missing = [name for name in ITEMS if name not in measured.records]
     if missing:
@@ -82,8 +86,8 @@ def _again(measured: Measured) -> Section:
         "How to measure it again",
         [
             Prose(
-                "`rapgnn reproduce ITEM` measures one table or figure, `rapgnn reproduce` all of them. What is measured "
-                "is stored at once, and the next run goes on after it. `rapgnn report` then writes this page again."
+                "`rapgnn reproduce ITEM` measures one table or figure, `rapgnn reproduce` all of them. What is "
+                "measured is stored at once, and the next run goes on after it. `rapgnn report` writes this page again."
             ),
             Table(["item", "what it is", "command", "state", "measured"], rows, "Items", 5),
         ],
@@ -97,8 +101,6 @@ def _machines(measured: Measured) -> Section:
         for r in records:
             made = tuple(f"{k} {v}" for k, v in r.get("versions", {}).items())
             found.setdefault((r.get("hardware", "unknown"), ", ".join(made), r.get("source", "–")), set()).add(name)
-    rows = [
-        [Cell(", ".join(n for n in ITEMS if n in names)), *map(Cell, key)] for key, names in found.items()
-    ]
+    rows = [[Cell(", ".join(n for n in ITEMS if n in names)), *map(Cell, key)] for key, names in found.items()]
     parts: list[Part] = [Table(["items", "hardware", "versions", "source"], rows, "Where it was measured", 4)]
     return Section("Hardware and versions", parts if rows else [Prose("Nothing is measured yet.")])

@@ -25,8 +25,7 @@ BY_LAYER = {
 
 
 def _title(record: Record) -> str:
-    title = record.get("title") or NAMES.get(record["method"], record["method"])
-    return title
+    return str(record.get("title") or NAMES.get(record["method"], record["method"]))
 
 
 def depth(records: list[Record]) -> list[Figure]:
@@ -38,7 +37,8 @@ def depth(records: list[Record]) -> list[Figure]:
         panels = [_by(times, key, "num_layers", "layers", *said) for key, said in BY_DEPTH.items()]
         header = ["", "layers", *(f"{title}, {unit}" for title, unit in BY_DEPTH.values())]
         rows = [
-            [Cell(_title(r)), Cell(str(r["num_layers"])), *(Cell(_number(r.get(key)))for key in BY_DEPTH)] for r in times
+            [Cell(_title(r)), Cell(str(r["num_layers"])), *(Cell(_number(r.get(key))) for key in BY_DEPTH)]
+            for r in times
         ]
         found.append(Figure("depth-costs", panels, log=True, table=Table(header, rows, "Time and memory by depth")))
     if scored:
@@ -59,14 +59,26 @@ def _by(records: Sequence[Record], key: str, x: str, x_title: str, title: str, u
     ticks = sorted({x for xs, _ in series.values() for x in xs})
     axis = {"type": "log", "tickvals": ticks} if x == "num_layers" else {}
     hover = f"%{{fullData.name}}<br>%{{x}} {x_title}: %{{y:,.4~g}} {unit}<extra></extra>"
-    drawn = plots.lines(series, x_title, unit, places=places, hover=hover, xaxis=axis, yaxis=plots.log_axis([v for _, ys in series.values() for v in ys]))
-    return Panel(drawn, f"{title} ({unit})" if unit in ("ms", "MB") else title, f"At {last} {x_title}: {', '.join(ends)}.")
+    drawn = plots.lines(
+        series,
+        x_title,
+        unit,
+        places=places,
+        hover=hover,
+        xaxis=axis,
+        yaxis=plots.log_axis([v for _, ys in series.values() for v in ys]),
+    )
+    return Panel(
+        drawn, f"{title} ({unit})" if unit in ("ms", "MB") else title, f"At {last} {x_title}: {', '.join(ends)}."
+    )
 
 
 def _accuracy(scored: list[Record]) -> Panel:
     series, errors, places, ends = {}, {}, {}, []
     for method in dict.fromkeys(r["method"] for r in scored):
-        mine = sorted((r for r in scored if r["method"] == method and r["mean"] is not None), key=lambda r: r["num_layers"])
+        mine = sorted(
+            (r for r in scored if r["method"] == method and r["mean"] is not None), key=lambda r: r["num_layers"]
+        )
         if mine:
             name = _title(mine[0])
             series[name] = ([r["num_layers"] for r in mine], [100 * r["mean"] for r in mine])
@@ -122,7 +134,9 @@ def weights(records: list[Record]) -> list[Figure]:
             hover=f"from %{{y}} to %{{x}}: %{{z}} × {packed['step']:.3g}<extra></extra>",
         )
         drawn.update_traces(z=levels, x=None, y=None, zmid=0, overwrite=False)
-        drawn.update_layout(xaxis={"type": "linear", "constrain": "domain"}, yaxis={"type": "linear", "scaleanchor": "x"})
+        drawn.update_layout(
+            xaxis={"type": "linear", "constrain": "domain"}, yaxis={"type": "linear", "scaleanchor": "x"}
+        )
         share, chance = 100 * r["diagonal_share"], 100 * r["random_diagonal_share"]
         said = f"{share:.2f} % of the squares lie on the diagonal, {chance:.2f} % would by chance."
         panels.append(Panel(drawn, _title(r), said))
@@ -140,8 +154,20 @@ def large(records: list[Record]) -> list[Figure]:
             for key, name in _TIMES.items()
         }
         hover = "%{y}<br>%{fullData.name}: %{x:,.4~g} ms<extra></extra>"
-        axis = {"autorange": "reversed", "title": None, "categoryorder": "array", "categoryarray": [_title(r) for r in mine]}
-        drawn = plots.lines({k: v for k, v in series.items() if v[0]}, "ms", "", hover=hover, xaxis=plots.log_axis([v for xs, _ in series.values() for v in xs]), yaxis=axis)
+        axis = {
+            "autorange": "reversed",
+            "title": None,
+            "categoryorder": "array",
+            "categoryarray": [_title(r) for r in mine],
+        }
+        drawn = plots.lines(
+            {k: v for k, v in series.items() if v[0]},
+            "ms",
+            "",
+            hover=hover,
+            xaxis=plots.log_axis([v for xs, _ in series.values() for v in xs]),
+            yaxis=axis,
+        )
         drawn.update_traces(mode="markers")
         drawn.update_layout(meta="log-x", height=420)
         ours = ", ".join(f"{_title(r)} {_number(r.get('train_ms_per_epoch'))} ms" for r in mine)

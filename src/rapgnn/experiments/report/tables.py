@@ -1,5 +1,6 @@
 """The tables of an item on the page: as ``rapgnn reproduce`` writes them, coloured by what they say of the paper."""
 
+from rapgnn.experiments.report.verdicts import row_chips
 from rapgnn.experiments.reproduce.claims.significance import BEHIND, compare_to_quoted, outcome
 from rapgnn.experiments.reproduce.claims.verdict import METRICS
 from rapgnn.experiments.reproduce.item import Item
@@ -7,7 +8,6 @@ from rapgnn.experiments.reproduce.outputs import describe
 from rapgnn.experiments.reproduce.rows import BEST
 from rapgnn.experiments.reproduce.tables import DATASETS
 from rapgnn.experiments.run import Record
-from rapgnn.experiments.report.verdicts import row_chips
 from rapgnn.report.markdown import plain_cell, to_parts
 from rapgnn.report.parts import Cell, More, Part, Table
 
@@ -30,7 +30,7 @@ def item_tables(item: Item, records: list[Record], claims: list[Record]) -> list
         if any(chips):
             header = [*header, "claims"]
             cells = [[*row, Cell("", chips=found)] for row, found in zip(cells, chips, strict=True)]
-        return Table(header, cells, heading, left)
+        return Table(header, cells, heading, left, chips=any(chips))
 
     parts = to_parts(describe(item, records), new_table)
     last = max((i for i, part in enumerate(parts) if isinstance(part, Table)), default=-1)

@@ -34,7 +34,9 @@ def claims_section(claims: list[Record]) -> Section:
         for c in claims
     ]
     judged: list[Part] = [
-        part for part in to_parts(format_verdicts(claims)) if not (isinstance(part, Table) and part.header[0] == "claim")
+        part
+        for part in to_parts(format_verdicts(claims))
+        if not (isinstance(part, Table) and part.header[0] == "claim")
     ]
     return Section(
         "The paper's claims",
@@ -50,7 +52,9 @@ def claims_section(claims: list[Record]) -> Section:
 def verdict_chips(claims: list[Record], names: list[str]) -> list[Part]:
     """The claims that an item is evidence for."""
     found = [c for c in claims if c["claim"] in names]
-    chips = [Chip(f"{c['claim']}: {c['verdict']}", TONES.get(c["verdict"], "quiet"), f"#{place(c['claim'])}") for c in found]
+    chips = [
+        Chip(f"{c['claim']}: {c['verdict']}", TONES.get(c["verdict"], "quiet"), f"#{place(c['claim'])}") for c in found
+    ]
     return [Chips("Claims judged with it:", chips)] if chips else []
 
 
@@ -62,7 +66,8 @@ def row_chips(claims: list[Record], dataset: str, title: str) -> tuple[Chip, ...
         mine = [
             d
             for d in claim["details"]
-            if (d.get("dataset"), d.get("first"), d.get("column")) == (dataset, title, FAITHFUL) and "num_layers" not in d
+            if (d.get("dataset"), d.get("first"), d.get("column")) == (dataset, title, FAITHFUL)
+            and "num_layers" not in d
         ]
         if tones is None or not mine:
             continue

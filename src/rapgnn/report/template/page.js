@@ -31,8 +31,8 @@
 
   function drawn(plot) {
     const { data, layout } = coloured(plot.figure);
-    const form = document.querySelector(`form[data-for="${plot.box.closest("figure").id}"]`);
-    if (form) {
+    for (const form of [plot.box.closest("figure"), plot.box.closest(".panel")].map((part) => part.querySelector(":scope > form"))) {
+      if (!form) continue;
       const off = new Set([...form.querySelectorAll("[name=shown]:not(:checked)")].map((input) => input.value));
       for (const trace of data) if (off.has(trace.name)) trace.visible = false;
       const log = form.querySelector("[name=log]");
@@ -75,7 +75,7 @@
 
   for (const form of document.querySelectorAll("form.controls")) {
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("change", () => plots.filter((plot) => plot.box.closest("figure").id === form.dataset.for).forEach(drawn));
+    form.addEventListener("change", () => plots.filter((plot) => form.parentElement.contains(plot.box)).forEach(drawn));
   }
   // What lies in a folded part has no width until it is opened.
   for (const fold of document.querySelectorAll("details")) {
