@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,7 +94,7 @@ def shuffled(x: Features, columns: np.ndarray, order: np.ndarray) -> Features:
         return changed
     import scipy.sparse as sp
 
-    whole = sp.csr_matrix(x.to("cpu").scipy())
+    whole: Any = sp.csr_matrix(x.to("cpu").scipy())
     kept = np.ones(whole.shape[1])
     kept[columns] = 0
     mixed = whole @ sp.diags(kept) + whole[order, :] @ sp.diags(1 - kept)

@@ -152,7 +152,7 @@ class Subject:
         """Predictions of one model with the chosen settings, and these changes, trained anew without a search."""
         if self.config is None:
             raise AbsentError("the estimator does not say its settings.")
-        again = clone(self.estimator)
+        again: Any = clone(self.estimator)
         again.set_params(search=False, settings=self.config.to_dict() | changes, class_weight=self._class_weight)
         with quiet():
             again.fit_graph(graph)
