@@ -52,7 +52,8 @@ class Opened:
     def plots(self) -> tuple[int, int]:
         """How many plots there are, and how many are drawn."""
         count = "() => document.querySelectorAll('.plot').length"
-        drawn = "() => [...document.querySelectorAll('.plot')].filter((p) => p.querySelector('.overplot path, .overplot image')).length"
+        marks = "(p) => p.querySelector('.overplot path, .overplot image')"
+        drawn = f"() => [...document.querySelectorAll('.plot')].filter({marks}).length"
         return self.page.evaluate(count), self.page.evaluate(drawn)
 
     def low_contrast(self) -> list[str]:

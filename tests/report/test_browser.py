@@ -1,5 +1,6 @@
 """Both pages in a real browser: everything is drawn, nothing is loaded, and all can be read and reached."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -101,8 +102,12 @@ def test_plots_follow_the_colours_of_the_page_and_print_dark_on_light(pages, chr
 
 def test_every_plot_has_words_for_those_who_do_not_see_it(pages, chromium):  # noqa: F811
     with opened(chromium, pages["model"]) as found:
-        said = found.page.evaluate("() => [...document.querySelectorAll('.plot')].map((p) => p.getAttribute('aria-label'))")
+        said = found.page.evaluate(
+            "() => [...document.querySelectorAll('.plot')].map((p) => p.getAttribute('aria-label'))"
+        )
         assert all(len(words) > 20 for words in said)
-        headings = found.page.evaluate("() => [...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))")
+        headings = found.page.evaluate(
+            "() => [...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))"
+        )
         assert headings[0] == 1
-        assert all(b - a <= 1 for a, b in zip(headings, headings[1:], strict=False))
+        assert all(b - a <= 1 for a, b in pairwise(headings))

@@ -148,7 +148,9 @@ def test_memory_and_large_graphs_are_drawn_with_what_was_measured():
     (panel,) = figure.panels
     assert list(panel.figure.data[0].x) == [300.0, 7.5]
     assert "rap 7.5 MB" in panel.says
-    times = [cost("products", m, train_ms_per_epoch=v, paper_train_ms=9.0) for m, v in (("rap", 0.5), ("end-to-end", 8.0))]
+    times = [
+        cost("products", m, train_ms_per_epoch=v, paper_train_ms=9.0) for m, v in (("rap", 0.5), ("end-to-end", 8.0))
+    ]
     (figure,) = FIGURES["large"](times)
     ours, paper = figure.panels[0].figure.data
     assert (list(ours.x), list(paper.x)) == ([0.5, 8.0], [9.0, 9.0])
@@ -162,7 +164,9 @@ def test_the_committed_results_stand_on_the_page(name):
     measured = read_measured(RESULTS)
     records = measured.records[name]
     wanted = [line for line in describe(ITEMS[name], records).splitlines() if line.startswith("|")]
-    cells = [[c.strip("* ") for c in line.strip("|").split("|")] for line in wanted if not re.match(r"\|[ -:|]+$", line)]
+    cells = [
+        [c.strip("* ") for c in line.strip("|").split("|")] for line in wanted if not re.match(r"\|[ -:|]+$", line)
+    ]
     parts = [part for part in item_tables(ITEMS[name], records, measured.claims) if isinstance(part, Table)]
     shown = [row for part in parts for row in ([*part.header], *([c.text for c in r] for r in part.rows))]
     assert [row[: len(want)] for row, want in zip(shown, cells, strict=True)] == cells

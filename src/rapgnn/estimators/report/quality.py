@@ -1,5 +1,7 @@
 """How good the model is: against simple answers, class by class, and where it confuses what."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -40,8 +42,12 @@ def verdict_parts(subject: Subject) -> list[Part]:
     if bare is not None and bare == bare and not any("without edges" in s for s in record["verdict"]):
         gain = record["score"] - bare if metric.higher else bare - record["score"]
         by = f"{100 * gain:.2f} points" if metric.percent else f"{gain:.3f}"
+        value, rows = record["score"], max(1, record["scored_rows"])
+        sure = not metric.percent or gain > 2 * math.sqrt(max(0.0, value * (1 - value)) / rows)
         parts.append(
             Notice(f"The graph helps: {metric.title} is better by {by} than that of a model without edges.", "good")
+            if sure
+            else Notice(f"The graph may help: {by} better than a model without edges, which chance could explain.")
         )
     if record.get("missing"):
         parts.append(Notice(record["missing"], "quiet"))
