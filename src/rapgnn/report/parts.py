@@ -30,6 +30,7 @@ class Cell:
         bold: for the row that matters.
         code: a command.
         chips: words after the text.
+        folded: what to click for the text, where it is long.
         title: more about it, for those who point at it.
         name: of the place, for links to it.
     """
@@ -41,6 +42,7 @@ class Cell:
     name: str = ""
     chips: tuple[Chip, ...] = ()
     title: str = ""
+    folded: str = ""
 
     @property
     def sign(self) -> str:

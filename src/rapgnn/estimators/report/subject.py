@@ -18,8 +18,8 @@ from rapgnn.graph.scores import Metric, metrics_for
 from rapgnn.graph.validate import SPLITS
 from rapgnn.training.predict import Prediction
 
-MANY_ROWS = 100_000  # beyond which parts of the page look at a sample of the rows
-MANY_SPREADS = 2e10  # rows × features × layers² beyond which error bars are left out
+MANY_ROWS = 100_000  # beyond which error bars are left out, and fewer rows are looked at one by one
+MANY_SPREADS = 2e10  # rows × features × layers² beyond which error bars are left out, too
 
 
 class AbsentError(Exception):
@@ -98,7 +98,7 @@ class Subject:
     @cached_property
     def _both(self) -> tuple[np.ndarray, np.ndarray | None]:
         work = self.graph.num_rows * self.graph.num_features * (self.depth + 1) ** 2
-        if work > MANY_SPREADS:
+        if work > MANY_SPREADS or self.graph.num_rows > MANY_ROWS:
             return self.predict(self.graph), None
         with quiet():
             ask = self.estimator.predict if self.numbers else self.estimator.predict_proba

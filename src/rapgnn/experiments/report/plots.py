@@ -10,7 +10,9 @@ from rapgnn.report import plots
 from rapgnn.report.parts import Cell, Figure, Panel, Table
 
 NAMES = {**TITLES, **{name: strategy.title for name, strategy in STRATEGIES.items() if name not in TITLES}}
-PLACES = {method: at for at, method in enumerate(NAMES)}
+_FIRST = ("rap", "end-to-end", "rap-stepwise", "random-full", "fixed-full", "end-to-end-pyg", "fixed-diagonal")
+PLACES = {method: at for at, method in enumerate(dict.fromkeys((*_FIRST, *NAMES)))}
+"""Method -> the number of its colour, the same in all plots."""
 BY_DEPTH = {
     "train_ms_per_epoch": ("Training epoch", "ms"),
     "infer_ms": ("Inference, all that can be kept prepared", "ms"),

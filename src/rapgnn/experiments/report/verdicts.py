@@ -29,7 +29,7 @@ def claims_section(claims: list[Record]) -> Section:
         [
             Cell(c["says"], name=place(c["claim"])),
             Cell(c["verdict"], TONES.get(c["verdict"], "quiet"), title=PROVISIONAL if c["quick"] else ""),
-            Cell(c["figures"]),
+            Cell(c["figures"], folded="figures"),
         ]
         for c in claims
     ]

@@ -84,8 +84,19 @@
     });
   }
   darkPage.addEventListener("change", () => window.Plotly && redraw());
-  window.addEventListener("beforeprint", () => { printing = true; if (window.Plotly) redraw(); });
-  window.addEventListener("afterprint", () => { printing = false; if (window.Plotly) redraw(); });
+  // On paper everything is unfolded, and plots are dark on light.
+  let unfolded = [];
+  window.addEventListener("beforeprint", () => {
+    printing = true;
+    unfolded = [...document.querySelectorAll("details:not([open])")];
+    for (const fold of unfolded) fold.open = true;
+    if (window.Plotly) redraw();
+  });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    for (const fold of unfolded) fold.open = false;
+    if (window.Plotly) redraw();
+  });
   start().catch(() => {
     document.getElementById("no-plots").hidden = false;
     root.dataset.plots = "failed";
