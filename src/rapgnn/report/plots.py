@@ -122,7 +122,9 @@ def bars(
     )
     height, low, high = 90 + 28 * max(4, len(names)), min(values, default=0), max(values, default=0)
     room = {"range": [low - 0.12 * (high - low), high + 0.05 * (high - low)]} if low < 0 else {}  # for the texts
-    return figure([trace], x, "", height=height, xaxis=room, yaxis={"autorange": "reversed", "title": None, "automargin": True})
+    return figure(
+        [trace], x, "", height=height, xaxis=room, yaxis={"autorange": "reversed", "title": None, "automargin": True}
+    )
 
 
 def heat(z: Any, names: Sequence[str], x: str, y: str, *, scale: Any = BLUES, hover: str, **layout: Any) -> Any:
