@@ -8,6 +8,7 @@ import typer
 from rapgnn.cli.app import app
 from rapgnn.cli.progress import show_progress
 from rapgnn.cli.reading import FILE_OPTIONS, USUAL_OPTIONS, folder_options, show_columns
+from rapgnn.cli.report import check_report, write_fitted
 from rapgnn.cli.scores import ClassWeightOption, MetricOption, check_goal, score_model, show_scores
 from rapgnn.cli.shared import (
     BackboneOption,
@@ -48,6 +49,7 @@ def fit(
     settings: SettingsOption = None,
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
+    report: Annotated[Path | None, typer.Option(help="An HTML page about the model.")] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds to search for what is not given.")] = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
     device: Device = "cpu",
@@ -67,6 +69,8 @@ def fit(
 
     check_writable(json_file)
     check_target(out)
+    if report is not None:
+        check_report(report)
     if budget is not None and not budget >= 0:
         raise InputError(f"--budget must not be negative, got {budget}.")
     overrides = read_settings(
@@ -91,6 +95,8 @@ def fit(
         device=device,
     )
     fit_and_save(estimator, graph, out, json_file)
+    if report is not None:
+        write_fitted(estimator, graph, report)
     typer.echo(f"next: rapgnn predict {out} {data} --out predictions.csv")
     typer.echo(f"      rapgnn evaluate {out} {data}")
 

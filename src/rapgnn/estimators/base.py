@@ -182,6 +182,18 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step."""
         save_checkpoint(Path(folder), self._fitted(), self.schema_)
 
+    def report(self, path: str | Path, data: Any, y: Any = None, **given: Any) -> None:
+        """Write one HTML page about the model: the data, the choice, how good it is and why (``rapgnn[report]``).
+
+        Args:
+            path: of the page.
+            data, y, given: as in ``fit``, with labels. Where the data name no splits, those that ``fit`` made count.
+        """
+        from rapgnn.estimators.report.page import write_model_report
+
+        self._fitted()
+        write_model_report(self, self._graph(data, y, given, labelled=True), Path(path))
+
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """The model that ``save`` wrote; it predicts bitwise the same."""
