@@ -1,5 +1,7 @@
 """Random networks with a solved head: what they see, on hostile graphs, alone and in an average."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +12,9 @@ from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import make_graph
 from rapgnn.models.average import Average
 from rapgnn.models.net_config import NetConfig
-from rapgnn.models.random_net import Hops, RandomNet, signed_log
+from rapgnn.models.random_net import Hops, RandomNet, edge_marks, signed_log
 from rapgnn.sparse import dense
+from rapgnn.training.averaged import average_on, model_on
 
 LIFTS = {
     "last": NetConfig(jumping="last", num_layers=3),
@@ -139,10 +142,69 @@ def test_an_average_is_the_mean_of_its_members():
     g = graph(2, nodes=120, edges=500)
     model = RAPNodeClassifier().fit(g)
     if isinstance(model.model_, Average):
-        from rapgnn.training.averaged import model_on
-
         each = [model_on(member, g)(g.test).probabilities for member in model.model_.members]
         found = torch.from_numpy(model.predict_proba(g))[g.test]
         torch.testing.assert_close(torch.stack(each).mean(0), found, rtol=1e-5, atol=1e-6)
     probabilities = model.predict_proba(g)
     np.testing.assert_allclose(probabilities.sum(1), 1.0, atol=1e-5)
+
+
+def test_hops_against_the_edges():
+    g = graph(3)
+    net = fitted(NetConfig(backbone="sage", edges="both", num_layers=1), g)
+    flipped = make_graph(dense(g.x).numpy(), g.edge_index.flip(0), g.y, g.train, g.val, g.test)
+    x, along, against = dense(g.x), dense(g.operator("sage").matrix), dense(flipped.operator("sage").matrix)
+    expected = torch.cat([x, along @ x, against @ x], dim=1)
+    torch.testing.assert_close(net.represent(g), net.standard(expected), rtol=1e-4, atol=1e-5)
+    both = fitted(NetConfig(backbone="sage", edges="undirected", num_layers=1, jumping="last"), g)
+    whole = torch.cat([g.edge_index, g.edge_index.flip(0)], dim=1)
+    S = dense(make_graph(x.numpy(), whole, g.y, g.train, g.val, g.test).operator("sage").matrix)
+    torch.testing.assert_close(both.represent(g), both.standard(S @ x), rtol=1e-4, atol=1e-5)
+
+
+def test_columns_that_tell_nodes_apart_are_for_one_graph_alone():
+    g, other = graph(4), graph(5)
+    net = fitted(NetConfig(identity=12, num_layers=2), g)
+    net.edges_seen.copy_(edge_marks(g))
+    assert net.suits(g)
+    assert not net.suits(other)
+    with pytest.raises(InputError, match="own graph"):
+        average_on(net, other)
+    assert torch.isfinite(average_on(net, g)(g.test).probabilities).all()
+
+
+def test_a_network_sees_what_another_predicts_for_the_neighbours():
+    g = graph(6)
+    before = NetConfig(jumping="last")
+    first = fitted(before, g)
+    first.head.weight.normal_(generator=torch.Generator().manual_seed(0))
+    net = RandomNet(g.num_features, g.num_outputs, config=NetConfig(backbone="sage", num_layers=1, first=before))
+    net.first = first
+    net.treatment.fit(g.x)
+    h = net.fit_features(g, torch.arange(g.num_rows))
+    S, p = dense(g.operator("sage").matrix), average_on(first, g)(torch.arange(g.num_rows)).probabilities
+    torch.testing.assert_close(h[:, 10:], torch.cat([S @ p, S @ S @ p], dim=1), rtol=1e-4, atol=1e-5)
+    again = RandomNet(g.num_features, g.num_outputs, config=NetConfig(**net.config.to_dict()))
+    again.load_state_dict(net.state_dict())
+    torch.testing.assert_close(again.represent(g), net.represent(g))
+    with pytest.raises(InputError, match="first"):
+        NetConfig(first=net.config)
+
+
+def test_an_estimator_without_features_knows_communities():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 60)
+    source = rng.integers(0, 240, 1500)
+    near = np.array([rng.choice(np.flatnonzero(y == y[u])) for u in source])
+    target = np.where(rng.random(1500) < 0.8, near, rng.integers(0, 240, 1500))
+    edges = np.concatenate([[source, target], [target, source]], axis=1)
+    order = rng.permutation(240)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = RAPNodeClassifier().fit(
+            None, y, edge_index=edges, train=order[:60], val=order[60:120], test=order[120:]
+        )
+        score = model.score(
+            None, y, edge_index=edges, train=order[:60], val=order[60:120], test=order[120:], split="test"
+        )
+    assert score > 0.8  # degrees alone tell next to nothing

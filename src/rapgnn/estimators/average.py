@@ -15,13 +15,14 @@ from torch import nn
 
 from rapgnn.device import threads
 from rapgnn.errors import InputError
-from rapgnn.estimators.candidates import Wanted, first_candidates, further_candidates
+from rapgnn.estimators.candidates import Wanted, first_candidates, further_candidates, second_candidates
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
 from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.models.average import Average
 from rapgnn.models.config import Config
+from rapgnn.models.net_config import NetConfig
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.models.treated import TreatedConfig
 from rapgnn.training.averaged import HopsOf, mean_prediction, scores_of
@@ -29,6 +30,7 @@ from rapgnn.training.predict import Prediction
 
 MOST = 8  # members of an average
 SIZES = (1, 2, 3, 4, 6, 8)
+SECOND = 0.2  # share of what candidates may cost that networks on another network's predictions have
 SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 MEMBER_SEEDS = 1000  # members draw on their own
 
@@ -78,7 +80,7 @@ def choose_average(
     treated, kept = TreatedOf(), HopsOf()
     refusal: InputError | None = None
 
-    def attempt(wanted: Wanted, on: Graph) -> None:
+    def attempt(wanted: Wanted, on: Graph, first: Verdict | None = None) -> None:
         nonlocal refusal
         began, number = time.perf_counter(), MEMBER_SEEDS * (seed + 1) + len(trials)
         try:
@@ -86,7 +88,8 @@ def choose_average(
                 if isinstance(wanted.config, TreatedConfig):
                     candidate: NetCandidate | RapCandidate = RapCandidate(on, wanted.config, number, treated)
                 else:
-                    candidate = NetCandidate(on, wanted.config, seed, kept)
+                    before = None if first is None else first.candidate.finished(first.penalty, first.sharpness)
+                    candidate = NetCandidate(on, wanted.config, seed, kept, before)  # type: ignore[arg-type]
                 verdict = judge.see(candidate)
         except InputError as error:  # a candidate that this graph does not admit
             refusal = error.with_traceback(None)
@@ -100,7 +103,7 @@ def choose_average(
         if on_trial:
             on_trial(settings, value)
 
-    left = allowance
+    left = (1 - SECOND) * allowance
     for stage in (first_candidates, further_candidates):
         best = [v.candidate for v in ranked(seen, reweigh)]
         for wanted in stage(graph, base, best):
@@ -108,11 +111,17 @@ def choose_average(
                 continue
             left -= wanted.cost
             attempt(wanted, graph)
+    verdicts = {id(v.candidate): v for v in seen}
+    for first, wanted in second_candidates(graph, [v.candidate for v in ranked(seen, reweigh)]):
+        if not late() and wanted.cost <= SECOND * allowance + left:
+            left -= wanted.cost
+            attempt(wanted, graph, verdicts[id(first)])
     if reweigh:
         balanced = with_goal(graph, graph.objective.scoring, BALANCED)
         for verdict in ranked(seen, reweigh)[:4]:
-            if not late():
-                attempt(Wanted(verdict.candidate.config, 0.0), balanced)
+            config = verdict.candidate.config
+            if not late() and not _keeps_its_rows(config):
+                attempt(Wanted(config, 0.0), balanced)
     if not seen:
         raise refusal or InputError("no candidate could be solved: the features or labels leave nothing to fit.")
     members, score = chosen_members(seen, judge, reweigh)
@@ -151,11 +160,16 @@ def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[
     )
 
 
+def _keeps_its_rows(config: Any) -> bool:
+    """Whether a network is not solved again: its head needs rows to stop by, or it stands on another network."""
+    return isinstance(config, NetConfig) and (config.hidden > 0 or config.first is not None)
+
+
 def _finished(members: list[Verdict], trials: list[Trial], score: float, everything: Graph | None) -> Averaged:
     models, engines = [], []
     for verdict in members:
         candidate: Any = verdict.candidate
-        if everything is not None and not getattr(candidate.config, "hidden", 0):  # training needs rows to stop by
+        if everything is not None and not _keeps_its_rows(candidate.config):
             candidate = with_all_rows(candidate, everything)
         models.append(candidate.finished(verdict.penalty, verdict.sharpness))
         layered = isinstance(candidate, NetCandidate) and candidate.config.width > 0

@@ -24,6 +24,7 @@ NARROW = 384  # columns up to which features are propagated as they are
 SKETCH = 256  # directions that wide features are sketched to
 LARGE = 1 << 30  # bytes of the hops of all nodes beyond which a candidate is not tried
 MANY = 1000  # training rows from which sketches are twice as wide
+MOST_OUTPUTS = 200  # classes up to which predictions for neighbours are inputs
 FEW = 200  # training rows below which random non-linear features have nothing to learn from
 WALKS = (("gcn", True), ("sage", False))  # symmetric with self-loops, and the random walk
 
@@ -61,6 +62,21 @@ def treatments(graph: Graph) -> tuple[tuple[str, int], ...]:
         return (("standard", 0),)
     sketch = min(SKETCH if len(graph.train) < MANY else 2 * SKETCH, graph.num_features)
     return (("length", sketch), ("tfidf" if nonnegative(graph.x) else "standard", sketch))
+
+
+def second_candidates(graph: Graph, best: Sequence[Any]) -> Iterator[tuple[Any, Wanted]]:
+    """(the network before, a candidate): what the best network predicts for the neighbours, beside the hops."""
+    nets = [c for c in best if isinstance(c.config, NetConfig) and not c.config.identity and c.config.first is None]
+    if graph.ptr is not None or not nets or graph.num_outputs > MOST_OUTPUTS:
+        return
+    trained = len(graph.val) >= ENOUGH and len(graph.train) >= FEW
+    for first in nets[:2]:
+        shape = {"jumping": "cat", "num_layers": 1, "lift": 0, "lift_hops": 0, "lift_inputs": 0, "hidden": 0}
+        start = replace(first.config, **shape, dropout=0.0, backbone="sage", self_loops=False, first=first.config)
+        start = replace(start, edges="given" if start.edges == "both" else start.edges)
+        for config in (start, *((replace(start, hidden=128, dropout=0.2),) if trained else ())):
+            if net_bytes(graph, config) <= LARGE:
+                yield first, Wanted(config, net_cost(graph, config))
 
 
 def _rap(graph: Graph, base: Config) -> Iterator[Wanted]:

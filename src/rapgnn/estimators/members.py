@@ -34,11 +34,14 @@ class NetCandidate:
 
     Args:
         kept: hops that other networks have walked.
+        first: the network before it, finished, where the settings name one.
     """
 
     penalties: tuple[float, ...] = PENALTIES
 
-    def __init__(self, graph: Graph, config: NetConfig, seed: int, kept: dict[Any, Any]):
+    def __init__(
+        self, graph: Graph, config: NetConfig, seed: int, kept: dict[Any, Any], first: RandomNet | None = None
+    ):
         self.settings: dict[str, Any] = config.to_dict()
         self.config, self.seed = config, seed
         channels = graph.num_features, graph.num_outputs
@@ -50,6 +53,8 @@ class NetCandidate:
             net.treatment.fit(graph.x)
             kept[key] = net.treatment.state_dict()
         net.treatment.load_state_dict(kept[key])
+        if first is not None:
+            net.first = first
         hops = hops_for(net, graph, kept)
         h = net.fit_features(graph, graph.train, hops)
         net.standard.fit(h)

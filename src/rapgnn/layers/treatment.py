@@ -8,7 +8,7 @@ from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features, SparseMatrix, dense, row_sums
 
 TREATMENTS = ("none", "length", "tfidf", "standard")
-"""As they are; rows divided by their length; frequent words count less, then length; columns with mean 0, variance 1."""
+"""As they are; rows by their length; rare words count more, then length; columns with mean 0 and variance 1."""
 
 DEGREES = 6  # 0, 1, 2, 3, 4 and more neighbours
 PLACES = DEGREES + 2  # columns that tell a node's place: these, and the logarithms of both degrees

@@ -58,8 +58,14 @@ class NetConfig:
     """Hidden channels of a head that is trained by gradient descent; 0: the head is solved."""
     dropout: float = 0.0
     """In a head that is trained."""
+    first: "NetConfig | None" = None
+    """Another network, whose predictions for the neighbours stand beside the hops (single graphs alone)."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.first, dict):
+            object.__setattr__(self, "first", NetConfig(**self.first))
+        if self.first is not None and (not isinstance(self.first, NetConfig) or self.first.first is not None):
+            raise InputError("first must be the settings of a network that has none before it.")
         check_choice("treatment of the features", self.features, TREATMENTS)
         check_choice("backbone", self.backbone, [name for name, rule in BACKBONES.items() if not rule.edges])
         check_choice("jumping knowledge", self.jumping, JOINED)

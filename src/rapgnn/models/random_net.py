@@ -20,6 +20,7 @@ from rapgnn.models.net_config import NetConfig
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, column_block, dense
 
+PASSES = 2  # hops of the predictions of a network before this one
 BLOCK_BYTES = 64 << 20  # of one block of columns, or of one batch of graphs
 
 
@@ -62,6 +63,11 @@ class RandomNet(nn.Module):
         elif config.jumping == "cat":
             groups = 1 + config.num_layers * (2 if config.edges == "both" else 1)
             joined = base * groups
+        self.first: RandomNet | None = None
+        if config.first is not None:
+            channels = {"edge_channels": edge_channels, "seed": seed}
+            self.first = RandomNet(in_channels, out_channels, **channels, config=config.first)
+            joined, groups = joined + PASSES * out_channels, 1
         self.lift: Lift | None = None
         self.channels = joined
         if config.lift:
@@ -143,7 +149,8 @@ class RandomNet(nn.Module):
             return self._of_graphs(graph, rows, learn)
         hops = self.hops(graph) if hops is None else hops
         config, lift = self.config, self.lift
-        joined = self._joined(hops, rows)
+        said = None if self.first is None else self._said(graph, hops)
+        joined = self._joined(hops, rows, said)
         if lift is None:
             return joined
         joined = signed_log(joined) if config.logarithm else joined
@@ -152,7 +159,7 @@ class RandomNet(nn.Module):
         lifted = lift(joined)
         if not config.lift_hops:
             return lifted
-        whole = self._joined(hops, None)
+        whole = self._joined(hops, None, said)
         whole = signed_log(whole) if config.logarithm else whole
         further = []
         wide = max(1, BLOCK_BYTES // max(1, 4 * len(whole)))
@@ -169,8 +176,22 @@ class RandomNet(nn.Module):
         walked = [torch.cat([parts[k] for parts in further], dim=1) for k in range(config.lift_hops)]
         return torch.cat([joined, lifted, *walked], dim=1)
 
-    def _joined(self, hops: "Hops", rows: Tensor | None) -> Tensor:
-        """The hops joined as the settings say."""
+    def _said(self, graph: Graph, hops: "Hops") -> "Hops":
+        """Hops of what the first network predicts for every node."""
+        assert self.first is not None
+        if id(self.first) not in hops.said:
+            found = graph.objective.read(self.first.output(self.first.scores(self.first.represent(graph))))
+            hops.said[id(self.first)] = Hops(hops.operator, found)
+        return hops.said[id(self.first)]
+
+    def _joined(self, hops: "Hops", rows: Tensor | None, said: "Hops | None") -> Tensor:
+        """The hops joined as the settings say, and beside them what was predicted for the neighbours."""
+        own = self._own_hops(hops, rows)
+        if said is None:
+            return own
+        return torch.cat([own, *(said.of(k, rows).to(own.dtype) for k in range(1, PASSES + 1))], dim=1)
+
+    def _own_hops(self, hops: "Hops", rows: Tensor | None) -> Tensor:
         config, depth = self.config, self.config.num_layers
         if config.jumping == "last":
             return hops.of(depth, rows)
@@ -250,6 +271,7 @@ class Hops:
         self.operator, self._back = operator, back
         self._hops: list[Tensor | SparseMatrix] = [inputs]
         self._against: list[Tensor | SparseMatrix] = [inputs]
+        self.said: dict[int, Hops] = {}  # of what other networks predict, by network
 
     def of(self, k: int, rows: Tensor | None = None) -> Tensor:
         """Hop k of some nodes, or of all."""

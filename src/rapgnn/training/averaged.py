@@ -42,13 +42,13 @@ def net_scores(net: RandomNet, graph: Graph, rows: Tensor, hops: Hops | None = N
 
 def model_on(model: Any, graph: Graph, **how: Any) -> Predict:
     """rows -> predictions of any model of this library: one RAP network, a random network, or an average."""
-    return (predictor_on if isinstance(model, RAPGNN) else average_on)(model, graph, **how)
+    return predictor_on(model, graph, **how) if isinstance(model, RAPGNN) else average_on(model, graph, **how)
 
 
 @torch.no_grad()
 def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tensor:
     """What the head of the best member sees of these rows, or of all."""
-    best = model.members[0] if isinstance(model, Average) else model
+    best: Any = model.members[0] if isinstance(model, Average) else model
     if isinstance(best, RandomNet):
         return best.represent(graph, rows)
     if isinstance(best, TreatedRAP):

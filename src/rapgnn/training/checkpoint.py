@@ -108,7 +108,8 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
         index["draw_counter"] = int(model.draw_counter)
     else:
         index["members"] = [
-            {"kind": KIND_OF[type(m)], "config": m.config.to_dict(), "seed": int(m.seed)} for m in model.members
+            {"kind": KIND_OF[type(m)], "config": m.config.to_dict(), "seed": int(m.seed)}  # type: ignore[operator, union-attr, arg-type]
+            for m in model.members
         ]
     numbers = save(state, {"index": index_digest(index)})
     digest = hashlib.sha256(numbers).hexdigest()
