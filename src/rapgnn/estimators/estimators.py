@@ -11,6 +11,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import MOST_SEED, RAPEstimator
 from rapgnn.estimators.compatible import check_graph
+from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import NO_NODE_REGRESSION
@@ -61,7 +62,7 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
         return found.probabilities.numpy(), spread.numpy()
 
 
-class RAPNodeClassifier(_Classifier):
+class RAPNodeClassifier(_Classifier, DiskEstimator):
     """Classes, or many labels, for the nodes of one graph.
 
     ``RAPNodeClassifier().fit(data)`` chooses embedding, depth and head on validation. Fitted: ``classes_``, ``config_``
@@ -75,14 +76,17 @@ class RAPNodeClassifier(_Classifier):
         """Train.
 
         Args:
-            data: a PyG ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame;
-                None: there are none).
+            data: a PyG ``Data``, a networkx graph, a rapgnn ``Graph``, a ``DiskGraph`` (or the folder of one), or node
+                features (array, sparse, DataFrame; None: there are none).
             y: labels, words or whole numbers, NaN, None or -1 where unknown; may be a part of ``data``.
             given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
                 adds the reverse of edges that are listed one way (say it to ``predict`` too); and the splits
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
                 stratified split.
         """
+        disk = on_disk(data)
+        if disk is not None:
+            return self.fit_disk(check_alone(disk, y, given))
         if isinstance(data, Graph):
             estimator_for(data.task)  # refuses numbers for nodes in its own words
             return self.fit_graph(check_graph(data, self._task, None, y, given))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +22,25 @@ RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on val
 
 
 @torch.no_grad()
-def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
-    """Solve for the head's weights; the penalty is the settings', or the best on validation."""
+def solve_head(
+    model: RAPGNN,
+    head: RidgeHead,
+    graph: Graph,
+    embedded: EmbeddedGraph,
+    on_epoch: OnEpoch | None,
+    problem: "Problem | None" = None,
+) -> Loop:
+    """Solve for the head's weights; the penalty is the settings', or the best on validation.
+
+    Args:
+        problem: the equations, where they are set up elsewhere.
+    """
     if not embedded.has_expectation:
         raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}.")
     start = time.perf_counter()
-    wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
-    problem = (_MatrixFree if wide else _Direct)(model, graph, embedded)
+    if problem is None:
+        wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
+        problem = (_MatrixFree if wide else _Direct)(model, graph, embedded)
     objective, y_val, ridge = graph.objective, graph.y[graph.val], model.config.ridge
 
     def merit(solution: RidgeSolution) -> tuple[float, float]:
@@ -54,6 +67,24 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
 
 
+class Problem(Protocol):
+    """The equations of a ridge head, solved for one penalty or for the best."""
+
+    threads: int
+
+    def solve(self, penalty: float) -> RidgeSolution:
+        """For one penalty."""
+        ...
+
+    def best(self, merit: Merit) -> RidgeSolution:
+        """With the penalty that is best on validation."""
+        ...
+
+    def held_out(self, head: RidgeHead) -> Tensor:
+        """The head's scores of the validation rows."""
+        ...
+
+
 class _Direct:
     """The equations from the stored representation of the training rows."""
 
@@ -64,7 +95,7 @@ class _Direct:
         self.expected = expected
         with threads_for(mean.numel() * min(mean.shape)):
             self.threads = torch.get_num_threads()
-            targets, weights = _targets(model, graph, mean.dtype), _row_weights(graph)
+            targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
             scatter = _scatter(representation, mean, targets, weights)
             self.regression = RidgeRegression(mean, targets, scatter, weights)
 
@@ -73,7 +104,7 @@ class _Direct:
 
     def best(self, merit: Merit) -> RidgeSolution:
         """The solution with the penalty that is best on validation."""
-        return _choose_penalty(self.regression, merit)
+        return choose_penalty(self.regression, merit)
 
     def held_out(self, head: RidgeHead) -> Tensor:
         """The head's scores of the validation rows."""
@@ -88,9 +119,9 @@ class _MatrixFree:
         self.val, self.products = graph.val, dict[float, Tensor]()
         self.threads = wide_threads(graph.x, graph.edge_index.shape[1])
         expected = ExpectedMap(embedded.spec, embedded.operator, embedded.h)
-        targets = _targets(model, graph, embedded.operator.matrix.dtype)
+        targets = ridge_targets(model, graph, embedded.operator.matrix.dtype)
         with threads(self.threads):
-            self.ridge = MatrixFreeRidge(expected, graph.train, targets, _row_weights(graph), model.seed)
+            self.ridge = MatrixFreeRidge(expected, graph.train, targets, row_weights(graph), model.seed)
 
     def _solve(self, penalties: Sequence[float]) -> list[RidgeSolution]:
         found = self.ridge.solve(penalties)
@@ -108,7 +139,7 @@ class _MatrixFree:
         return head.on_products(self.products[head.penalty])
 
 
-def _choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
+def choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
     """Merit on validation rises and falls once along λ: walk uphill from the middle, one way or else the other."""
     middle = len(RIDGES) // 2
     best = regression.solve(RIDGES[middle])
@@ -132,7 +163,7 @@ def _expectation(representation: Representation) -> Tensor:
     return next(representation.draws([0]))
 
 
-def _row_weights(graph: Graph) -> Tensor | None:
+def row_weights(graph: Graph) -> Tensor | None:
     """How much every training row counts, by its class; None where all count the same."""
     weights = graph.objective.class_weight
     if weights is None:
@@ -157,7 +188,7 @@ def _scatter(
     return found
 
 
-def _targets(model: RAPGNN, graph: Graph, dtype: torch.dtype) -> Tensor:
+def ridge_targets(model: RAPGNN, graph: Graph, dtype: torch.dtype) -> Tensor:
     """What the squared error is measured against: standardised numbers, or -1 and 1 for labels."""
     y = model.output.standardise(graph.y[graph.train])
     if graph.objective.metric == "rmse":
