@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,18 +90,24 @@ def row_ids(
     roles[found[0]] = "id"
     missing = found[1].isna()
     if missing.any():
-        count = f" ({int(missing.sum())} such rows)" if missing.sum() > 1 else ""
-        raise InputError(
-            f"{frame.path}: row {int(missing.argmax())} has no {found[0]}{count}: --id names another column."
-        )
+        raise without_id(frame.path, found[0], int(missing.argmax()), int(missing.sum()))
     ids = pd.Index(found[1])
     if unique and not ids.is_unique:
         twice = ids[ids.duplicated()]
-        count = f" ({len(twice)} rows repeat one)" if len(twice) > 1 else ""
-        raise InputError(
-            f"{frame.path}: the {found[0]} {twice[0]} occurs more than once{count}: --id names another column."
-        )
+        raise repeated_id(frame.path, found[0], twice[0], len(twice))
     return ids
+
+
+def without_id(path: Path, name: str, row: int, count: int) -> InputError:
+    """What is said where rows have no id: the first of them, and how many there are."""
+    such = f" ({count} such rows)" if count > 1 else ""
+    return InputError(f"{path}: row {row} has no {name}{such}: --id names another column.")
+
+
+def repeated_id(path: Path, name: str, value: Any, count: int) -> InputError:
+    """What is said where rows have the id of an earlier row: the first such id, and how many rows there are."""
+    such = f" ({count} rows repeat one)" if count > 1 else ""
+    return InputError(f"{path}: the {name} {value} occurs more than once{such}: --id names another column.")
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,12 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             task's own.
         class_weight: ``"balanced"``: every class counts the same in sum in training; {label: weight}; None: every row
             counts the same, but with a ``scoring`` the search may try ``"balanced"``.
+        memory_limit: how much memory the process may take, such as ``"8GiB"``, pages of files aside: the hops then come
+            in blocks of columns from a graph on disk, and nothing is searched for. Nodes of one graph only.
+        engine: ``"ray"`` computes the hops of a graph on disk on Ray, on the machines of a cluster or the cores of this
+            one; ``"torch"``: by the processes that torchrun started, all of which call ``fit``; None: in this process.
+        cluster: the address of a Ray cluster, which makes the engine ``"ray"``; with that engine and None: the one that
+            RAY_ADDRESS or this machine names, else one that is started here.
         seed: decides everything random.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: cuda where there is one.
         verbose: log every candidate and the choice, through the logger ``rapgnn``.
@@ -76,6 +82,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         time_budget: float | None = None,
         scoring: str | None = None,
         class_weight: str | dict[Any, float] | None = None,
+        memory_limit: str | int | None = None,
+        engine: str | None = None,
+        cluster: str | None = None,
         seed: int = 0,
         device: str = "cpu",
         verbose: bool = False,
@@ -98,6 +107,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         self.time_budget = time_budget
         self.scoring = scoring
         self.class_weight = class_weight
+        self.memory_limit = memory_limit
+        self.engine = engine
+        self.cluster = cluster
         self.seed = seed
         self.device = device
         self.verbose = verbose
@@ -112,12 +124,11 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             on_epoch: called after every epoch, where there is no search.
         """
         self._check_arguments()
-        named = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
-        fixed = {"ridge": None} | named | (self.settings or {})  # a penalty that is not given is chosen
+        for name in ("memory_limit", "engine", "cluster"):
+            if getattr(self, name) is not None:
+                raise InputError(f"{name} is for the nodes of one graph: leave it out here.")
         start = start_config(graph)
-        start.update(**fixed)  # refuse what is wrong before any work
-        for name in named.keys() & (self.settings or {}):
-            start.update(**{name: named[name]})  # settings win, but what is wrong is refused all the same
+        fixed = self._fixed(start)
         if self.scoring is not None:
             check_metric(self.scoring, graph.task)
         with_goal(graph, None, self.class_weight)
@@ -150,6 +161,15 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         if found.class_weight is not None:
             self.class_weight_ = dict(zip(self.classes_.tolist(), found.class_weight, strict=True))
         return self
+
+    def _fixed(self, start: Config) -> dict[str, Any]:
+        """The settings that the user has fixed; what is wrong is refused before any work."""
+        named = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        fixed = {"ridge": None} | named | (self.settings or {})  # a penalty that is not given is chosen
+        start.update(**fixed)
+        for name in named.keys() & (self.settings or {}):
+            start.update(**{name: named[name]})  # settings win, but what is wrong is refused all the same
+        return fixed
 
     def _check_arguments(self) -> None:
         """What ``Config`` does not see."""

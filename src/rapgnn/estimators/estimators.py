@@ -11,6 +11,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import MOST_SEED, RAPEstimator
 from rapgnn.estimators.compatible import check_graph
+from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
 from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
@@ -102,6 +103,8 @@ class _NodeEstimator(RAPEstimator):
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
                 stratified split.
         """
+        if isinstance(self, DiskEstimator) and (disk := on_disk(data)) is not None:
+            return self.fit_disk(check_alone(disk, y, given))
         if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
             data, y = graph, None
         if isinstance(data, Graph):
@@ -125,8 +128,8 @@ class _NodeEstimator(RAPEstimator):
         return data.unpacked(y, self._kind == "regression")
 
 
-class RAPNodeClassifier(_NodeEstimator, _Classifier):
-    """Classes, or many labels, for the nodes of one graph.
+class RAPNodeClassifier(_NodeEstimator, _Classifier, DiskEstimator):
+    """Classes, or many labels, for the nodes of one graph, in memory or on disk (``DiskGraph``).
 
     ``RAPNodeClassifier().fit(data)`` chooses embedding, depth and head on validation. Fitted: ``classes_``, ``config_``
     (the settings chosen), ``trials_``, ``validation_score_``, ``split_``, ``notes_``, ``engine_``, ``model_``.

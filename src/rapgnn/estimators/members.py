@@ -22,7 +22,7 @@ from rapgnn.training.averaged import hops_for
 from rapgnn.training.fit import prepare_rapgnn
 from rapgnn.training.loop import optimise, shuffled, validator
 from rapgnn.training.reuse import Reuse
-from rapgnn.training.solve import RIDGES, DirectProblem, row_weights, targets_of
+from rapgnn.training.solve import RIDGES, DirectProblem, ridge_targets, row_weights
 
 BATCH, STEPS, PATIENCE = 512, 600, 12  # of heads that are trained
 RATE, DECAY = 5e-3, 1e-4
@@ -66,7 +66,7 @@ class NetCandidate:
             self.penalties = (0.0,)
             train_on(net, h, self.val, graph)
             return
-        self.path = RidgePath(h, targets_of(net.output, graph, h.dtype), row_weights(graph), judged_by_left_out(graph))
+        self.path = RidgePath(h, ridge_targets(net, graph, h.dtype), row_weights(graph), judged_by_left_out(graph))
 
     def scores(self, penalty: float, left_out: bool) -> Tensor:
         if self.config.hidden:

@@ -23,6 +23,7 @@ from rapgnn.experiments.markdown import (
     format_table,
 )
 from rapgnn.experiments.measure import BATCH_SIZES, DEPTH_METHODS, DEPTHS, PLANETOID
+from rapgnn.experiments.plan_pages import PLAN_TABLES
 from rapgnn.experiments.published import find_published, one_published
 from rapgnn.experiments.reproduce_pages import REPRODUCED
 from rapgnn.experiments.results import one_sentence, read_records, results_folder
@@ -176,6 +177,7 @@ TABLES = {
     "batches": batches_table,
     "auto": auto_table,
     **SPEED_TABLES,
+    **PLAN_TABLES,
     **REPRODUCED,
 }
 

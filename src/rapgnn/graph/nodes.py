@@ -43,6 +43,7 @@ from rapgnn.graph.validate import (
 MOST_NODES = 1 << 40
 BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
 NO_EDGE_FEATURES = "edge features are for many graphs; on one graph edge_attr is left out (edge_weight would count)."
+SCALED = "the features differ in scale, so each got mean 0 and variance 1."
 NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
 
 
@@ -194,7 +195,7 @@ def make_features(
     if encoding is None and not trained and array.ndim == 2 and array.size:
         finite = np.isfinite(array if filled is None else filled.data).all()
         encoding = Encoding.for_array(array, filled) if finite else None
-        notes = ["the features differ in scale, so each got mean 0 and variance 1."] if encoding else []
+        notes = [SCALED] if encoding else []
     else:
         notes = []
     if encoding is not None and encoding.kind == "table":

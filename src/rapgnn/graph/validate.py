@@ -90,14 +90,18 @@ def check_features(x: Any, sparse: bool | None = None) -> Features:
         raise InputError(
             f"node features must be a table with a row per node and at least one column, got shape {matrix.shape}."
         )
-    bad = int((~np.isfinite(values)).sum())
-    if bad:
-        raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
-    _refuse_huge(values, "node features")
+    refuse_features(int((~np.isfinite(values)).sum()), max(values.max(initial=0), -values.min(initial=0)))
     filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
     if sparse if sparse is not None else filled < FILLED:
         return SparseMatrix(matrix)
     return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
+
+
+def refuse_features(bad: int, largest: float) -> None:
+    """Refuse features of which ``bad`` are NaN or infinite, or the ``largest`` magnitude is too large."""
+    if bad:
+        raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
+    _refuse_huge(np.array([largest]), "node features")
 
 
 def _refuse_huge(values: np.ndarray, what: str) -> None:
@@ -185,12 +189,7 @@ def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", u
     """
     if not len(rows["train"]):
         raise InputError(f"no labelled {what}: the training split is empty.")
-    for one, other in combinations(SPLITS, 2):
-        shared = np.intersect1d(rows[one].numpy(), rows[other].numpy())
-        if len(shared):
-            raise InputError(
-                f"{len(shared)} {what} are in both the {one} and the {other} split, number {shared[0]} first."
-            )
+    check_disjoint({split: index.numpy() for split, index in rows.items()}, what)
     if labels.dim() == 2:
         for split, index in rows.items():
             if len(index) and bool(labels[index].isnan().all()):
@@ -214,6 +213,16 @@ def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", u
     if len(trained) < 2 <= len(wanted):
         only = trained.pop()
         raise InputError(f"every label of the training split is class {only}: there is nothing to tell apart.")
+
+
+def check_disjoint(rows: dict[str, np.ndarray], what: str = "nodes") -> None:
+    """Refuse rows that are in two splits."""
+    for one, other in combinations(rows, 2):
+        shared = np.intersect1d(rows[one], rows[other])
+        if len(shared):
+            raise InputError(
+                f"{len(shared)} {what} are in both the {one} and the {other} split, number {shared[0]} first."
+            )
 
 
 def labelled_rows(labels: Tensor) -> Tensor:

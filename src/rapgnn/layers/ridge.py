@@ -107,6 +107,14 @@ class RidgeRegression:
             self._rows.append(known)
             self._parts.append((columns, center, level, _RidgeProblem(m, covariance.double(), t)))
 
+    @classmethod
+    def of_sums(cls, shape: tuple[int, int], sums: "Sequence[RidgeSums]") -> "RidgeRegression":
+        """From sums over rows that were too many to be kept; ``shape`` is (J·d, t)."""
+        regression = cls.__new__(cls)
+        regression.shape = shape
+        regression._parts = [(s.columns, s.center, s.level, _RidgeProblem.of_sums(s)) for s in sums]
+        return regression
+
     def solve(self, penalty: float) -> RidgeSolution:
         """The solution for λ; labels without a known row keep weight and bias 0."""
         device = self._parts[0][1].device if self._parts else None
@@ -136,6 +144,25 @@ class RidgeRegression:
         return scores
 
 
+@dataclass(frozen=True)
+class RidgeSums:
+    """What the equations of some labels need of all rows, in double precision.
+
+    Args:
+        columns: the labels, known for the same rows.
+        center, level: the (weighted) means of the representation ``[J·d]`` and of the targets ``[t]``.
+        gram: MᵀM ``[J·d, J·d]`` and right: MᵀT ``[J·d, t]``, both centred and weighted.
+        scatter: ``[d, J, J]``, the covariance of each channel's outputs, summed over the rows.
+    """
+
+    columns: list[int]
+    center: Tensor
+    level: Tensor
+    gram: Tensor
+    right: Tensor
+    scatter: Tensor
+
+
 class _RidgeProblem:
     """One system of equations, solved for one penalty after another.
 
@@ -152,13 +179,25 @@ class _RidgeProblem:
         # The dual has one unknown per row instead of one per channel, but is built anew for every penalty.
         self.dual = 2 * self.rows <= self.channels
         self.normal = None if self.dual else self._blocks(m.T @ m)
+        self.right = None if self.dual else m.T @ t
+
+    @classmethod
+    def of_sums(cls, sums: RidgeSums) -> "_RidgeProblem":
+        """The same equations, from sums over the rows."""
+        problem = cls.__new__(cls)
+        problem.scatter, problem.right, problem.channels = sums.scatter, sums.right, len(sums.gram)
+        problem.variance = sums.scatter.diagonal(dim1=1, dim2=2).T.flatten()
+        problem.size = float((sums.gram.diagonal().sum() + problem.variance.sum()) / max(1, problem.channels))
+        problem.dual, problem.normal = False, problem._blocks(sums.gram)
+        return problem
 
     def solve(self, ridge: float) -> Tensor:
         floor = self._floor(ridge)
         if self.normal is not None:
             normal = self.normal.clone()
             normal.diagonal().add_(floor)
-            return _solve_positive(normal, self.m.T @ self.t)
+            assert self.right is not None
+            return _solve_positive(normal, self.right)
         scaled = self._inverse_penalty(floor)
         gram = self.m @ scaled
         gram.diagonal().add_(1.0)

@@ -174,8 +174,7 @@ def fit_input_scale(head: Head, representation: Representation, config: Config, 
         return
     if nodes and not config.standardize:
         weights = representation.embedded.spec.weights
-        first = next(representation.draws([weights.counter(0, 0)], steps=[0]))
-        mean, square = first.mean(0), first.double().square().mean(0)
+        mean, square = representation.draw_moments(weights.counter(0, 0))
     else:
         mean, square = representation.channel_moments()
     head.fit_input_scale(mean, square, config.standardize)

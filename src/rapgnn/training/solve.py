@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -23,13 +24,25 @@ RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on val
 
 
 @torch.no_grad()
-def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
-    """Solve for the head's weights; the penalty is the settings', or the best on validation."""
+def solve_head(
+    model: RAPGNN,
+    head: RidgeHead,
+    graph: Graph,
+    embedded: EmbeddedGraph,
+    on_epoch: OnEpoch | None,
+    problem: "Problem | None" = None,
+) -> Loop:
+    """Solve for the head's weights; the penalty is the settings', or the best on validation.
+
+    Args:
+        problem: the equations, where they are set up elsewhere.
+    """
     if not embedded.has_expectation:
         raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}.")
     start = time.perf_counter()
-    wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
-    problem = (_MatrixFree if wide else DirectProblem)(model, graph, embedded)
+    if problem is None:
+        wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
+        problem = (_MatrixFree if wide else DirectProblem)(model, graph, embedded)
     objective, y_val, ridge = graph.objective, graph.y[graph.val], model.config.ridge
     seen = _seen(graph)
 
@@ -62,6 +75,30 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
 
 
+class HasOutput(Protocol):
+    """A model that knows the size of its targets."""
+
+    output: TargetScale
+
+
+class Problem(Protocol):
+    """The equations of a ridge head, solved for one penalty or for the best."""
+
+    threads: int
+
+    def solve(self, penalty: float) -> RidgeSolution:
+        """For one penalty."""
+        ...
+
+    def best(self, merit: Merit) -> RidgeSolution:
+        """With the penalty that is best on validation."""
+        ...
+
+    def held_out(self, head: RidgeHead) -> Tensor:
+        """The head's scores of the validation rows."""
+        ...
+
+
 class DirectProblem:
     """The equations from the stored representation of the training rows."""
 
@@ -72,7 +109,7 @@ class DirectProblem:
         self.expected = expected
         with threads_for(mean.numel() * min(mean.shape)):
             self.threads = torch.get_num_threads()
-            targets, weights = targets_of(model.output, graph, mean.dtype), row_weights(graph)
+            targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
             scatter = _scatter(representation, mean, targets, weights)
             self.regression = RidgeRegression(mean, targets, scatter, weights)
 
@@ -81,7 +118,7 @@ class DirectProblem:
 
     def best(self, merit: Merit) -> RidgeSolution:
         """The solution with the penalty that is best on validation."""
-        return _choose_penalty(self.regression, merit)
+        return choose_penalty(self.regression, merit)
 
     def held_out(self, head: RidgeHead) -> Tensor:
         """The head's scores of the validation rows."""
@@ -100,7 +137,7 @@ class _MatrixFree:
         self.val, self.products = graph.val, dict[float, Tensor]()
         self.threads = wide_threads(graph.x, graph.edge_index.shape[1])
         expected = ExpectedMap(embedded.spec, embedded.operator, embedded.h)
-        targets = targets_of(model.output, graph, embedded.operator.matrix.dtype)
+        targets = ridge_targets(model, graph, embedded.operator.matrix.dtype)
         with threads(self.threads):
             self.ridge = MatrixFreeRidge(expected, graph.train, targets, row_weights(graph), model.seed)
 
@@ -120,7 +157,7 @@ class _MatrixFree:
         return head.on_products(self.products[head.penalty])
 
 
-def _choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
+def choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
     """Merit on validation rises and falls once along λ: walk uphill from the middle, one way or else the other."""
     middle = len(RIDGES) // 2
     best = regression.solve(RIDGES[middle])
@@ -175,9 +212,9 @@ def _seen(graph: Graph) -> Tensor:
     return torch.isin(y, graph.y[graph.train]) if y.dim() == 1 else torch.ones_like(graph.val, dtype=torch.bool)
 
 
-def targets_of(output: TargetScale, graph: Graph, dtype: torch.dtype) -> Tensor:
+def ridge_targets(model: HasOutput, graph: Graph, dtype: torch.dtype) -> Tensor:
     """What the squared error is measured against: standardised numbers, or -1 and 1 for labels."""
-    y = output.standardise(graph.y[graph.train])
+    y = model.output.standardise(graph.y[graph.train])
     if graph.objective.metric == "rmse":
         return y
     if y.dim() == 2:

@@ -209,6 +209,10 @@ def _sigmoid_spread(mean: Tensor, variance: Tensor) -> Tensor:
 
 def _slope(head: Head | RidgeHead, h: Tensor) -> Tensor:
     """The derivative of every score of every row by its input: ``[rows, t, J·d]``."""
+    if isinstance(head, RidgeHead):
+        return (head.weight * head.sharpness).T.expand(len(h), -1, -1)
+    if head.linear:
+        return (head.mlp.linears()[0].weight * head.input_scale).expand(len(h), -1, -1)
     with torch.enable_grad():
         return torch.func.vmap(torch.func.jacrev(lambda row: head(row[None])[0]))(h)
 
