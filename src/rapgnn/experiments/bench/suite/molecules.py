@@ -17,7 +17,7 @@ MOTIFS: dict[str, Parts] = {
 CHANCES = np.array([0.35, 0.5, 0.3, 0.3, 0.25])
 
 
-def molecules(graphs: int = 3000, nodes: float = 30.0, labels: int = 36, noise: float = 0.1, seed: int = 0) -> Graph:
+def molecules(graphs: int = 2000, nodes: float = 26.0, labels: int = 36, noise: float = 0.1, seed: int = 0) -> Graph:
     """Trees of atoms with the motifs hung on; two classes, one label in ten is wrong.
 
     The class is 1 where two nitro groups occur, or a ring of five together with a chain, or a cage without a ring of

@@ -74,7 +74,7 @@ NODES = {
 """Single graphs whose nodes are labelled."""
 
 SETS = {
-    "molecules": _set("3,000 labelled graphs, motifs decide", molecules),
+    "molecules": _set("2,000 labelled graphs, motifs decide", molecules),
     "circles": _set("1,500 graphs without features, teams decide", circles, features=False),
     "cycles": _set("2,000 graphs with degrees only, number of cycles", cycles, metric="rmse"),
     "mutag": _set("188 compounds, 5 strict folds", *_folds("mutag")),
