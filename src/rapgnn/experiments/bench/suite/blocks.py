@@ -32,7 +32,7 @@ def many_classes(nodes: int = 12_000, classes: int = 60, seed: int = 0) -> Graph
     )
     group = rng.permutation(classes) % 10
     means = rng.standard_normal((10, 100))[group] + 0.8 * rng.standard_normal((classes, 100))
-    x = 0.45 * means[y] + rng.standard_normal((nodes, 100))
+    x = 0.25 * means[y] + rng.standard_normal((nodes, 100))
     source = rng.integers(nodes, size=4 * nodes)
     inside = np.array([rng.permutation(np.flatnonzero(group == g)) for g in group], dtype=object)
     sibling = np.array([rng.choice(inside[c]) for c in y[source]])

@@ -15,8 +15,8 @@ def documents(
     words: int = 4000,
     classes: int = 40,
     length: float = 45.0,
-    own: float = 0.35,
-    loyal: float = 0.65,
+    own: float = 0.5,
+    loyal: float = 0.55,
     links: float = 4.0,
     counts: bool = True,
     per_class: int = 0,
@@ -49,7 +49,7 @@ def documents(
     drawn = rng.random(len(document))
     kind = rng.random(len(document))
     topic = y[document] * PAIR + (rng.random(len(document)) < main[document, 0])
-    strayed = kind < 0.4  # of the topical words, those on a topic that has nothing to do with the class
+    strayed = kind < 0.3  # of the topical words, those on a topic that has nothing to do with the class
     other = mixture.argmax(1)
     topic[strayed] = other[document[strayed]]
     word = rng.choice(words, size=len(document), p=language)

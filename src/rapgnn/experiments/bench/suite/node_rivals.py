@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rapgnn.experiments.bench.suite.edges import both_ways
 from rapgnn.experiments.bench.suite.inputs import FirstMap, drop, rival_features
 from rapgnn.experiments.bench.suite.propagate import Adjacency, appnp, gcn, sage
 from rapgnn.graph.graph import Graph
@@ -94,14 +95,16 @@ class NodeTrainer:
     Sparse matrices and scaled features are made here, before any clock starts.
     """
 
-    def __init__(self, rival: str, graph: Graph, settings: Settings, own: bool):
-        self.graph = graph
-        self.x = rival_features(graph, settings["scale"], settings.get("ids", False))
-        self.adjacency = Adjacency(graph.edge_index, graph.num_nodes, own)
+    def __init__(self, rival: str, graph: Graph, settings: Settings, own: bool, device: str = "cpu"):
+        self.graph = graph.to(device)
+        self.x = rival_features(graph, settings["scale"], settings.get("ids", False)).to(device)
+        edges = graph.edge_index
+        if settings.get("both_ways", False):
+            edges = torch.from_numpy(both_ways(*edges.numpy()))
+        self.adjacency = Adjacency(edges.to(device), graph.num_nodes, own)
         width, outputs = self.x.shape[1], graph.num_outputs
-        self.module = (
-            Personalized(width, outputs, settings) if rival == "appnp" else Stack(rival, width, outputs, settings)
-        )
+        module = Personalized(width, outputs, settings) if rival == "appnp" else Stack(rival, width, outputs, settings)
+        self.module = module.to(device)
 
     def train_epoch(self, optimizer: torch.optim.Optimizer) -> None:
         """One step over all training nodes."""

@@ -26,7 +26,7 @@ class Adjacency:
         self._kept: dict[str, Any] = {}
 
     def _table(self) -> sp.csr_matrix:
-        source, target = self.edge_index.numpy()
+        source, target = self.edge_index.cpu().numpy()
         ones = np.ones(len(source), dtype=np.float32)
         return sp.csr_matrix((ones, (target, source)), shape=(self.nodes, self.nodes))
 
@@ -48,7 +48,7 @@ class Adjacency:
                 table.setdiag(np.maximum(table.diagonal(), 1.0))  # a self-loop that is there stays as it is
                 root = sp.diags(1 / np.sqrt(np.asarray(table.sum(1)).ravel()))
                 table = root @ table @ root
-            self._kept[kind] = SparseMatrix(table)
+            self._kept[kind] = SparseMatrix(table, device=self.edge_index.device)
         return self._kept[kind]
 
 

@@ -21,7 +21,7 @@ SET_SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
         "dropout": (0.0, 0.2, 0.5),
         "lr": (0.001, 0.003, 0.01),
         "weight_decay": (0.0, 1e-4, 1e-3),
-        "batch_size": (32, 128),
+        "batch_size": (64, 256),
         "scale": ("none", "columns"),
     }
 }
@@ -76,21 +76,24 @@ class SetTrainer:
     Numbers to be told are scaled by the training graphs' mean and deviation.
     """
 
-    def __init__(self, rival: str, graph: Graph, settings: Settings, own: bool):
+    def __init__(self, rival: str, graph: Graph, settings: Settings, own: bool, device: str = "cpu"):
         assert graph.ptr is not None
         if rival != "gin":
             raise ValueError(rival)
-        self.graph, self.ptr, self.size, self.own = graph, graph.ptr, settings["batch_size"], own
         x = rival_features(graph, settings["scale"])
-        self.x = dense(x)
-        self.bounds = torch.as_tensor(edge_bounds(graph.ptr, graph.edge_index[0].numpy())).long()
+        bounds = edge_bounds(graph.ptr, graph.edge_index[0].numpy())
+        graph = graph.to(device)
+        assert graph.ptr is not None
+        self.graph, self.ptr, self.size, self.own = graph, graph.ptr, settings["batch_size"], own
+        self.x, self.edges = dense(x).to(device), graph.edge_index.to(device)
+        self.bounds = torch.as_tensor(bounds, device=device).long()
         self.edge_attr = None if graph.edge_attr is None else dense(graph.edge_attr)
-        self.y, self.shift, self.spread = graph.y, torch.zeros(1), torch.ones(1)
+        self.y, self.shift, self.spread = graph.y, torch.zeros(1, device=device), torch.ones(1, device=device)
         if graph.objective.metric == "rmse":
             known = graph.y[graph.train]
             self.shift, self.spread = known.mean(0), known.std(0).clamp(min=1e-6)
             self.y = (graph.y - self.shift) / self.spread
-        self.module = JumpingGIN(x.shape[1], graph.num_edge_features, graph.num_outputs, settings)
+        self.module = JumpingGIN(x.shape[1], graph.num_edge_features, graph.num_outputs, settings).to(device)
         self._kept = {split: self._batches(graph.rows(split), EVALUATED) for split in ("val", "test")}
 
     def _batch(self, rows: Tensor) -> Batch:
@@ -100,8 +103,8 @@ class SetTrainer:
         _, edges = ranges(self.bounds[rows], counts)
         shift = torch.repeat_interleave(self.ptr[rows] - starts[:-1], counts)
         attributes = None if self.edge_attr is None else self.edge_attr[edges]
-        home = torch.repeat_interleave(torch.arange(len(rows)), sizes)
-        adjacency = Adjacency(self.graph.edge_index[:, edges] - shift, len(nodes), self.own)
+        home = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), sizes)
+        adjacency = Adjacency(self.edges[:, edges] - shift, len(nodes), self.own)
         return Batch(self.x[nodes], adjacency, attributes, home, len(rows))
 
     def _batches(self, rows: Tensor, size: int) -> list[Batch]:

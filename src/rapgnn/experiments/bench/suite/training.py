@@ -55,6 +55,7 @@ def train_rival(
     patience: int | None = None,
     stop: Callable[[Sequence[float]], bool] = lambda curve: False,
     own: bool = False,
+    device: str = "cpu",
 ) -> Run:
     """Train.
 
@@ -62,12 +63,13 @@ def train_rival(
         patience: epochs without a better validation score after which it ends; None: all epochs are trained.
         stop: asked after every epoch with the curve so far.
         own: let this library's sparse product do the layers' sums, see ``Adjacency``.
+        device: where it runs.
     """
-    measure, read, y = metrics_for(graph.task)[metric].measure, graph.objective.read, graph.y
+    measure, read, y = metrics_for(graph.task)[metric].measure, graph.objective.read, graph.y.cpu()
     val_y, test_y = y[graph.val], y[graph.test]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        trainer = (NodeTrainer if graph.ptr is None else SetTrainer)(rival, graph, settings, own)
+        trainer = (NodeTrainer if graph.ptr is None else SetTrainer)(rival, graph, settings, own, device)
         module = trainer.module
         start = time.perf_counter()
         optimizer = torch.optim.Adam(module.parameters(), lr=settings["lr"], weight_decay=settings["weight_decay"])
@@ -77,7 +79,7 @@ def train_rival(
             trainer.train_epoch(optimizer)
             module.eval()
             with torch.no_grad():
-                out = trainer.scores()
+                out = {split: scores.cpu() for split, scores in trainer.scores().items()}
             loss = float(graph.objective.loss(out["val"], val_y))
             reached = (
                 merit(metric, graph.task, measure(read(out["val"]), val_y)),

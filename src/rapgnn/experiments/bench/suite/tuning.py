@@ -34,9 +34,13 @@ def rivals_of(entry: Entry) -> list[str]:
 
 
 def space_of(entry: Entry, rival: str) -> dict[str, tuple[Any, ...]]:
-    """The ranges of a search; where nodes have no features, a column per node may stand in."""
+    """The ranges of a search.
+
+    Where nodes have no features, a column per node may stand in; directed edges may count both ways.
+    """
     ids = {} if entry.features or entry.sets else {"ids": (False, True)}
-    return SPACES[rival] | ids
+    both = {"both_ways": (False, True)} if entry.directed else {}
+    return SPACES[rival] | ids | both
 
 
 def define(entry: Entry, graphs: Sequence[Graph], rival: str, trials: int, seeds: int) -> str:
@@ -75,12 +79,14 @@ def tune(
     seeds: int,
     folder: Path | None = None,
     on_trial: Callable[[], None] = lambda: None,
+    device: str = "cpu",
 ) -> Record:
     """Search, then train the best point: with so many seeds, or once per fold. Gives and stores the record.
 
     Args:
         folder: where searches are stored; None stores nothing.
         on_trial: called after every training, and for every one that was there.
+        device: where the rivals are trained.
     """
     graphs = [make() for make in entry.makes]
     definition = define(entry, graphs, rival, trials, seeds)
@@ -95,7 +101,8 @@ def tune(
         "epochs": EPOCHS,
         "patience": PATIENCE,
         "splits": [{"trials": [], "final": []} for _ in graphs],
-        "hardware": hardware("cpu"),
+        "device": device,
+        "hardware": hardware(device),
         "threads": torch.get_num_threads(),
         "versions": versions(),
         "done": False,
@@ -111,17 +118,18 @@ def tune(
 
     points = draw_points(space_of(entry, rival), trials)
     once = len(graphs) > 1
+    own = _own(graphs[0], device)
     for graph, split in zip(graphs, record["splits"], strict=True):
         for _ in split["trials"]:
             on_trial()
         for point in points[len(split["trials"]) :]:
-            split["trials"].append(_trial(rival, graph, entry.metric, point, split["trials"]))
+            split["trials"].append(_trial(rival, graph, entry.metric, point, split["trials"], device))
             store()
         split["chosen"] = _best(entry.metric, graph.task, split["trials"])["settings"]
         for _ in split["final"]:
             on_trial()
         for seed in range(len(split["final"]), 1 if once else seeds):
-            run = train_rival(rival, graph, entry.metric, split["chosen"], seed, own=True)
+            run = train_rival(rival, graph, entry.metric, split["chosen"], seed, own=own, device=device)
             split["final"].append({"seed": seed, "val": run.val, "test": run.test, "seconds": run.seconds})
             store()
     final = [run for split in record["splits"] for run in split["final"]]
@@ -143,17 +151,24 @@ def count_trainings(entry: Entry, trials: int, seeds: int) -> int:
     return folds * (trials + (1 if folds > 1 else seeds)) + 1
 
 
-def _trial(rival: str, graph: Graph, metric: str, point: Settings, earlier: Sequence[Record]) -> Record:
+def _trial(rival: str, graph: Graph, metric: str, point: Settings, earlier: Sequence[Record], device: str) -> Record:
     marks = [trial["at_mark"] for trial in earlier if trial["at_mark"] is not None]
     hurdle = statistics.median(marks) if len(marks) >= LEAST else -float("inf")
+
+    own = _own(graph, device)
 
     def behind(curve: Sequence[float]) -> bool:
         return len(curve) == MARK and curve[-1] < hurdle
 
-    run = train_rival(rival, graph, metric, point, 0, patience=PATIENCE, stop=behind, own=True)
+    run = train_rival(rival, graph, metric, point, 0, patience=PATIENCE, stop=behind, own=own, device=device)
     found = {"val": run.val, "val_loss": run.val_loss, "test": run.test, "seconds": run.seconds, "epochs": run.epochs}
     reached = run.curve[min(MARK, len(run.curve)) - 1]
     return {"settings": point} | found | {"at_mark": reached if reached > -float("inf") else None}
+
+
+def _own(graph: Graph, device: str) -> bool:
+    """Whether this library's sparse product is the faster one: a matrix per batch is not made on a GPU."""
+    return graph.ptr is None or device == "cpu"
 
 
 def _best(metric: str, task: str, trials: Sequence[Record]) -> Record:
