@@ -98,7 +98,8 @@ class NodeTrainer:
     def __init__(self, rival: str, graph: Graph, settings: Settings, own: bool, device: str = "cpu"):
         self.graph = graph.to(device)
         self.x = rival_features(graph, settings["scale"], settings.get("ids", False)).to(device)
-        edges = graph.edge_index
+        edges = graph.edge_index.unique(dim=1)  # an edge that is listed twice counts once
+        edges = edges[:, edges[0] != edges[1]]  # GCN's layers add self-loops, in one form even to those that are there
         if settings.get("both_ways", False):
             edges = torch.from_numpy(both_ways(*edges.numpy()))
         self.adjacency = Adjacency(edges.to(device), graph.num_nodes, own)

@@ -15,7 +15,7 @@ class Adjacency:
     """A graph's edges as the layers take them.
 
     Args:
-        edge_index: ``[2, m]``.
+        edge_index: ``[2, m]``, no edge twice and, for GCN, none from a node to itself.
         nodes: their number.
         own: True: this library's product; False: the layers' own forward pass. The numbers are the same up to
             rounding: a search may use the first, a clock only the second.
@@ -37,6 +37,15 @@ class Adjacency:
             self._kept["csr"] = sparse_adjacency(self.edge_index, self.nodes)
         return self._kept["csr"]
 
+    @property
+    def normalized(self) -> Any:
+        """What GCNConv makes of it."""
+        from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+        if "normalized" not in self._kept:
+            self._kept["normalized"] = gcn_norm(self.csr, None, self.nodes, dtype=torch.float32)
+        return self._kept["normalized"]
+
     def matrix(self, kind: str) -> SparseMatrix:
         """``"sum"``, ``"mean"`` over the neighbours, or ``"gcn"``: D^-½ (A + I) D^-½ by the receivers' degrees."""
         if kind not in self._kept:
@@ -45,7 +54,7 @@ class Adjacency:
                 table = sp.diags(1 / np.maximum(np.asarray(table.sum(1)).ravel(), 1.0)) @ table
             elif kind == "gcn":
                 table = table.copy()
-                table.setdiag(np.maximum(table.diagonal(), 1.0))  # a self-loop that is there stays as it is
+                table.setdiag(1.0)
                 root = sp.diags(1 / np.sqrt(np.asarray(table.sum(1)).ravel()))
                 table = root @ table @ root
             self._kept[kind] = SparseMatrix(table, device=self.edge_index.device)
@@ -56,6 +65,9 @@ def gcn(layer: Any, x: Any, adjacency: Adjacency) -> Tensor:
     """GCNConv."""
     if adjacency.own:
         return adjacency.matrix("gcn") @ layer.lin(x) + layer.bias
+    if isinstance(x, SparseMatrix):  # which GCNConv does not take: its map first, then its propagation
+        normal, weight = adjacency.normalized
+        return layer.propagate(normal, x=layer.lin(x), edge_weight=weight) + layer.bias
     return layer(x, adjacency.csr)
 
 

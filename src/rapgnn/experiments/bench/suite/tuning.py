@@ -8,8 +8,10 @@ import hashlib
 import json
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import date
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy as np
 import torch
 
 from rapgnn.experiments.bench.rows import plain
-from rapgnn.experiments.bench.suite.registry import Entry
+from rapgnn.experiments.bench.suite.registry import SUITE, Entry
 from rapgnn.experiments.bench.suite.training import EPOCHS, SPACES, TITLES, Settings, merit, train_rival
 from rapgnn.experiments.run import Record
 from rapgnn.files import is_regular, write_atomic
@@ -145,16 +147,36 @@ def tune(
     return plain(record)
 
 
-def count_trainings(entry: Entry, trials: int, seeds: int) -> int:
-    """How often ``tune`` calls ``on_trial``."""
-    folds = len(entry.makes)
-    return folds * (trials + (1 if folds > 1 else seeds)) + 1
+def tune_all(
+    names: Sequence[str], trials: int, seeds: int, folder: Path, device: str = "cpu", workers: int = 1
+) -> Iterator[tuple[int, int, Record]]:
+    """Every rival on every graph: how many searches are done, of how many, and the record of the latest.
+
+    Args:
+        workers: searches at a time, each in a process of its own.
+    """
+    pairs = [(name, rival) for name in names for rival in rivals_of(SUITE[name])]
+    given = (trials, seeds, folder, device, sys.argv[1:])
+    if workers == 1:
+        found: Iterable[Record] = (_tune_pair(name, rival, *given) for name, rival in pairs)
+        yield from ((i, len(pairs), record) for i, record in enumerate(found, 1))
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        jobs = [pool.submit(_tune_pair, name, rival, *given) for name, rival in pairs]
+        for i, job in enumerate(as_completed(jobs), 1):
+            yield i, len(pairs), job.result()
+
+
+def _tune_pair(
+    name: str, rival: str, trials: int, seeds: int, folder: Path, device: str, typed: Sequence[str]
+) -> Record:
+    sys.argv[1:] = typed
+    return tune(name, SUITE[name], rival, trials, seeds, folder, device=device)
 
 
 def _trial(rival: str, graph: Graph, metric: str, point: Settings, earlier: Sequence[Record], device: str) -> Record:
     marks = [trial["at_mark"] for trial in earlier if trial["at_mark"] is not None]
     hurdle = statistics.median(marks) if len(marks) >= LEAST else -float("inf")
-
     own = _own(graph, device)
 
     def behind(curve: Sequence[float]) -> bool:
