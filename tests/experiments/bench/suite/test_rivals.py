@@ -93,13 +93,25 @@ def test_rivals_learn_and_repeat(rival, fresh_random_state):
 
 
 def test_gin_learns_classes_and_numbers():
-    graph = circles(150)
-    assert train_rival("gin", graph, "accuracy", PLAIN | {"lr": 0.01}, 0, epochs=25, own=True).test > 0.6
-    graph = cycles(150)
-    run = train_rival("gin", graph, "rmse", PLAIN | {"lr": 0.01}, 0, epochs=25, own=True)
+    graph = circles(100)
+    assert train_rival("gin", graph, "accuracy", PLAIN | {"lr": 0.01}, 0, epochs=12, own=True).test > 0.6
+    graph = cycles(100)
+    run = train_rival("gin", graph, "rmse", PLAIN | {"lr": 0.01}, 0, epochs=15, own=True)
     spread = float(graph.y[graph.test].std())
     assert run.test < 0.7 * spread
     assert run.curve[-1] == pytest.approx(-run.val)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("rival", ["gcn", "sage", "appnp", "gin"])
+def test_a_gpu_finds_the_same(rival):
+    graph = circles(60) if rival == "gin" else documents(300, 400, 4)
+    settings = PLAIN | {"lr": 1e-3}
+    here, there = (
+        train_rival(rival, graph, "accuracy", settings, 0, epochs=2, own=rival != "gin", device=device)
+        for device in ("cpu", "cuda")
+    )
+    assert there.val_loss == pytest.approx(here.val_loss, rel=0.05)
 
 
 def test_a_run_ends_with_patience_or_when_told():
