@@ -11,7 +11,7 @@ from rapgnn.experiments.bench.suite.ego import cycles
 from rapgnn.experiments.bench.suite.page import goals, show_suite, suite_table
 from rapgnn.experiments.bench.suite.registry import SUITE, Entry
 from rapgnn.experiments.bench.suite.structure import roles
-from rapgnn.experiments.bench.suite.tuning import tune
+from rapgnn.experiments.bench.suite.tuning import draw_points, space_of, tune
 
 MAKE = BlockModel(nodes=80, classes=2, features=6, signal=3.0, train=8, val=20, test=30).generate
 
@@ -53,6 +53,16 @@ def test_a_row_is_another_one_when_a_rival_came_in(tiny, tmp_path):
     assert before["definitions"] == {}
     assert set(after["definitions"]) == {"gcn"}
     assert set(plan(["tiny"], 2, 1, tmp_path)[0].settings["definitions"]) == {"gcn", "appnp", "sage"}
+
+
+def test_a_long_run_is_told_by_its_first_part(monkeypatch):
+    point = draw_points(space_of(Entry("", "accuracy", ()), "gcn"), 1)[0]
+    monkeypatch.setattr(compare, "MOST_SECONDS", 0.0)
+    seconds, epochs = compare.time_run("gcn", MAKE(), "accuracy", point, 0)
+    assert epochs == compare.LEAST_TIMED
+    assert seconds > 0
+    monkeypatch.setattr(compare, "MOST_SECONDS", 1e9)
+    assert compare.time_run("gcn", MAKE(), "accuracy", point, 0)[1] == compare.EPOCHS
 
 
 def test_ours_gets_no_features_where_there_are_none():
