@@ -59,7 +59,9 @@ def test_a_stopped_search_goes_on(short, tmp_path, monkeypatch):
     assert kept is not None
     assert (len(kept["splits"][0]["trials"]), kept["done"]) == (2, False)
     del short[:]
+    monkeypatch.setattr(tuning, "hardware", lambda device: "another machine")
     resumed = tune("tiny", ENTRY, "sage", 4, 1, tmp_path)
+    assert resumed["resumed_on"] == ["another machine"]
     assert len(short) == 3  # two trials and the final training
     assert resumed["values"] == whole["values"]
     assert resumed["settings"] == whole["settings"]

@@ -110,6 +110,10 @@ def tune(
         "done": False,
     }
 
+    here = hardware(device)
+    if not record["done"] and here not in (record["hardware"], *record.get("resumed_on", [])):
+        record["resumed_on"] = [*record.get("resumed_on", []), here]
+
     def store() -> None:
         on_trial()
         if folder is None:
