@@ -86,14 +86,22 @@ class RidgeRegression:
         mean: the expectation of the representation ``[r, J·d]``.
         targets: ``[r, t]``; NaN is unknown and left out label by label.
         scatter: for each group of labels known for the same rows, as ``same_gaps`` lists them, the covariance of each
-            channel's J outputs summed over these rows, ``[d, J, J]``; with weights the weighted sum.
+            channel's J outputs summed over these rows, ``[d, J, J]``; with weights the weighted sum. None: nothing
+            about the representation is random.
         weights: how much each row's squared error counts, ``[r]``; None: all the same.
     """
 
-    def __init__(self, mean: Tensor, targets: Tensor, scatter: Sequence[Tensor], weights: Tensor | None = None):
+    def __init__(
+        self,
+        mean: Tensor,
+        targets: Tensor,
+        scatter: Sequence[Tensor] | None = None,
+        weights: Tensor | None = None,
+    ):
         self.shape = mean.shape[1], targets.shape[1]
         self._parts = []
-        for (columns, known), covariance in zip(same_gaps(targets), scatter, strict=True):
+        groups = list(same_gaps(targets))
+        for (columns, known), covariance in zip(groups, scatter or [None] * len(groups), strict=True):
             m, t = mean[known].double(), targets[known][:, columns].double()
             if weights is None:
                 center, level = m.mean(0), t.mean(0)
@@ -103,7 +111,7 @@ class RidgeRegression:
                 center, level = (w @ m) / w.sum(), (w @ t) / w.sum()
                 root = w.sqrt()[:, None]
                 m, t = root * (m - center), root * (t - level)
-            self._parts.append((columns, center, level, _RidgeProblem(m, covariance.double(), t)))
+            self._parts.append((columns, center, level, _problem(m, covariance, t)))
 
     def solve(self, penalty: float) -> RidgeSolution:
         """The solution for λ; labels without a known row keep weight and bias 0."""
@@ -114,6 +122,32 @@ class RidgeRegression:
             found = problem.solve(penalty)
             weight[:, columns], bias[columns] = found, level - center @ found
         return RidgeSolution(float(penalty), weight, bias)
+
+
+def _problem(m: Tensor, scatter: Tensor | None, t: Tensor) -> "_RidgeProblem | _CertainRidge":
+    return _CertainRidge(m, t) if scatter is None else _RidgeProblem(m, scatter.double(), t)
+
+
+class _CertainRidge:
+    """The equations where nothing is random: what does not depend on the penalty is multiplied once.
+
+    Args:
+        m: centred representation ``[r, d]``, t: centred targets ``[r, t]``.
+    """
+
+    def __init__(self, m: Tensor, t: Tensor):
+        self.m, self.t = m, t
+        self.dual = m.shape[0] < m.shape[1]
+        self.gram = m @ m.T if self.dual else m.T @ m
+        self.size = float(self.gram.diagonal().sum()) / max(1, m.shape[1])
+
+    def solve(self, ridge: float) -> Tensor:
+        floor = max(ridge * self.size, 1e-12 * self.size) if self.size > 0 else 1.0
+        gram = self.gram.clone()
+        gram.diagonal().add_(floor)
+        if self.dual:
+            return self.m.T @ _solve_positive(gram, self.t)
+        return _solve_positive(gram, self.m.T @ self.t)
 
 
 class _RidgeProblem:

@@ -10,6 +10,7 @@ from rapgnn.device import threads, threads_for
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
+from rapgnn.layers.targets import TargetScale
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation, Representation
 from rapgnn.propagation.linear import ExpectedMap
@@ -64,7 +65,7 @@ class _Direct:
         self.expected = expected
         with threads_for(mean.numel() * min(mean.shape)):
             self.threads = torch.get_num_threads()
-            targets, weights = _targets(model, graph, mean.dtype), _row_weights(graph)
+            targets, weights = ridge_targets(model.output, graph, mean.dtype), row_weights(graph)
             scatter = _scatter(representation, mean, targets, weights)
             self.regression = RidgeRegression(mean, targets, scatter, weights)
 
@@ -88,9 +89,9 @@ class _MatrixFree:
         self.val, self.products = graph.val, dict[float, Tensor]()
         self.threads = wide_threads(graph.x, graph.edge_index.shape[1])
         expected = ExpectedMap(embedded.spec, embedded.operator, embedded.h)
-        targets = _targets(model, graph, embedded.operator.matrix.dtype)
+        targets = ridge_targets(model.output, graph, embedded.operator.matrix.dtype)
         with threads(self.threads):
-            self.ridge = MatrixFreeRidge(expected, graph.train, targets, _row_weights(graph), model.seed)
+            self.ridge = MatrixFreeRidge(expected, graph.train, targets, row_weights(graph), model.seed)
 
     def _solve(self, penalties: Sequence[float]) -> list[RidgeSolution]:
         found = self.ridge.solve(penalties)
@@ -132,7 +133,7 @@ def _expectation(representation: Representation) -> Tensor:
     return next(representation.draws([0]))
 
 
-def _row_weights(graph: Graph) -> Tensor | None:
+def row_weights(graph: Graph) -> Tensor | None:
     """How much every training row counts, by its class; None where all count the same."""
     weights = graph.objective.class_weight
     if weights is None:
@@ -157,9 +158,9 @@ def _scatter(
     return found
 
 
-def _targets(model: RAPGNN, graph: Graph, dtype: torch.dtype) -> Tensor:
+def ridge_targets(output: TargetScale, graph: Graph, dtype: torch.dtype) -> Tensor:
     """What the squared error is measured against: standardised numbers, or -1 and 1 for labels."""
-    y = model.output.standardise(graph.y[graph.train])
+    y = output.standardise(graph.y[graph.train])
     if graph.objective.metric == "rmse":
         return y
     return 2 * (nn.functional.one_hot(y, graph.num_outputs).to(dtype) if y.dim() == 1 else y) - 1
