@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
@@ -35,7 +34,10 @@ class Choice:
     def see(self, metric: float, merit: Merit) -> bool:
         """Take one more; whether it is the best now. The first is, whatever it is worth."""
         self.history.append(metric)
-        known = (merit[0] if merit[0] == merit[0] else -float("inf"), merit[1] if merit[1] == merit[1] else -float("inf"))
+        known = (
+            merit[0] if merit[0] == merit[0] else -float("inf"),
+            merit[1] if merit[1] == merit[1] else -float("inf"),
+        )
         if len(self.history) > 1 and known <= self.merit:
             return False
         self.merit, self.at = known, len(self.history) - 1
@@ -69,13 +71,15 @@ class Readouts:
             if not len(self.y_val):
                 choice.merit, best = WORST, head
                 continue
-            if rule.metric != "rmse":
+            if rule.scoring is not None and rule.metric != "rmse":  # probabilities count, not only their order
                 head.fit_temperature(rule, self.val, self.y_val)
             scores = self.output(head(self.val))
             metric = rule.score(scores, self.y_val)
             if choice.see(metric, (rule.merit(metric), -float(rule.loss(scores, self.y_val)))):
                 best = head
         if best is not None:
+            if len(self.y_val) and rule.metric != "rmse":
+                best.fit_temperature(rule, self.val, self.y_val)
             choice.head, choice.named = best, {"readout": "ridge", "penalty": best.penalty or 0.0}
         return best is not None
 
@@ -83,7 +87,11 @@ class Readouts:
         """Train a head; every epoch counts as one that was tried. Nothing is tried without validation rows."""
         if not len(self.y_val):
             return False
-        y, rule, order = self.output.standardise(self.graph.y[self.graph.train]), self.graph.objective, seeded(seed, Stream.BATCHES)
+        y, rule, order = (
+            self.output.standardise(self.graph.y[self.graph.train]),
+            self.graph.objective,
+            seeded(seed, Stream.BATCHES),
+        )
         noise = seeded(seed, Stream.DROPOUT)
 
         def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -103,7 +103,7 @@ def _encoded(
     rows = torch.cat([graph.train, graph.val])
     last: tuple[Any, Any] = (None, None)
     contexts: dict[Any, Any] = {}
-    for point in choices(settings):
+    for point in choices(settings) if len(graph.val) else choices(settings)[:1]:  # the first, if nothing can choose
         same = replace(point, projection_scaling=0.0) if hasattr(point, "projection_scaling") else point
         if last[0] != same:
             encoder = system.build(graph, point, seed)
@@ -116,7 +116,13 @@ def _encoded(
 
 
 def _networks(
-    system: System, point: Any, encoder: ReservoirEncoder, parts: list[Tensor], graph: Graph, output: TargetScale, seed: int
+    system: System,
+    point: Any,
+    encoder: ReservoirEncoder,
+    parts: list[Tensor],
+    graph: Graph,
+    output: TargetScale,
+    seed: int,
 ) -> Iterator[ReservoirNetwork]:
     """The system without a readout, for each depth; the deepest alone where nothing can choose."""
     units = getattr(point, "projection", 0)

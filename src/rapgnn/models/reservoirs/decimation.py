@@ -5,14 +5,16 @@ pooling, IEEE TNNLS 2022: the sign of the last eigenvector of the Laplacian cuts
 different sides; one side stays, and Kron reduction makes its new edges.
 """
 
+import itertools
+
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import solve
 from scipy.sparse.csgraph import connected_components
 
 from rapgnn.errors import InputError
+from rapgnn.sparse import matrix_shape
 
-LARGEST = 4096  # nodes of a graph: all its eigenvectors are computed
+LARGEST = 2048  # nodes of a graph: all its eigenvectors are computed
 SAME = 1e-8  # numbers that differ by less are the same
 
 
@@ -26,24 +28,27 @@ def decimate(A: sp.csr_matrix, threshold: float = 0.0) -> tuple[np.ndarray, sp.c
         A: symmetric, non-negative, without loops.
         threshold: edges of less weight are left out of the result.
     """
-    if not A.shape[0]:
+    nodes = matrix_shape(A)[0]
+    if not nodes:
         return np.zeros(0, dtype=np.int64), A
+    A = A.copy()
+    A.eliminate_zeros()  # a stored zero is no edge
     _, part = connected_components(A, directed=False)
     order = np.argsort(part, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(np.bincount(part))])
     A = sp.csr_matrix(A[order][:, order])
-    stays = np.ones(A.shape[0], dtype=bool)
+    stays = np.ones(nodes, dtype=bool)
     rows, columns, weights = [], [], []
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, stop in itertools.pairwise(bounds):
         if stop - start == 1:
             continue
         block = _dense_block(A, start, stop)
         stays[start:stop] = kept_side(block)
-        nodes = start + np.flatnonzero(stays[start:stop])
+        kept = start + np.flatnonzero(stays[start:stop])
         reduced = kron_reduction(block, stays[start:stop])
         row, column = np.nonzero(reduced > threshold)
-        rows.append(nodes[row])
-        columns.append(nodes[column])
+        rows.append(kept[row])
+        columns.append(kept[column])
         weights.append(reduced[row, column])
     kept = np.sort(order[stays])
     number = np.full(len(order), -1)
@@ -69,8 +74,9 @@ def kept_side(A: np.ndarray) -> np.ndarray:
     """Which nodes of a connected graph stay, as a mask: one side of the spectral cut.
 
     Where the last eigenvalue is not simple, or the cut goes through less than half of the weight, it is a greedy cut,
-    which goes through at least half. The side that stays has the larger degrees in sum; that depends on the numbering
-    of the nodes only where both have the same, or in a greedy cut.
+    which goes through at least half. The side that stays has the larger sum of squared degrees. The numbering of the
+    nodes decides only where both have the same, as the two ends of a single edge do, and in a greedy cut between nodes
+    of the same degree.
     """
     degree = A.sum(axis=1)
     root = 1.0 / np.sqrt(degree)
@@ -80,7 +86,8 @@ def kept_side(A: np.ndarray) -> np.ndarray:
     side = last > SAME if last[np.abs(last) > SAME][0] > 0 else last < -SAME
     if not simple or cut_share(A, side) < 0.5 or side.all() or not side.any():
         side = greedy_cut(A)
-    here, there = degree[side].sum(), degree[~side].sum()
+    size = np.square(degree / degree.max())
+    here, there = size[side].sum(), size[~side].sum()
     return side if here >= there - SAME * (here + there) else ~side
 
 
@@ -101,11 +108,14 @@ def kron_reduction(A: np.ndarray, stays: np.ndarray) -> np.ndarray:
     """The weights between the nodes that stay: the Schur complement of the Laplacian.
 
     Resistances between these nodes, if edges are wires that conduct by their weight, are those of the whole graph.
+    Nodes go one by one, each leaving edges between its neighbours: only positive numbers are added, so that weights of
+    very different sizes lose nothing.
     """
-    L = np.diag(A.sum(axis=1)) - A
-    goes = ~stays
-    between = L[np.ix_(stays, goes)]
-    reduced = L[np.ix_(stays, stays)] - between @ solve(L[np.ix_(goes, goes)], between.T, assume_a="pos")
-    found = -(reduced + reduced.T) / 2
-    np.fill_diagonal(found, 0.0)
-    return np.clip(found, 0.0, None)
+    found = A.copy()
+    for node in np.flatnonzero(~stays):
+        to = found[node].copy()
+        found += np.outer(to / to.sum(), to)
+        found[node] = found[:, node] = 0.0
+        np.fill_diagonal(found, 0.0)
+    found = found[np.ix_(stays, stays)]
+    return (found + found.T) / 2

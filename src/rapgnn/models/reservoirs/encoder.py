@@ -46,7 +46,7 @@ class ReservoirEncoder(nn.Module):
     def parts(self, x: Features, context: Any) -> Iterator[Tensor]:
         """One tensor ``[rows, channels]`` per depth, from the first on; rows are nodes, or graphs."""
 
-    def fit(self, x: Features, context: Any, rows: Tensor) -> None:  # noqa: B027 (most systems have nothing to fit)
+    def fit(self, x: Features, context: Any, rows: Tensor) -> None:
         """Take what the layers need of the training rows, such as means; never labels."""
 
     @torch.no_grad()

@@ -34,10 +34,10 @@ class FDGNNSettings:
     units: int = 50
     num_layers: int = 4
     connections: int = 1
-    radius: float | tuple[float, ...] = (0.3, 0.9)
-    input_scaling: float | tuple[float, ...] = (0.3, 1.0)
+    radius: float | tuple[float, ...] = (0.9, 0.3)
+    input_scaling: float | tuple[float, ...] = (1.0, 0.3)
     projection: int = 500
-    projection_scaling: float | tuple[float, ...] = (0.1, 1.0)
+    projection_scaling: float | tuple[float, ...] = (1.0, 10.0)
     tolerance: float = 1e-3
     max_iterations: int = 50
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.matrices import RandomMatrix
 from rapgnn.layers.reservoir import RandomLayer
-from rapgnn.layers.standardize import Moments
+from rapgnn.layers.standardize import Moments, Standardize
 from rapgnn.models.reservoirs.encoder import ReservoirEncoder, graph_blocks
 from rapgnn.models.reservoirs.operators import graph_operator, pool_all
 from rapgnn.sparse import Features, dense, row_block
@@ -94,6 +95,6 @@ class MRGNN(ReservoirEncoder):
             for found, layer, seen in zip(
                 moments, self.resolutions, self.hops(row_block(x, nodes), chosen), strict=True
             ):
-                found.add(layer.raw(seen))
+                found.add(cast(RandomLayer, layer).raw(seen))
         for found, layer in zip(moments, self.resolutions, strict=True):
-            layer.standardize.take(found)
+            cast(Standardize, layer.standardize).take(found)

@@ -36,8 +36,8 @@ class PRGNNSettings:
 
     units: int = 50
     levels: int = 3
-    radius: float | tuple[float, ...] = (0.2, 0.5, 0.8)
-    input_scaling: float | tuple[float, ...] = (0.2, 0.7)
+    radius: float | tuple[float, ...] = (0.5, 0.2, 0.8)
+    input_scaling: float | tuple[float, ...] = (0.7, 0.2)
     hidden_scaling: float | tuple[float, ...] = 0.5
     threshold: float = 0.01
     tolerance: float = 1e-5
@@ -122,7 +122,9 @@ class PRGNN(ReservoirEncoder):
             value[0] if isinstance(value, tuple) else value
             for value in (settings.radius, settings.input_scaling, settings.hidden_scaling)
         )
-        self.input = RandomLayer(in_channels, width, RandomMatrix("uniform", size=scale, seed=seed), activation="identity")
+        self.input = RandomLayer(
+            in_channels, width, RandomMatrix("uniform", size=scale, seed=seed), activation="identity"
+        )
         between = RandomMatrix("uniform", size=hidden, seed=seed)
         self.hidden = RandomLayer(width, width, between, activation="identity", layer=1)
         weights = RandomMatrix("uniform", size=radius, measure="radius", seed=seed)

@@ -4,8 +4,9 @@ Donghi, Pasa, Oneto, Gallicchio, Micheli, Anguita, Sperduti and Navarin, Investi
 graph networks, Neurocomputing 2024; first in Navarin, Pasa, Gallicchio and Sperduti, ICANN 2023.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -31,7 +32,7 @@ class UGCNSettings:
 
     units: int = 256
     num_layers: int = 4
-    gain: float | tuple[float, ...] = (0.3, 1.0, 3.0)
+    gain: float | tuple[float, ...] = (1.0, 0.3, 3.0)
     activation: str = "tanh"
 
 
@@ -68,9 +69,11 @@ class UGCN(ReservoirEncoder):
     def parts(self, x: Features, context: GraphOperator) -> Iterator[Tensor]:
         """Of each layer the pooled states; for nodes the states themselves."""
         h = x
-        for layer in self.layers:
+        for layer in cast(Iterable[RandomLayer], self.layers):
             weight, bias = layer.drawn()
-            narrow = isinstance(h, Tensor) and h.shape[1] < layer.out_channels
-            z = (context.matrix @ h) @ weight if narrow else context.matrix @ (h @ weight)
+            if isinstance(h, Tensor) and h.shape[1] < layer.out_channels:
+                z = (context.matrix @ h) @ weight
+            else:
+                z = context.matrix @ (h @ weight)
             h = layer.activate(z, bias)
             yield pool_all(context, h)
