@@ -5,7 +5,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
+from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
+from rapgnn.layers.ridge_problem import RidgeSums
 from rapgnn.propagation.moments import coefficient_covariance
 from rapgnn.scale.stored import StoredRows
 from rapgnn.training.solve import Merit, choose_penalty

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,10 @@ from rapgnn.training.solve import solve_head
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained model on its graph, how it predicts, and what training it cost."""
+    """A trained model on its graph, how it predicts, and what training it cost.
+
+    ``chosen``: the settings that validation chose, where a method has settings of its own.
+    """
 
     model: nn.Module
     predict: Callable[[Tensor], Prediction]
@@ -30,6 +34,7 @@ class Fitted:
     engine: str
     reason: str
     inference: str
+    chosen: dict[str, Any] | None = None
 
 
 @torch.inference_mode(False)  # also where a user has switched it on

@@ -10,7 +10,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
+from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
+from rapgnn.layers.ridge_problem import RidgeSums
 from rapgnn.scale.distributed.group import Workers
 from rapgnn.scale.ridge_sums import ridge_sums
 from rapgnn.scale.stored import StoredRows
