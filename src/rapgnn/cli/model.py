@@ -249,7 +249,7 @@ def predict(
     with show_progress() as track:
         track.start(f"{graph.name} predictions, hops", None)
         how = {"error_bars": not no_spread, "device": device, "on_hop": track.advance}
-        predictor = model_on(loaded, graph, inference, samples or None, **how)
+        predictor = model_on(loaded, graph, inference=inference, num_samples=samples or None, **how)
         table = prediction_table(graph, predictor, schema.classes, probabilities, known)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")

@@ -186,12 +186,14 @@ class DiskEstimator(RAPEstimator):
             return super()._graph(data, y, given, labelled)
         return check_disk(check_alone(disk, y, given), self.schema_)
 
-    def _score(self, data: Any, y: Any, split: str | None, given: dict[str, Any]) -> float:
+    def _score(self, data: Any, y: Any, split: str | None, scoring: str | None, given: dict[str, Any]) -> float:
         """As in memory, from the predictions of the rows that count."""
         disk = on_disk(data)
         if disk is None:
-            return super()._score(data, y, split, given)
+            return super()._score(data, y, split, scoring, given)
         self._fitted()
+        if scoring is not None and scoring != self.scoring:
+            raise InputError("a graph on disk is scored by the estimator's own metric: set scoring on the estimator.")
         return self.score_rows(self._graph(disk, y, given), split)
 
     def score_rows(self, graph: DiskGraph, split: str | None = None) -> float:
@@ -232,12 +234,12 @@ class DiskEstimator(RAPEstimator):
                 values[group] = metrics_for(self.schema_.task)[name].measure(mine, truth)
         return values
 
-    def _prediction(self, graph: Any, rows: Tensor | None = None, **how: Any) -> Prediction:
+    def _prediction(self, graph: Any, rows: Tensor, **how: Any) -> Prediction:
         if not isinstance(graph, DiskGraph):
             return super()._prediction(graph, rows, **how)
         if how.get("inference") not in (None, "auto", "expected"):
             raise InputError("predictions on a graph on disk are exact: leave n_samples and method out.")
-        nodes = None if rows is None else rows.numpy()
+        nodes = None if len(rows) == graph.num_nodes else rows.numpy()
         order = None if nodes is None else np.unique(nodes)
         parts = [found for _, found in self.predict_parts(graph, order, bool(how.get("error_bars")))]
         fields = [[getattr(part, name) for part in parts] for name in ("scores", "probabilities", "spread")]

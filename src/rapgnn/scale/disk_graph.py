@@ -70,6 +70,11 @@ class DiskGraph:
     encoding: Encoding | None = field(default=None, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def num_rows(self) -> int:
+        """Rows are nodes."""
+        return self.num_nodes
+
     @classmethod
     def open(cls, folder: Path | str, verify: bool | None = None, say: Say = lambda line: None) -> "DiskGraph":
         """The graph in ``folder``; a file that is missing, truncated or altered is refused by name.
