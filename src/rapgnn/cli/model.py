@@ -130,6 +130,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     """Train an estimator, save the model, and print its scores: the record of it."""
     import warnings
 
+    from rapgnn.cli.chosen import chosen_words
     from rapgnn.errors import InputNotice
     from rapgnn.graph.goals import with_goal
     from rapgnn.training.checkpoint import check_target
@@ -163,8 +164,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     write_json([record], json_file)
     typer.echo(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     if estimator.trials_:
-        depth = f"{config.num_layers} layer{'s' if config.num_layers > 1 else ''}"
-        chosen = f"{config.backbone}, {depth}, {config.embedding} embedding, {config.head} head"
+        chosen = chosen_words(estimator.model_)
         balanced = ", classes weighted" if estimator.class_weight_ else ""
         typer.echo(f"chosen on validation among {len(estimator.trials_)}: {chosen}{balanced}")
     show_scores(graph, record)
