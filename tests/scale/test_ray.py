@@ -88,7 +88,7 @@ def test_a_driver_that_is_killed_goes_on_from_the_store(ray, graph, right, tmp_p
     driver = subprocess.Popen(command)
     try:
         end = time.monotonic() + 120
-        while len(list(store.glob("columns-*-hop-003.npy"))) < 3:
+        while len(list(store.glob("columns-*-hop-003.npy"))) < 2:
             assert driver.poll() is None
             assert time.monotonic() < end
             time.sleep(0.01)
@@ -97,7 +97,7 @@ def test_a_driver_that_is_killed_goes_on_from_the_store(ray, graph, right, tmp_p
         driver.wait()
     there = HopStore.open(store, complete=False)
     done = {path: path.stat().st_mtime_ns for block in there.blocks.values() for path in map(store.joinpath, block)}
-    assert 2 <= len(there.blocks) < FEATURES
+    assert 1 <= len(there.blocks) < FEATURES
     found, reason = hops_on_ray(graph, nodes(graph), untrained(graph, CONFIG), store, width=1)
     assert reason == "the layers are linear"
     assert all(path.stat().st_mtime_ns == before for path, before in done.items())  # not computed again

@@ -1,5 +1,8 @@
 """The same hops by one process, torchrun's workers and Ray: ``python -m rapgnn.experiments.cluster_check FILE``."""
 
+python -m rapgnn.experiments.cluster_check results/bench-cluster/two-cores.json
+"""
+
 import json
 import os
 import statistics

@@ -66,7 +66,7 @@ def hops_of(
         model.operator_scale.fill_(matrix.growth_rate())
     reason = exact(model, matrix, first)
     of = description(graph, model, first)
-    store = _found(folder, of, nodes) or HopStore.create(folder, of, nodes)
+    store = found_store(folder, of, nodes) or HopStore.create(folder, of, nodes)
     fill_store(store, matrix, first, width, on_hop)
     return store, reason
 
@@ -109,7 +109,7 @@ def one_by_one(value: float, device: torch.device | str = "cpu") -> SparseMatrix
     return SparseMatrix.from_csr(*arrays, (1, 1)).to(device)
 
 
-def _found(folder: Path, of: HopsOf, nodes: np.ndarray) -> HopStore | None:
+def found_store(folder: Path, of: HopsOf, nodes: np.ndarray) -> HopStore | None:
     """A filled store with all of these hops, and perhaps those of other nodes and deeper ones; None: to be filled."""
     if not (folder / MANIFEST).is_file():
         return None

@@ -17,7 +17,7 @@ from rapgnn.scale.begin import begin
 from rapgnn.scale.blocks import Budget, OnHop, walk
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import FittedOnDisk, fit_on_disk
-from rapgnn.scale.hops import description, exact, hop_folder
+from rapgnn.scale.hops import description, exact, found_store, hop_folder
 from rapgnn.scale.on_ray import blocks_on_ray, connected, import_ray
 from rapgnn.scale.start import FirstHop
 from rapgnn.scale.store import HopsOf, HopStore
@@ -110,7 +110,8 @@ def hops_on_ray(
         model.operator_scale.fill_(matrix.growth_rate())
     reason = exact(model, matrix, first)
     del matrix
-    store = HopStore.create(folder, description(graph, model, first), nodes)
+    of = description(graph, model, first)
+    store = found_store(folder, of, nodes) or HopStore.create(folder, of, nodes)
     if store.missing():
         with connected(address, workers) as ray:
             task = {"width": width, "cores": cores}

@@ -12,6 +12,7 @@ from rapgnn.scale.blocks import Budget, OnHop
 from rapgnn.scale.distributed.part import GraphPart
 from rapgnn.scale.distributed.saved import SavedHops
 from rapgnn.scale.distributed.walk import walk
+from rapgnn.scale.hops import found_store
 from rapgnn.scale.start import FirstHop
 from rapgnn.scale.store import HopsOf, HopStore
 
@@ -35,7 +36,7 @@ def block_width(part: GraphPart, channels: int, budget: Budget) -> int:
 
 def create_together(part: GraphPart, folder: Path, of: HopsOf, rows: np.ndarray) -> HopStore:
     """The store, made or opened by worker 0 and then seen by all; the folder must be one that all workers share."""
-    part.workers.at_first(lambda: HopStore.create(folder, of, rows))
+    part.workers.at_first(lambda: found_store(folder, of, rows) or HopStore.create(folder, of, rows))
     return HopStore.open(folder, verify=False, complete=False)
 
 
