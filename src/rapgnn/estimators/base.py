@@ -193,7 +193,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
                 f"training ended with infinite numbers ({infinite}): rescale the features, weights or targets."
             )
         self.model_, self.schema_ = model.requires_grad_(False), schema  # as a loaded one: the same numbers
-        self.config_: Config = model.config
+        self.config_: Config = getattr(model.config, "network", model.config)
         self.n_features_in_ = schema.in_channels
         if schema.objective.metric != "rmse":
             self.classes_ = as_classes(schema.classes or tuple(range(schema.out_channels)))

@@ -116,7 +116,7 @@ class Predicting:
 
     def _own_way(self, graph: Graph, rows: Tensor, spread: bool) -> Prediction:
         """As the model predicts; the spread, where asked for, stands beside the same numbers."""
-        if spread and getattr(self.config_, "inference", "auto") in ("auto", "expected"):
+        if spread and self.config_.inference in ("auto", "expected"):
             with contextlib.suppress(InputError):  # there may be no exact form
                 return self._prediction(graph, rows, inference="expected", error_bars=True)
         found = self._prediction(graph, rows)

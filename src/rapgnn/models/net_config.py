@@ -7,6 +7,7 @@ from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.layers.lift import NONLINEAR
 from rapgnn.layers.treatment import TREATMENTS
+from rapgnn.models.config import Config
 
 JOINED = ("last", "cat", "ppr")
 POOLED = ("sum", "mean", "log")
@@ -85,6 +86,23 @@ class NetConfig:
             raise InputError(f"teleport must lie between 0 and 1, got {self.teleport!r}.")
         if self.width and self.jumping != "cat":
             raise InputError("random layers are joined side by side: jumping must be cat.")
+
+    @property
+    def network(self) -> Config:
+        """What of it a RAP network's settings can say: the propagation, and the kind of head."""
+        return Config(
+            backbone=self.backbone,
+            num_layers=max(1, self.num_layers),
+            self_loops=self.self_loops and self.backbone != "gin",
+            jumping="cat" if self.jumping == "cat" else "last",
+            pooling="mean" if self.pooling == "mean" else "sum",
+            structure="identity",
+            activation="identity",
+            normalize_features=False,
+            embedding="identity",
+            head="mlp" if self.hidden else "ridge",
+            standardize=self.whiten,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Every field by name, as JSON holds it."""

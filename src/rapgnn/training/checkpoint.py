@@ -91,7 +91,7 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     folder = Path(folder)
     check_target(folder)
     state = {
-        name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if not name.endswith(_IN_INDEX)
+        name: t.detach().cpu().contiguous().clone() for name, t in model.state_dict().items() if not name.endswith(_IN_INDEX)
     }
     index: dict[str, Any] = {
         "format": FORMAT,
