@@ -23,6 +23,7 @@ from rapgnn.scale.hops import untrained
 from rapgnn.scale.start import FirstHop
 from rapgnn.scale.store import HopsOf
 from rapgnn.training.fit import build_rapgnn
+from rapgnn.training.head import lower_unseen
 
 OPERATORS = [("gcn", False), ("gcn", True), ("sage", False), ("sage", True), ("gin", False)]
 HOPS = {"gcn": (0, 1, 2, 3, 4), "sage": (0, 1, 2, 3, 4), "gin": (4,)}
@@ -80,6 +81,7 @@ def train_all(settings: dict[str, Config], graphs: dict[str, Graph]) -> dict[str
             expected = embedded.expectation(val)
             held = (lambda epoch, h=expected: h) if len(graph.val) else None
             data = LabelledShare(embedded.rows(train), graph.y[graph.train], held, graph.y[val])
+            lower_unseen(model.head, graph)  # type: ignore[arg-type]
             loop = train_together(workers, model, model.head, graph.objective, data)  # type: ignore[arg-type]
             found[name] = loop.history, {key: t.clone() for key, t in model.head.state_dict().items()}
     tasks = Path("/proc/self/task")

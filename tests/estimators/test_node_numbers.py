@@ -11,7 +11,6 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from fuzzing import REFUSED, Tally, examples, finite, outcome
 from rapgnn import (
-    METHODS,
     InputError,
     InputNotice,
     RAPGraphRegressor,
@@ -24,6 +23,7 @@ from rapgnn import (
 from rapgnn.estimators import estimator_for
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.propagation.stepwise import pooled
+from rapgnn.training.methods import STRATEGIES
 from samples import FAST, NODE_CONFIG, node_data, on_test
 from spoiled import BAD, BAD_ROWS, BAD_WEIGHTS, NODES, NOTHING, QUICK, E, N, W, X, Y, dates, put
 
@@ -142,7 +142,7 @@ def test_minus_one_is_a_number():
     assert set(np.sign(RAPNodeRegressor(**FAST).fit(data).predict(data))) == {-1.0, 1.0}
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", STRATEGIES)
 def test_the_baselines_take_numbers_for_nodes(method):
     graph = from_pyg(numbers(), task="regression")
     fitted = fit(method, graph, NODE_CONFIG.update(epochs=10, pretrain_epochs=10), 0)

@@ -12,7 +12,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, roc
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, make_graph
 from rapgnn.estimators.evaluation import counting_split, evaluate, fit_without_edges
 from rapgnn.graph.splits import split_rows
-from rapgnn.training.predict import predictor_on
+from rapgnn.training.averaged import model_on
 from samples import graph_list, node_data
 
 PLAIN = {"search": False, "num_layers": 2}
@@ -188,7 +188,7 @@ def test_numbers_for_nodes_are_refused_with_what_to_do(small_graph):
 
 def judged(graph, scoring=None, **settings):
     model = RAPNodeClassifier(scoring=scoring, **(PLAIN | settings)).fit(graph)
-    return evaluate(graph, predictor_on(model.model_, graph), scoring, fit_without_edges(graph, model.config_, 0))
+    return evaluate(graph, model_on(model.model_, graph), scoring, fit_without_edges(graph, model.config_, 0))
 
 
 def test_a_useless_model_is_called_so():
@@ -225,7 +225,7 @@ def test_the_model_without_edges_does_not_see_them(small_graph):
 def test_graphs_and_numbers_have_their_baselines_too(molecules):
     model = RAPGraphClassifier(search=False).fit(molecules)
     bare = fit_without_edges(molecules, model.config_, 0)
-    record = evaluate(molecules, predictor_on(model.model_, molecules), None, bare)
+    record = evaluate(molecules, model_on(model.model_, molecules), None, bare)
     assert {"majority", "without_edges", "balanced_accuracy", "rocauc", "average_precision"} <= set(record)
     assert 0 <= record["calibration_error"] <= 1
 

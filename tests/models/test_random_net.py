@@ -12,7 +12,8 @@ from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import make_graph
 from rapgnn.models.average import Average
 from rapgnn.models.net_config import NetConfig
-from rapgnn.models.random_net import Hops, RandomNet, edge_marks, signed_log
+from rapgnn.models.net_hops import Hops, edge_marks, signed_log
+from rapgnn.models.random_net import RandomNet
 from rapgnn.sparse import dense
 from rapgnn.training.averaged import average_on, model_on
 

@@ -13,16 +13,16 @@ def chosen_words(model: Any) -> str:
 
 
 def _member(config: Any) -> str:
-    network = getattr(config, "network", None)
-    if network is not None:
-        words = ["RAP " + _network(network)]
+    if not hasattr(config, "lift"):
+        words = ["RAP " + _network(getattr(config, "network", config))]
     else:
         words = [f"{config.backbone}, {_count(config.num_layers, 'hop')}"]
         words += [f"{config.lift or config.width} random features"] if config.lift or config.width else []
         words += ["trained layer"] if config.hidden else []
         words += ["on another's predictions"] if config.first is not None else []
-    if config.features != "none" and not getattr(config, "identity", 0):
-        words.append(f"{config.features} features")
+    treatment = getattr(config, "features", "none")
+    if treatment != "none" and not getattr(config, "identity", 0):
+        words.append(f"{treatment} features")
     return ", ".join(words)
 
 

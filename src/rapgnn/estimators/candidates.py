@@ -57,9 +57,9 @@ def further_candidates(graph: Graph, base: Config, best: Sequence[Any]) -> Itera
 
 
 def treatments(graph: Graph) -> tuple[tuple[str, int], ...]:
-    """What is done to the features of a single graph: narrow ones are standardised, wide ones sketched."""
+    """What is done to the features of a single graph: narrow ones are standardised, or left; wide ones sketched."""
     if graph.num_features <= NARROW:
-        return (("standard", 0),)
+        return (("standard", 0), ("none", 0))
     sketch = min(SKETCH if len(graph.train) < MANY else 2 * SKETCH, graph.num_features)
     return (("length", sketch), ("tfidf" if nonnegative(graph.x) else "standard", sketch))
 
@@ -117,7 +117,7 @@ def _node_filters(graph: Graph) -> Iterator[NetConfig]:
             edges=("both" if jumping == "cat" else "undirected") if directed else "given",
             num_layers=depth,
             jumping=jumping,
-            whiten=narrow,
+            whiten=features == "standard" and narrow,
         )
     if graph.encoding is not None and graph.encoding.kind == "structural":
         for (jumping, depth), (backbone, loops) in product((("last", 3), ("ppr", 8), ("cat", 3)), WALKS):

@@ -15,7 +15,8 @@ from rapgnn.layers.heads import Head
 from rapgnn.layers.ridge import RidgeHead, RidgeSolution
 from rapgnn.layers.ridge_path import PENALTIES, RidgePath
 from rapgnn.models.net_config import NetConfig
-from rapgnn.models.random_net import RandomNet, edge_marks
+from rapgnn.models.net_hops import edge_marks
+from rapgnn.models.random_net import RandomNet
 from rapgnn.models.treated import TreatedConfig, TreatedRAP
 from rapgnn.prng import Stream, seeded
 from rapgnn.training.averaged import hops_for

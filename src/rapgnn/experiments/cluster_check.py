@@ -1,4 +1,4 @@
-"""The same hops by one process, torchrun's workers and Ray: ``python -m rapgnn.experiments.cluster_check FILE``."""
+"""The same hops by one process, by torchrun's workers and on Ray, into a file.
 
 python -m rapgnn.experiments.cluster_check results/bench-cluster/two-cores.json
 """

@@ -32,10 +32,10 @@ from rapgnn.experiments.speed_pages import SPEED_TABLES
 from rapgnn.experiments.tuned import BEST, best_settings
 from rapgnn.files import write_atomic
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.training.methods import METHODS
+from rapgnn.training.methods import METHODS, STRATEGIES
 
 BESIDE = ["Cora", "paper", "CiteSeer", "paper", "PubMed", "paper"]
-TITLES = {name: method.title for name, method in METHODS.items()} | {"rap": "**RAP-GNN** (pretrained MLP)"}
+TITLES = {name: METHODS[name].title for name in STRATEGIES} | {"rap": "**RAP-GNN** (pretrained MLP)"}
 GRAPHS = {
     "mutag": "MUTAG",
     "ptc": "PTC",

@@ -1,7 +1,5 @@
 """RandomNet: hops of the features, random non-linear features of them, and a head on top."""
 
-import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -17,11 +15,22 @@ from rapgnn.layers.ridge import RidgeHead
 from rapgnn.layers.targets import TargetScale
 from rapgnn.layers.treatment import PLACES, Treatment, place_columns
 from rapgnn.models.net_config import NetConfig
+from rapgnn.models.net_hops import (
+    BLOCK_BYTES,
+    Hops,
+    batches,
+    chosen_graphs,
+    edge_marks,
+    random_columns,
+    received,
+    signed_log,
+    undirected,
+    walk,
+)
 from rapgnn.prng import Stream, seeded
-from rapgnn.sparse import SparseMatrix, column_block, dense
+from rapgnn.sparse import SparseMatrix, dense
 
 PASSES = 2  # hops of the predictions of a network before this one
-BLOCK_BYTES = 64 << 20  # of one block of columns, or of one batch of graphs
 
 
 class RandomNet(nn.Module):
@@ -100,7 +109,7 @@ class RandomNet(nn.Module):
     def _operator(self, graph: Graph) -> GraphOperator:
         return graph.operator(self.config.backbone, self.config.self_loops)
 
-    def hops(self, graph: Graph) -> "Hops":
+    def hops(self, graph: Graph) -> Hops:
         """The hops of all nodes, each walked when it is first asked for."""
         back = None
         if self.config.edges == "both":
@@ -119,7 +128,7 @@ class RandomNet(nn.Module):
         """What is propagated: treated features, and columns for the node's edges and place."""
         more = []
         marks = self.config.identity
-        x = _random_columns(graph, marks, self.seed) if marks else self.treatment(graph.x)
+        x = random_columns(graph, marks, self.seed) if marks else self.treatment(graph.x)
         if graph.edge_attr is not None and not self.config.identity:
             more.append(received(graph, dense(graph.edge_attr)))
         if self.config.places:
@@ -128,7 +137,7 @@ class RandomNet(nn.Module):
         return torch.cat([dense(x), *more], dim=1) if more else x
 
     @torch.no_grad()
-    def fit_features(self, graph: Graph, rows: Tensor, hops: "Hops | None" = None) -> Tensor:
+    def fit_features(self, graph: Graph, rows: Tensor, hops: Hops | None = None) -> Tensor:
         """Learn what lift and layers need of some rows, and give their representation ``[rows, channels]``.
 
         The treatment has learned its part before.
@@ -139,12 +148,12 @@ class RandomNet(nn.Module):
         return self._represent(graph, rows, hops, learn=True)
 
     @torch.no_grad()
-    def represent(self, graph: Graph, rows: Tensor | None = None, hops: "Hops | None" = None) -> Tensor:
+    def represent(self, graph: Graph, rows: Tensor | None = None, hops: Hops | None = None) -> Tensor:
         """What the head sees of these rows, or of all; standardised."""
         rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
         return self.standard(self._represent(graph, rows, hops, learn=False))
 
-    def _represent(self, graph: Graph, rows: Tensor, hops: "Hops | None", learn: bool) -> Tensor:
+    def _represent(self, graph: Graph, rows: Tensor, hops: Hops | None, learn: bool) -> Tensor:
         if graph.ptr is not None:
             return self._of_graphs(graph, rows, learn)
         hops = self.hops(graph) if hops is None else hops
@@ -176,7 +185,7 @@ class RandomNet(nn.Module):
         walked = [torch.cat([parts[k] for parts in further], dim=1) for k in range(config.lift_hops)]
         return torch.cat([joined, lifted, *walked], dim=1)
 
-    def _said(self, graph: Graph, hops: "Hops") -> "Hops":
+    def _said(self, graph: Graph, hops: Hops) -> Hops:
         """Hops of what the first network predicts for every node."""
         assert self.first is not None
         if id(self.first) not in hops.said:
@@ -184,14 +193,14 @@ class RandomNet(nn.Module):
             hops.said[id(self.first)] = Hops(hops.operator, found)
         return hops.said[id(self.first)]
 
-    def _joined(self, hops: "Hops", rows: Tensor | None, said: "Hops | None") -> Tensor:
+    def _joined(self, hops: Hops, rows: Tensor | None, said: Hops | None) -> Tensor:
         """The hops joined as the settings say, and beside them what was predicted for the neighbours."""
         own = self._own_hops(hops, rows)
         if said is None:
             return own
         return torch.cat([own, *(said.of(k, rows).to(own.dtype) for k in range(1, PASSES + 1))], dim=1)
 
-    def _own_hops(self, hops: "Hops", rows: Tensor | None) -> Tensor:
+    def _own_hops(self, hops: Hops, rows: Tensor | None) -> Tensor:
         config, depth = self.config, self.config.num_layers
         if config.jumping == "last":
             return hops.of(depth, rows)
@@ -211,7 +220,7 @@ class RandomNet(nn.Module):
         parts = list(batches(operator, rows, self.channels + (self.lift.weight.shape[0] if self.lift else 0)))
         if learn:
             self._learn(operator, inputs, rows)
-        out = [self._pooled(*_chosen(operator, inputs, part)) for part in parts]
+        out = [self._pooled(*chosen_graphs(operator, inputs, part)) for part in parts]
         return (
             torch.cat(out)
             if out
@@ -225,7 +234,7 @@ class RandomNet(nn.Module):
         share = max(1, BLOCK_BYTES // (4 * max(1, self.channels)))
         sizes = operator.ptr.diff()[rows].cumsum(0) if operator.ptr is not None else rows
         some = rows[: max(1, int((sizes <= share).sum()))]
-        part, h = _chosen(operator, inputs, some)
+        part, h = chosen_graphs(operator, inputs, some)
         if self.config.width:
             outputs = [h]
             for layer in self.layers:
@@ -234,7 +243,7 @@ class RandomNet(nn.Module):
                 outputs.append(layer(z))
             h = torch.cat(outputs, dim=1)
         else:
-            h = torch.cat(list(_walk(part, h, self.config.num_layers)), dim=1)
+            h = torch.cat(list(walk(part, h, self.config.num_layers)), dim=1)
         if self.lift is not None:
             self.lift.fit(signed_log(h) if self.config.logarithm else h)
 
@@ -246,7 +255,7 @@ class RandomNet(nn.Module):
             for layer in self.layers:
                 outputs.append(layer(operator.matrix @ outputs[-1]))
         else:
-            outputs = list(_walk(operator, h, config.num_layers))
+            outputs = list(walk(operator, h, config.num_layers))
             outputs = outputs if config.jumping == "cat" else outputs[-1:]
         if self.lift is None:
             found = torch.cat([operator.pool(part, how) for part in outputs], dim=1)
@@ -262,95 +271,3 @@ class RandomNet(nn.Module):
     def __repr__(self) -> str:
         c = self.config
         return f"RandomNet({c.backbone}, {c.num_layers} hops, {c.lift or c.width} random features)"
-
-
-class Hops:
-    """S^k z one after another, each computed when it is first asked for; of all nodes."""
-
-    def __init__(self, operator: GraphOperator, inputs: Tensor | SparseMatrix, back: GraphOperator | None = None):
-        self.operator, self._back = operator, back
-        self._hops: list[Tensor | SparseMatrix] = [inputs]
-        self._against: list[Tensor | SparseMatrix] = [inputs]
-        self.said: dict[int, Hops] = {}  # of what other networks predict, by network
-
-    def of(self, k: int, rows: Tensor | None = None) -> Tensor:
-        """Hop k of some nodes, or of all."""
-        return self._hop(self._hops, self.operator, k, rows)
-
-    def against(self, k: int, rows: Tensor | None = None) -> Tensor:
-        """Likewise, against the direction of the edges."""
-        assert self._back is not None
-        return self._hop(self._against, self._back, k, rows)
-
-    @staticmethod
-    def _hop(walked: list[Any], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:
-        while len(walked) <= k:
-            walked.append(_step(operator.matrix, walked[-1]))
-        hop = walked[k]
-        if isinstance(hop, SparseMatrix):
-            return dense(hop) if rows is None else dense(hop.rows(rows))
-        return hop if rows is None else hop[rows]
-
-
-def _step(matrix: SparseMatrix, h: Tensor | SparseMatrix) -> Tensor:
-    wide = max(1, BLOCK_BYTES // max(1, 4 * matrix.shape[0]))
-    if h.shape[1] <= wide and not isinstance(h, SparseMatrix):
-        return matrix @ h
-    return torch.cat(
-        [matrix @ column_block(h, start, min(h.shape[1], start + wide)) for start in range(0, h.shape[1], wide)], dim=1
-    )
-
-
-def _walk(operator: GraphOperator, h: Tensor, depth: int) -> Iterator[Tensor]:
-    yield h
-    for _ in range(depth):
-        h = operator.matrix @ h
-        yield h
-
-
-def undirected(graph: Graph) -> Graph:
-    """The graph with the reverse of every edge."""
-    edges = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    weight = None if graph.edge_weight is None else torch.cat([graph.edge_weight, graph.edge_weight])
-    return replace(graph, edge_index=edges, edge_weight=weight, edge_attr=None)
-
-
-def edge_marks(graph: Graph) -> Tensor:
-    """Two numbers that tell a graph's edges from those of others."""
-    digest = hashlib.sha256(graph.edge_index.cpu().contiguous().numpy().tobytes()).digest()
-    return torch.tensor([int.from_bytes(digest[i : i + 7], "big") for i in (0, 7)])
-
-
-def _random_columns(graph: Graph, count: int, seed: int) -> Tensor:
-    """Independent normal numbers for every node: hops of them are a sketch of who is near to whom."""
-    drawn = torch.randn(graph.num_nodes, count, generator=seeded(seed, Stream.NODE_MARKS), dtype=torch.float32)
-    return drawn.to(device=graph.x.device, dtype=graph.x.dtype)
-
-
-def signed_log(z: Tensor) -> Tensor:
-    """sign(z) log(1 + |z|)."""
-    return z.sign() * z.abs().log1p()
-
-
-def received(graph: Graph, edges: Tensor) -> Tensor:
-    """The sum of the edge features that each node receives."""
-    target = graph.edge_index[1].to(edges.device)
-    return edges.new_zeros(graph.num_nodes, edges.shape[1]).index_add_(0, target, edges)
-
-
-def _chosen(operator: GraphOperator, inputs: Tensor | SparseMatrix, graphs: Tensor) -> tuple[GraphOperator, Tensor]:
-    part, nodes = operator.select(graphs)
-    return part, dense(inputs.rows(nodes)) if isinstance(inputs, SparseMatrix) else inputs[nodes]
-
-
-def batches(operator: GraphOperator, rows: Tensor, channels: int) -> Iterator[Tensor]:
-    """The graphs in parts whose nodes' channels fit into a block."""
-    assert operator.ptr is not None
-    most = max(1, BLOCK_BYTES // (4 * max(1, channels)))
-    sizes = operator.ptr.diff()[rows].cumsum(0)
-    start = 0
-    while start < len(rows):
-        before = int(sizes[start - 1]) if start else 0
-        stop = max(start + 1, int(torch.searchsorted(sizes, before + most, right=True)))
-        yield rows[start:stop]
-        start = stop

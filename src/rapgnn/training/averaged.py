@@ -11,7 +11,8 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
 from rapgnn.models.average import Average
-from rapgnn.models.random_net import Hops, RandomNet
+from rapgnn.models.net_hops import Hops
+from rapgnn.models.random_net import RandomNet
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.models.treated import TreatedRAP
 from rapgnn.training.predict import Prediction, predictor_on, represented

@@ -30,12 +30,9 @@ from rapgnn.files import (
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.average import Average
-from rapgnn.models.config import Config
-from rapgnn.models.net_config import NetConfig
-from rapgnn.models.random_net import RandomNet
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.models.treated import TreatedConfig, TreatedRAP
-from rapgnn.training.numbers import Header, Kinds, MissingError, check_kinds, read_header, read_numbers
+from rapgnn.training.numbers import MissingError, read_header, read_numbers
+from rapgnn.training.saved import IN_INDEX, KIND_OF, build, check_tensors, members_of
 from rapgnn.training.schema import Schema
 from rapgnn.versions import versions
 
@@ -47,14 +44,6 @@ MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
 _NUMBERS = re.compile(r"(weights-[0-9a-f]{16}|new)\.safetensors")
 _FORMER_TEMPORARY = re.compile(r"\.(new\.safetensors|checkpoint\.json)\.[a-z0-9_]{8}\.(safetensors|json)")
-_IN_INDEX = ("draw_seed",)  # the index has it, and earlier versions know no such tensor
-KINDS: dict[str, tuple[Any, Any]] = {
-    "rap": (RAPGNN, Config),
-    "treated": (TreatedRAP, TreatedConfig.from_dict),
-    "random": (RandomNet, NetConfig),
-}
-KIND_OF = {model: kind for kind, (model, _) in KINDS.items()}
-MOST_MEMBERS = 64
 _OUTSIDE = ("weights", "sha256", "versions")  # what the digest of an index leaves out
 
 
@@ -90,9 +79,8 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
 
     folder = Path(folder)
     check_target(folder)
-    state = {
-        name: t.detach().cpu().contiguous().clone() for name, t in model.state_dict().items() if not name.endswith(_IN_INDEX)
-    }
+    kept = {name: t for name, t in model.state_dict().items() if not name.endswith(IN_INDEX)}
+    state = {name: t.detach().cpu().contiguous().clone() for name, t in kept.items()}  # members may share tensors
     index: dict[str, Any] = {
         "format": FORMAT,
         "version": ONE_MODEL if isinstance(model, RAPGNN) else VERSION,
@@ -107,10 +95,9 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     if isinstance(model, RAPGNN):
         index["draw_counter"] = int(model.draw_counter)
     else:
-        index["members"] = [
-            {"kind": KIND_OF[type(m)], "config": m.config.to_dict(), "seed": int(m.seed)}  # type: ignore[operator, union-attr, arg-type]
-            for m in model.members
-        ]
+        members: Any = model.members
+        index["draw_counter"] = 0  # members predict by their exact expectation
+        index["members"] = [{"kind": KIND_OF[type(m)], "config": m.config.to_dict(), "seed": m.seed} for m in members]
     numbers = save(state, {"index": index_digest(index)})
     digest = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{digest[:16]}.safetensors", "sha256": digest}
@@ -212,59 +199,16 @@ def _load(folder: Path, task: str | None) -> tuple[RAPGNN | Average, Schema]:
     header = read_header(path)
     if header.index is not None and header.index != index_digest(index):  # older files keep none
         raise InputError(f"{folder / INDEX} is damaged: it is not the one that {path.name} was saved with.")
-    members = _members(folder, index)
+    members = members_of(folder / INDEX, index)
     for member in members:
         _check_registered(folder, member["config"])
-    _check(folder, members, "members" in index, schema, header)
+    check_tensors(folder, members, "members" in index, schema, header)
     state = read_numbers(path, header, index["sha256"], INDEX)
     with torch.device("cpu"):
-        model = _build(members, "members" in index, schema)
+        model = build(members, "members" in index, schema)
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
-
-
-def _members(folder: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
-    """Kind, settings and seed of every model in the folder: one, or the members of an average."""
-    if "members" not in index:
-        return [{"kind": KIND_OF[RAPGNN], "config": index["config"], "seed": index["seed"]}]
-    members = index["members"]
-    wanted = {"kind": str, "config": dict, "seed": int}
-    fine = isinstance(members, list) and 0 < len(members) <= MOST_MEMBERS
-    fine = fine and all(
-        isinstance(m, dict)
-        and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
-        and m["kind"] in KINDS
-        for m in members
-    )
-    if not fine:
-        raise InputError(f"{folder / INDEX} is damaged: members is not what it should be.")
-    return members
-
-
-def _check(folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, header: Header) -> None:
-    """Refuse numbers that are not those of such models."""
-    try:
-        check_kinds(header, _kinds(members, average, schema))
-    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
-        raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
-
-
-def _build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
-    channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
-    built = []
-    for member in members:
-        model, settings = KINDS[member["kind"]]
-        config = settings(**member["config"])
-        built.append(model(schema.in_channels, **channels, seed=member["seed"], config=config))
-    return Average(built) if average else built[0]
-
-
-def _kinds(members: list[dict[str, Any]], average: bool, schema: Schema) -> Kinds:
-    """The tensors that such models have, without memory for them."""
-    with torch.device("meta"):
-        state = _build(members, average, schema).state_dict()
-    return {name: (tuple(t.shape), t.dtype) for name, t in state.items() if not name.endswith(_IN_INDEX)}
 
 
 def _check_registered(folder: Path, config: dict[str, Any]) -> None:

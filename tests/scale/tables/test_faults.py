@@ -34,7 +34,6 @@ SPOILED = {
     "no row": lambda n, e: (n.iloc[:0], e),
     "a split that is none": lambda n, e: (n.assign(split="perhaps"), e),
     "overlapping masks": lambda n, e: (n.assign(train_mask=n.index > 3, test_mask=n.index > 30), e),
-    "regression targets": lambda n, e: (n.assign(label=n["a"]), e),
     "one class": lambda n, e: (n.assign(label=1), e),
     "no label at all": lambda n, e: (n.assign(label=-1), e),
     "a name as the only feature": lambda n, e: (n.drop(columns=["a", "b"]).assign(name=[f"n{i}" for i in n.index]), e),

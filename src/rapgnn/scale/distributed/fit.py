@@ -24,6 +24,7 @@ from rapgnn.scale.fit import FittedOnDisk
 from rapgnn.scale.hops import one_by_one
 from rapgnn.scale.store import HopStore
 from rapgnn.scale.stored import StoredGraph
+from rapgnn.training.head import lower_unseen
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.solve import ridge_targets, row_weights, solve_head
 
@@ -73,6 +74,7 @@ def _train(
     own = share(len(small.train), workers)
     val = small.val[share(len(small.val), workers)]
     if not isinstance(head, RidgeHead):
+        lower_unseen(head, small)
         expected = embedded.expectation(val)
         held = (lambda epoch: expected) if len(small.val) else None
         data = LabelledShare(embedded.rows(small.train[own]), small.y[small.train], held, small.y[val])
