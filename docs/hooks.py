@@ -135,7 +135,7 @@ def _arguments(thing: griffe.Object, text: str) -> str:
 
 # Pages of the reference
 
-MODULES = re.compile(r"^<!-- modules of (rapgnn\.\w+) -->$", re.MULTILINE)
+MODULES = re.compile(r"^<!-- modules of (rapgnn[\w.]+) -->$", re.MULTILINE)
 
 
 def _modules(room: str) -> str:

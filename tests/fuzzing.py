@@ -32,6 +32,9 @@ EXAMPLES = {
     "graph lists": 390,
     "extremes": 200,
     "settings": 220,
+    "unseen classes": 60,
+    "node targets": 160,
+    "weighted lists": 40,
 }
 
 

@@ -14,7 +14,8 @@ from rapgnn.models.config import Config
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "rapgnn"
-ROOMS = {"graph", "datasets", "layers", "propagation", "models", "training", "estimators", "experiments", "cli"}
+ROOMS = {"graph", "datasets", "layers", "propagation", "models", "training", "report", "scale", "estimators"}
+ROOMS |= {"experiments", "cli"}
 GROUND_FLOOR = {
     *("errors", "sparse", "prng", "files", "device", "memory", "versions", "former", "__init__", "__main__"),
     *("captured", "fused", "fused_kernel"),

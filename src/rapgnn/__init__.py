@@ -13,7 +13,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset
     from rapgnn.errors import InputError, InputNotice
-    from rapgnn.estimators.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
+    from rapgnn.estimators.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
+    from rapgnn.estimators.rows import NodeRows
     from rapgnn.graph.batch import make_graphs
     from rapgnn.graph.graph import Graph, make_graph
     from rapgnn.graph.lists import from_pyg_list
@@ -34,10 +35,12 @@ _HOMES = {
     "InputError": "errors",
     "METHODS": "training.methods",
     "InputNotice": "errors",
+    "NodeRows": "estimators.rows",
     "Propagation": "propagation.spec",
     "RAPGraphClassifier": "estimators.estimators",
     "RAPGraphRegressor": "estimators.estimators",
     "RAPNodeClassifier": "estimators.estimators",
+    "RAPNodeRegressor": "estimators.estimators",
     "RAPGNN": "models.rapgnn",
     "RandomWeights": "layers.weights",
     "Randomized": "models.randomize",
@@ -60,10 +63,12 @@ __all__ = [
     "Graph",
     "InputError",
     "InputNotice",
+    "NodeRows",
     "Propagation",
     "RAPGraphClassifier",
     "RAPGraphRegressor",
     "RAPNodeClassifier",
+    "RAPNodeRegressor",
     "RandomWeights",
     "Randomized",
     "collapse_by_layer",

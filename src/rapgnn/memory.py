@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import threading
 from pathlib import Path
 
 import torch
@@ -36,10 +37,15 @@ class PeakMemory:
             self.megabytes = max(0, peak - self._before) / 2**20
 
 
+def give_back() -> None:
+    """Return freed memory to the system; glibc keeps it otherwise."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def _resident_after_reset() -> int | None:
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps freed memory, which would hide what is allocated next
+    give_back()  # kept memory would hide what is allocated next
     try:
         _RESET.write_text("5")
     except OSError:
@@ -52,3 +58,43 @@ def _status(field: str) -> int | None:
         if line.startswith(field + ":"):
             return 1024 * int(line.split()[1])
     return None
+
+
+def anonymous_bytes() -> int | None:
+    """What this process holds in memory that no file backs; None where the system does not tell.
+
+    Pages of a memory-mapped file that were not changed do not count: the system takes them back whenever it wants.
+    """
+    return _status("RssAnon")
+
+
+class PeakAnonymous:
+    """``with PeakAnonymous() as peak: ...`` then ``peak.bytes``: the most that ``anonymous_bytes`` was.
+
+    The kernel keeps no such mark, so a thread looks again and again.
+
+    Args:
+        seconds: between two looks.
+    """
+
+    def __init__(self, seconds: float = 0.01):
+        self.seconds, self.bytes = seconds, 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "PeakAnonymous":
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._look()
+
+    def _look(self) -> None:
+        self.bytes = max(self.bytes, anonymous_bytes() or 0)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self.seconds):
+            self._look()

@@ -22,6 +22,8 @@ class Stream(IntEnum):
     PHASE1_BATCHES = 5
     PROBES = 6  # random sums of rows that stand for all
     SKETCH = 7  # of wide features, that a search looks at
+    RANDOM_NET = 8  # weights that are drawn once and kept
+    NODE_MARKS = 9  # columns that tell nodes apart
     FORWARD = 100  # plus the number of a module's forward pass: its dropout
 
 

@@ -1,13 +1,14 @@
 """``rapgnn compare`` as a user types it."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from commands import QUICK, SBM, refused
 from folders import tu
-from rapgnn.training.methods import METHODS
+from rapgnn.training.methods import METHODS, RESERVOIRS, STRATEGIES
 
 CONTRACT = {
     *("dataset", "task", "method", "backbone", "metric", "mean", "std", "values", "seeds", "fit_seconds"),
@@ -117,7 +118,7 @@ def test_compare_covers_graph_regression_with_all_strategies(rapgnn, small_molec
     code, out, err = rapgnn("compare", small_molecules, *QUICK, "--json", json_file, "--plot", plot)
     assert code == 0, err
     records = json.loads(json_file.read_text())
-    assert {r["method"] for r in records} == set(METHODS)
+    assert {r["method"] for r in records} == set(STRATEGIES)
     assert all((r["metric"], r["task"], r["backbone"]) == ("rmse", "graph-regression", "gine") for r in records)
     assert "RMSE" in out
     assert plot.stat().st_size > 1000
@@ -157,3 +158,28 @@ def test_gin_on_a_single_graph(rapgnn, tmp_path):
     code, _, err = rapgnn("compare", SBM, *QUICK, "--methods", "rap", "--backbone", "gin", "--json", target)
     assert code == 0, err
     assert json.loads(target.read_text())[0]["engine"] == "polynomial"
+
+
+def test_reservoir_systems_are_methods_by_name(rapgnn, small_molecules, tmp_path):
+    json_file = tmp_path / "r.json"
+    arguments = ("--methods", "rap,u-gcn,mrgnn", "--epochs", 5, "--seeds", 1, "--json", json_file)
+    code, out, err = rapgnn("compare", small_molecules, *arguments)
+    assert code == 0, err
+    records = json.loads(json_file.read_text())
+    assert [r["method"] for r in records] == ["rap", "u-gcn", "mrgnn"]
+    for r in records[1:]:
+        assert set(r) >= CONTRACT
+        assert r["chosen"][0]["units"] > 0
+        assert METHODS[r["method"]].title in out
+    assert "its own paper's settings" in out
+    refused(rapgnn("compare", SBM, "--methods", "reservoirs", "--seeds", 1), "classifies graphs, not nodes")
+
+
+def test_the_help_lists_every_method(rapgnn):
+    code, out, _ = rapgnn("compare", "--help")
+    assert code == 0
+    assert [m for m in (*STRATEGIES, *RESERVOIRS) if m not in re.sub(r"[\s│]+", " ", out)] == []
+
+
+def test_a_search_is_for_strategies(rapgnn):
+    refused(rapgnn("tune", SBM, "--method", "fdgnn", "--trials", 1), "method 'fdgnn' is unknown")

@@ -33,7 +33,7 @@ def edit(folder: Path, stem: str, change) -> None:
         (lambda f: edit(f, "nodes", lambda t: t.assign(height=np.inf)), "infinite values"),
         (lambda f: edit(f, "nodes", lambda t: t.assign(split="maybe")), "split 'maybe' is unknown"),
         (lambda f: edit(f, "nodes", lambda t: t.assign(label="rose")), "nothing to tell apart"),
-        (lambda f: edit(f, "nodes", lambda t: t.assign(label=np.linspace(0, 1, 90))), "regression targets"),
+        (lambda f: edit(f, "nodes", lambda t: t.assign(label=np.linspace(0, 1e300, 90))), "regression targets"),
         (
             lambda f: edit(f, "nodes", lambda t: t[["id", "label"]].assign(name=[f"n{i}" for i in range(90)])),
             "a name rather than a feature",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commands import SBM, refused
+from commands import QUICK, SBM, refused
 from folders import many, tables, write
 
 
@@ -116,13 +116,15 @@ def test_predictions_say_every_probability_and_which_labels_were_known(rapgnn, f
 def test_a_made_up_validation_split_is_said(rapgnn, tmp_path):
     nodes, edges = tables()
     nodes["split"] = np.where(np.arange(90) % 3, "train", "test")
-    _, _, err = fitted(rapgnn, tmp_path, write(tmp_path / "plants", nodes=nodes, edges=edges))
+    _, _, err = fitted(rapgnn, tmp_path, write(tmp_path / "plants", nodes=nodes, edges=edges), "--layers", 2)
     assert "no validation rows were given: 12 of the 60 training rows serve" in err
     assert "solved again with the held-out rows" in err
     frames = many(40)
     frames["graphs"]["split"] = np.where(np.arange(40) % 4, "train", "test")
-    _, _, err = fitted(rapgnn, tmp_path, write(tmp_path / "shapes", **frames))
+    _, _, err = fitted(rapgnn, tmp_path, write(tmp_path / "shapes", **frames), "--layers", 2)
     assert "no validation rows were given" in err
+    _, _, err = fitted(rapgnn, tmp_path, tmp_path / "shapes")
+    assert "no validation rows" not in err  # each training graph is left out in turn
 
 
 def test_goals_that_do_not_exist_are_refused(rapgnn, tmp_path):
@@ -133,12 +135,83 @@ def test_goals_that_do_not_exist_are_refused(rapgnn, tmp_path):
     refused(rapgnn("tune", SBM, "--metric", "r2", "--storage", tmp_path / "t.db"), "r2 is no metric for classes")
 
 
-def test_numbers_for_nodes_are_refused_with_what_to_do(rapgnn, tmp_path):
+def test_numbers_for_nodes_end_to_end(rapgnn, tmp_path):
     nodes, edges = tables()
-    folder = write(tmp_path / "plants", nodes=nodes.assign(label=np.linspace(0, 1, 90)), edges=edges)
-    words = "there is no regression for nodes, so divide the numbers into classes first"
-    refused(rapgnn("fit", folder, "--out", tmp_path / "m"), words)
+    height, table = nodes["height"].to_numpy(), tmp_path / "p.csv"
+    nodes["label"] = np.where(np.arange(90) % 9, 2.5 * height, np.nan)
+    folder = write(tmp_path / "plants", nodes=nodes, edges=edges)
+    record, out, err = fitted(rapgnn, tmp_path, folder, "--metric", "mae")
+    assert record["task"] == "node-regression"
+    assert "mean absolute error" in out
+    assert "the labelled nodes were divided 48 / 16 / 16" in err
+    assert record["r2"] > 0.95
+    assert rapgnn("predict", tmp_path / "model", folder, "--out", table)[0] == 0
+    found = pd.read_csv(table)
+    assert list(found.columns) == ["id", "value", "spread", "known"]
+    assert list(found["known"]) == ["yes" if i % 9 else "no" for i in range(90)]
+    assert np.corrcoef(found["value"], height)[0, 1] > 0.97
+    report = tmp_path / "e.json"
+    assert rapgnn("evaluate", tmp_path / "model", folder, "--json", report)[0] == 0
+    assert json.loads(report.read_text())[0]["r2"] > 0.95
+    write(folder, nodes=nodes.drop(columns="label"))
+    assert rapgnn("predict", tmp_path / "model", folder, "--out", table)[0] == 0
+    assert set(pd.read_csv(table)["known"]) == {"no"}
+    refused(rapgnn("fit", folder, "--out", tmp_path / "m"), "there is no label column")
+
+
+def test_whole_numbers_and_several_targets_of_nodes(rapgnn, tmp_path):
+    nodes, edges = tables()
     whole = write(tmp_path / "whole", nodes=nodes.assign(label=np.arange(90) % 7), edges=edges)
-    code, _, err = rapgnn("fit", whole, "--out", tmp_path / "m", "--task", "regression")
-    assert code == 2
-    assert words in err
+    assert fitted(rapgnn, tmp_path, whole)[0]["task"] == "node-classification"
+    assert fitted(rapgnn, tmp_path, whole, "--task", "regression")[0]["task"] == "node-regression"
+    words = write(tmp_path / "words", nodes=nodes, edges=edges)
+    refused(rapgnn("fit", words, "--out", tmp_path / "m", "--task", "regression"), "targets of a regression must be")
+    two = nodes.drop(columns="label").assign(label_tall=nodes["height"], label_green=nodes["leaves"])
+    folder, table = write(tmp_path / "two", nodes=two, edges=edges), tmp_path / "p.csv"
+    assert fitted(rapgnn, tmp_path, folder)[0]["task"] == "node-regression"
+    assert rapgnn("predict", tmp_path / "model", folder, "--out", table)[0] == 0
+    wanted = ["id", "value_tall", "spread_tall", "value_green", "spread_green", "known"]
+    assert list(pd.read_csv(table).columns) == wanted
+    swapped = two[["id", "height", "leaves", "colour", "label_green", "label_tall"]]  # the model knows the names
+    report = tmp_path / "e.json"
+    other = write(tmp_path / "swapped", nodes=swapped, edges=edges)
+    assert rapgnn("evaluate", tmp_path / "model", other, "--json", report)[0] == 0
+    assert json.loads(report.read_text())[0]["r2"] > 0.9
+    graphs = many(40)
+    sizes = graphs["nodes"].groupby("graph").size().reindex(graphs["graphs"]["id"]).to_numpy()
+    graphs["graphs"] = graphs["graphs"].drop(columns="label").assign(label_n=sizes + 0.5, label_twice=2.0 * sizes)
+    record, _, _ = fitted(rapgnn, tmp_path, write(tmp_path / "graphs", **graphs))
+    assert record["task"] == "graph-regression"
+    assert record["r2"] > 0.9
+
+
+def test_the_methods_compare_on_numbers_for_nodes(rapgnn, tmp_path):
+    nodes, edges = tables()
+    folder = write(tmp_path / "plants", nodes=nodes.assign(label=nodes["height"]), edges=edges)
+    report = tmp_path / "c.json"
+    code, _, err = rapgnn("compare", folder, *QUICK, "--json", report)
+    assert code == 0, err
+    records = json.loads(report.read_text())
+    assert len(records) == 7
+    assert all(r["metric"] == "rmse" and r["mean"] > 0 for r in records)
+
+
+def test_a_class_of_test_rows_alone_is_a_notice(rapgnn, tmp_path):
+    nodes, edges = tables()
+    nodes["split"] = np.array(["train", "val", "test"])[np.arange(90) % 3]
+    nodes.loc[nodes.index[nodes["split"] == "test"][:3], "label"] = "moss"
+    folder = write(tmp_path / "plants", nodes=nodes, edges=edges)
+    record, _, err = fitted(rapgnn, tmp_path, folder)
+    said = "class 'moss' occurs in validation or test rows only: not learned, and such rows count as errors."
+    assert err.count(said) == 1
+    assert [row["class"] for row in record["per_class"]] == ["fern", "moss", "rose", "tulip"]
+    assert record["per_class"][1] == {"class": "moss", "rows": 3, "precision": None, "recall": 0.0}
+    assert said in rapgnn("data", "info", folder)[2]
+    frames = many(40)
+    frames["graphs"]["split"] = np.array(["train", "train", "val", "test"])[np.arange(40) // 10]
+    frames["graphs"].loc[[22, 35], "label"] = "knot"
+    _, _, err = fitted(rapgnn, tmp_path, write(tmp_path / "shapes", **frames))
+    assert err.count("class 'knot' occurs in validation or test rows only") == 1
+    table = tmp_path / "p.csv"
+    assert rapgnn("predict", tmp_path / "model", tmp_path / "shapes", "--out", table, "--probabilities")[0] == 0
+    assert pd.read_csv(table)["probability_knot"].max() < 0.05

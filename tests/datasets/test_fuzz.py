@@ -108,6 +108,10 @@ def _cell(column, value):
     return lambda t, row: t.astype({column: object}).assign(**{column: t[column].where(t.index != row, value)})
 
 
+def _weighted(value):
+    return lambda t: t.assign(weight=[value, *[1.0] * (len(t) - 1)])
+
+
 WRONG = [
     ("one", "nodes", _without("label")),
     ("one", "edges", _without("source")),
@@ -127,9 +131,9 @@ WRONG = [
     *(("many", "edges", _cell(c, v)) for c in ("source", "target") for v in (None, "x", -1, 3.5, 99)),
     *(("many", stem, _cell("graph", v)) for stem in ("nodes", "edges") for v in (None, "g99", 3)),
     *(("many", "graphs", _cell("id", v)) for v in (None, "h1")),
-    ("many", "edges", lambda t: t.assign(weight=1.0)),
+    *(("many", "edges", _weighted(v)) for v in (np.inf, None, "x", 1e39)),
     ("one", "nodes", lambda t: t.assign(label=None)),
-    ("one", "nodes", lambda t: t.assign(label=1.5)),
+    ("one", "nodes", lambda t: t.assign(label=1e300)),
     ("one", "nodes", lambda t: t.assign(label="rose")),
     ("one", "nodes", lambda t: t.iloc[:0]),
     ("many", "graphs", lambda t: t.iloc[:0]),

@@ -10,10 +10,11 @@ import torch
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from rapgnn import InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
+from rapgnn import InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
 from samples import graph_list, node_data
 
-ESTIMATORS = (RAPNodeClassifier, RAPGraphClassifier, RAPGraphRegressor)
+ESTIMATORS = (RAPNodeClassifier, RAPNodeRegressor, RAPGraphClassifier, RAPGraphRegressor)
+NODES = (RAPNodeClassifier, RAPNodeRegressor)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -36,7 +37,7 @@ def test_params_round_trip_clone_and_joblib(cls):
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_a_setting_is_refused_at_fit_and_not_before(cls):
-    data = node_data() if cls is RAPNodeClassifier else graph_list(20, regression=cls is RAPGraphRegressor)
+    data = node_data() if cls in NODES else graph_list(20, regression=cls is RAPGraphRegressor)
     for wrong in ({"num_layers": 0}, {"backbone": "nonsense"}, {"settings": {"nonsense": 1}}, {"device": "tpu"}):
         estimator = cls(**wrong)
         with pytest.raises(InputError):
@@ -49,7 +50,7 @@ def test_unfitted_estimators_say_so(cls, tmp_path):
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
-    data = node_data() if cls is RAPNodeClassifier else graph_list(4)
+    data = node_data() if cls in NODES else graph_list(4)
     estimator = cls()
     for use in (estimator.predict, estimator.transform, estimator.score):
         with pytest.raises(NotFittedError, match="call fit first"):
@@ -82,6 +83,7 @@ def test_fit_returns_self_leaves_params_and_data_alone_and_repeats(fresh_random_
 def test_kinds():
     assert is_classifier(RAPNodeClassifier())
     assert is_classifier(RAPGraphClassifier())
+    assert is_regressor(RAPNodeRegressor())
     assert is_regressor(RAPGraphRegressor())
 
 

@@ -21,7 +21,7 @@ GRAPHS = {
 }
 G = GRAPHS[RAPGraphClassifier][0]
 GX, GE = G.x.numpy(), G.edge_index.numpy()
-GN = len(GX)
+GN, GM = len(GX), GE.shape[1]
 UNLABELLED = Data(x=G.x, edge_index=G.edge_index)
 BAD_MEMBERS = [
     None, 5, "abc", b"x", object(), {}, [], (), (GX,), (GX, GE, None, 1), [GX, "e"], Data(), Data(x=G.x),
@@ -37,7 +37,11 @@ BAD_MEMBERS = [
     Data(x=G.x, edge_index=G.edge_index, y=G.y, num_nodes=99),
     Data(x=torch.zeros(()), edge_index=G.edge_index, y=G.y),
     Data(x=G.x, edge_index=G.edge_index, y=G.y, edge_attr=torch.ones(1)),
-    Data(edge_index=torch.tensor([[0], [2**60]]), y=G.y),
+    Data(edge_index=torch.tensor([[0], [2**60]]), y=G.y), (GX, GE, np.ones(1)), (GX, GE, None, np.full(GM, np.nan)),
+    (GX, GE, np.full(GM, np.inf)), (GX, GE, [1j] * GM), (GX, GE, ["a"] * GM),
+    *(Data(x=G.x, edge_index=G.edge_index, y=G.y, edge_weight=w) for w in (
+        torch.ones(1), torch.full((GM,), float("nan")), torch.ones(GM, 2), torch.tensor(1.0), "abc", 1.0,
+    )),
 ]  # fmt: skip
 NO_LIST = [
     None, 5, "abc", b"abc", {}, {1: G}, {1, 2}, set(), [], (), object(), G, iter([G]), pd.DataFrame({"a": [1]}),
@@ -67,11 +71,15 @@ FITTED = {kind: kind(**QUICK).fit(GRAPHS[kind]) for kind in GRAPHS}
 def sound(data: st.DataObject, kind: type) -> tuple[Any, dict[str, Any]]:
     """The same graphs as other people would hand them in."""
     graphs, given = [GRAPHS[kind][i] for i in data.draw(st.permutations(range(12)))], {}
-    how = data.draw(st.sampled_from(["list", "tuple", "pairs", "without features", "rows"]))
+    how = data.draw(st.sampled_from(["list", "tuple", "pairs", "weights", "without features", "rows"]))
     if how == "tuple":
         return tuple(graphs), given
     if how == "pairs":
         graphs, given["y"] = [(g.x.numpy(), g.edge_index.numpy()) for g in graphs], [float(g.y) for g in graphs]
+    elif how == "weights":
+        weights = [np.linspace(data.draw(st.sampled_from([-1, 0, 1])), 2, g.edge_index.shape[1]) for g in graphs]
+        given["y"] = [float(g.y) for g in graphs]
+        graphs = [(g.x.numpy(), g.edge_index.numpy(), w) for g, w in zip(graphs, weights, strict=True)]
     elif how == "without features":
         graphs = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes, y=g.y) for g in graphs]
     elif how == "rows":

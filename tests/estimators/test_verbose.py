@@ -10,7 +10,7 @@ def test_candidates_are_logged(small_graph, caplog):
         model = RAPNodeClassifier().fit(small_graph)
     lines = [record.getMessage() for record in caplog.records]
     assert sum(line.startswith("candidate") for line in lines) == len(model.trials_)
-    assert lines[-1].startswith("trained: RAPGNN(")
+    assert lines[-1].startswith("trained: ")
 
 
 def test_verbose_reaches_the_screen_and_silence_is_the_default(small_graph, capsys, monkeypatch):

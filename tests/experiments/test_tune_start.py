@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from rapgnn import RAPNodeClassifier
+from rapgnn.estimators.select import choose
+from rapgnn.estimators.start import start_config
 from rapgnn.experiments.tune.search import search
 from rapgnn.experiments.tune.study import trial_records
 from rapgnn.graph.goals import with_goal
@@ -19,10 +20,11 @@ def test_the_first_trial_is_the_estimators_choice_and_the_result_no_worse(small_
     first = trials[0]
     assert first["origin"] == "estimator"
     assert [t.get("origin") for t in trials[1:]] == [None, None]
-    model = RAPNodeClassifier().fit(small_graph)
-    chosen = {name: getattr(model.config_, name) for name in first["settings"] if name != "params"}
+    network = choose(small_graph, start_config(small_graph), {"ridge": None}, 0)
+    chosen = {name: getattr(network.config, name) for name in first["settings"] if name != "params"}
     assert {name: first["settings"][name] for name in chosen} == chosen
-    assert first["val_values"][0] == pytest.approx(model.validation_score_)
+    assert network.fitted.loop.best is not None
+    assert first["val_values"][0] == pytest.approx(network.fitted.loop.best[0])
     assert found["val_mean"] >= first["value"]
     again = search(small_graph, "rap", tmp_path / "t.db", trials=4, seeds=2, space="any", confirm=1)
     assert sum("origin" in t for t in trial_records(tmp_path / "t.db")) == 1

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,6 +22,16 @@ def predictions(classes: int, rows: int = 200, seed: int = 0) -> tuple[torch.Ten
     return torch.softmax(torch.from_numpy(scores), 1), torch.from_numpy(y)
 
 
+def expected_calibration_error(p: np.ndarray, y: np.ndarray) -> float:
+    """By its definition: 15 even bins of the likeliest class's probability, weighted by their rows."""
+    stated, right = p.max(1), p.argmax(1) == y
+    edges, total = np.linspace(0, 1, 16), 0.0
+    for low, high in pairwise(edges):
+        inside = (stated > low) & (stated <= high)
+        total += inside.mean() * abs(right[inside].mean() - stated[inside].mean()) if inside.any() else 0.0
+    return total
+
+
 @pytest.mark.parametrize("classes", [2, 4])
 def test_metrics_of_classes_are_those_of_scikit_learn(classes):
     p, y = predictions(classes)
@@ -33,6 +44,7 @@ def test_metrics_of_classes_are_those_of_scikit_learn(classes):
         "average_precision": sk.average_precision_score(columns[1], columns[0]),
         "f1_macro": sk.f1_score(y, answer, average="macro"),
         "log_loss": sk.log_loss(y, p),
+        "calibration_error": expected_calibration_error(p.numpy(), y.numpy()),
     }
     assert {name: metric.measure(p, y) for name, metric in CLASS_METRICS.items()} == pytest.approx(expected)
 

@@ -8,7 +8,7 @@ import torch
 
 from rapgnn import RAPGNN
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.layers.ridge import RidgeHead
+from rapgnn.layers.ridge import RidgeHead, RidgeRegression
 from rapgnn.propagation.polynomial import PolynomialFilter
 from rapgnn.sparse import SparseMatrix
 from samples import GRAPH_CONFIG as CONFIG
@@ -81,3 +81,25 @@ def test_ridge_with_jumping_knowledge_equals_training_on_very_many_draws(molecul
     sampled = torch.linalg.lstsq(flat, (y - y.mean(0)).repeat(20_000, 1)).solution
     fitted, wanted = flat @ head.weight, flat @ sampled
     assert float((fitted - wanted).norm() / wanted.norm()) < 0.15
+
+
+@pytest.mark.parametrize("width", [5, 80])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_where_nothing_is_random_the_shorter_way_gives_the_same(width, weighted):
+    g = torch.Generator().manual_seed(3)
+    h, y = torch.randn(30, width, generator=g), torch.randn(30, 3, generator=g)
+    y[:7, 1] = float("nan")
+    weights = torch.rand(30, generator=g) + 0.5 if weighted else None
+    certain = RidgeRegression(h, y, weights=weights)
+    zeros = [torch.zeros(width, 1, 1)] * 2  # one group of labels without gaps, one with
+    other = RidgeRegression(h, y, zeros, weights)
+    for penalty in (1e-3, 1.0, 30.0):
+        a, b = certain.solve(penalty), other.solve(penalty)
+        torch.testing.assert_close(a.weight, b.weight, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(a.bias, b.bias, rtol=1e-6, atol=1e-9)
+
+
+def test_features_that_say_nothing_give_the_mean():
+    solved = RidgeRegression(torch.zeros(6, 2), torch.tensor([[1.0], [2.0], [3.0], [4.0], [5.0], [9.0]])).solve(1.0)
+    assert solved.weight.abs().max() == 0
+    assert float(solved.bias) == pytest.approx(4.0)

@@ -5,15 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rapgnn import METHODS, RAPGNN, InputError, fit
+from rapgnn import RAPGNN, InputError, fit
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.sparse import SparseMatrix
 from rapgnn.training.fit import fit_rap
+from rapgnn.training.methods import STRATEGIES
 from samples import NODE_CONFIG as CONFIG
 from samples import on_test
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", STRATEGIES)
 def test_every_method_trains_without_touching_global_randomness(method, small_graph, fresh_random_state):
     a, b = (fit(method, small_graph, CONFIG, seed=3) for _ in range(2))
     scores = a.predict(small_graph.test).scores

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import METHODS, InputError, fit, make_graphs
+from rapgnn import InputError, fit, make_graphs
 from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.training.methods import STRATEGIES
 from samples import GRAPH_CONFIG as CONFIG
 from samples import collection, on_test
 
 
 @pytest.mark.parametrize("task", ["classification", "multilabel", "regression"])
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", STRATEGIES)
 def test_every_method_learns_every_task(method, task, fresh_random_state):
     graph = collection(task)
     config = CONFIG.update(factors=2, batch_norm=True) if method == "end-to-end" else CONFIG

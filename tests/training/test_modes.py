@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import METHODS, Config, RAPGraphClassifier, RAPNodeClassifier, fit
+from rapgnn import Config, RAPGraphClassifier, RAPNodeClassifier, fit
+from rapgnn.training.methods import STRATEGIES
 
 SMALL = {"search": False, "num_layers": 2, "hidden_channels": 8, "epochs": 3}
 KINDS = [
@@ -48,7 +49,7 @@ def test_estimators_train_save_and_load_the_same(mode, settings, small_graph, mo
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", STRATEGIES)
 def test_methods_train_the_same(mode, method, small_graph):
     config = Config(num_layers=2, hidden_channels=8, epochs=3, pretrain_epochs=2)
     plain = fit(method, small_graph, config, 0).predict(small_graph.test).probabilities

@@ -37,7 +37,8 @@ def main() -> None:
 
 def _run() -> None:
     """Imports what the commands need, too: an error in there is reported like any other."""
-    from rapgnn.cli import bench, compare, data, model, reproduce, tune  # noqa: F401 - each adds its commands to the app
+    # Each adds its commands to the app.
+    from rapgnn.cli import bench, compare, data, disk, model, plan, report, reproduce, tune  # noqa: F401
     from rapgnn.cli.app import app
 
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -30,13 +30,18 @@ from rapgnn.cli.shared import (
 )
 from rapgnn.errors import InputError
 
+METHODS_HELP = (
+    "Comma-separated: rap, end-to-end, pretrained-embedding, fixed-diagonal, fixed-full, random-full, identity (all: "
+    "these seven); fdgnn, u-gcn, mrgnn, p-rgnn (reservoirs: these four, each in its own paper's settings)."
+)
+
 
 @app.command()
 @folder_options(shown=("label",))
 def compare(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
     reading: Any,
-    methods: Annotated[str, typer.Option(help="Methods, comma-separated.")] = "all",
+    methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "all",
     seeds: Annotated[int | None, typer.Option(help="Default 5; --quick 3; 1 for folds.")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     backbone: BackboneOption = None,
@@ -67,11 +72,13 @@ def compare(
     from rapgnn.experiments.plots import plot_comparison
     from rapgnn.experiments.run import PROTOCOLS
     from rapgnn.files import check_writable
-    from rapgnn.training.methods import METHODS
+    from rapgnn.training.methods import METHODS, RESERVOIRS, STRATEGIES
 
     check_writable(json_file)
     check_writable(plot, PLOTS)
-    names = list(METHODS) if methods == "all" else [m.strip() for m in methods.split(",") if m.strip()]
+    groups = {"all": STRATEGIES, "reservoirs": RESERVOIRS}
+    given_names = (m.strip() for m in methods.split(",") if m.strip())
+    names = list(dict.fromkeys(name for m in given_names for name in groups.get(m, (m,))))
     check_choice("protocol", protocol, PROTOCOLS)
     if seeds is not None and seeds < 1:
         raise InputError(f"the number of seeds must be at least 1, got {seeds}.")

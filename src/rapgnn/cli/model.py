@@ -6,8 +6,20 @@ from typing import Annotated, Any
 import typer
 
 from rapgnn.cli.app import app
+from rapgnn.cli.cluster import ClusterOption, check_workers, worker_engine
+from rapgnn.cli.disk import (
+    MemoryOption,
+    StoreOption,
+    disk_graph,
+    fit_from_disk,
+    is_disk_graph,
+    open_estimator,
+    predict_from_disk,
+    score_disk,
+)
 from rapgnn.cli.progress import show_progress
 from rapgnn.cli.reading import FILE_OPTIONS, USUAL_OPTIONS, folder_options, show_columns
+from rapgnn.cli.report import check_report, write_fitted
 from rapgnn.cli.scores import ClassWeightOption, MetricOption, check_goal, score_model, show_scores
 from rapgnn.cli.shared import (
     BackboneOption,
@@ -48,7 +60,11 @@ def fit(
     settings: SettingsOption = None,
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
+    report: Annotated[Path | None, typer.Option(help="An HTML page about the model.")] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds to search for what is not given.")] = None,
+    memory: MemoryOption = None,
+    store: StoreOption = None,
+    cluster: ClusterOption = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 0,
     device: Device = "cpu",
     data_dir: DataDir = None,
@@ -60,23 +76,34 @@ def fit(
 
     Example: rapgnn fit my-graph/ --label species --out model/
     """
-    from rapgnn.estimators.estimators import estimator_for
+    from rapgnn.estimators.estimators import RAPNodeClassifier, estimator_for
     from rapgnn.experiments.tuned import best_settings, default_config
     from rapgnn.files import check_writable
     from rapgnn.training.checkpoint import check_target
 
     check_writable(json_file)
     check_target(out)
+    if report is not None:
+        check_report(report)
     if budget is not None and not budget >= 0:
         raise InputError(f"--budget must not be negative, got {budget}.")
     overrides = read_settings(
         settings, backbone=backbone, num_layers=layers, hidden_channels=hidden, epochs=epochs, head=head
     )
     check_options(overrides, embedding, device, seed)
+    if any(option is not None for option in (memory, store, cluster)) or is_disk_graph(data):
+        check_workers(data)
+        overrides |= {} if embedding is None else {"embedding": embedding}
+        kept = {"memory_limit": memory, "scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
+        kept |= {"engine": worker_engine(store), "cluster": cluster}
+        limited = RAPNodeClassifier(settings=overrides, **kept)
+        with disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
+            check_goal(metric, class_weight, disk.task)
+            fit_from_disk(limited, disk, out, store, json_file)
+        typer.echo(f"next: rapgnn predict {out} {data} --out predictions.csv")
+        return
     graph = load(data, data_dir, reading=reading)
     show_columns(graph)
-    if reading.task == "regression":
-        estimator_for(f"{graph.task.partition('-')[0]}-regression")  # refuses it for nodes
     check_goal(metric, class_weight, graph.task)
     known = best_settings(graph.name, "rap", "best", graph.objective.higher) is not None
     if known or embedding == "best":
@@ -93,6 +120,8 @@ def fit(
         device=device,
     )
     fit_and_save(estimator, graph, out, json_file)
+    if report is not None:
+        write_fitted(estimator, graph, report)
     typer.echo(f"next: rapgnn predict {out} {data} --out predictions.csv")
     typer.echo(f"      rapgnn evaluate {out} {data}")
 
@@ -101,6 +130,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     """Train an estimator, save the model, and print its scores: the record of it."""
     import warnings
 
+    from rapgnn.cli.chosen import chosen_words
     from rapgnn.errors import InputNotice
     from rapgnn.graph.goals import with_goal
     from rapgnn.training.checkpoint import check_target
@@ -134,8 +164,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     write_json([record], json_file)
     typer.echo(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     if estimator.trials_:
-        depth = f"{config.num_layers} layer{'s' if config.num_layers > 1 else ''}"
-        chosen = f"{config.backbone}, {depth}, {config.embedding} embedding, {config.head} head"
+        chosen = chosen_words(estimator.model_)
         balanced = ", classes weighted" if estimator.class_weight_ else ""
         typer.echo(f"chosen on validation among {len(estimator.trials_)}: {chosen}{balanced}")
     show_scores(graph, record)
@@ -148,6 +177,7 @@ def evaluate(
     model: ModelFolder,
     data: Data,
     reading: Any,
+    memory: MemoryOption = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
     json_file: JsonFile = None,
@@ -162,6 +192,12 @@ def evaluate(
 
     check_writable(json_file)
     device = pick_device(device)
+    if memory is not None or is_disk_graph(data):
+        limited = open_estimator(model, memory, device)
+        with disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
+            record = {"dataset": disk.name, "task": disk.task, "model": str(model)} | score_disk(limited, disk)
+        write_json([record], json_file)
+        return
     loaded, graph, _ = _open(model, data, data_dir, reading, labelled=True)
     record = {"dataset": graph.name, "task": graph.task, "metric": graph.objective.metric, "model": str(model)}
     record |= score_model(loaded, graph, seed=loaded.seed, device=device)
@@ -179,6 +215,8 @@ def predict(
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every class.")] = False,
     no_spread: Annotated[bool, typer.Option("--no-spread", help="Leave the spread out.")] = False,
+    memory: MemoryOption = None,
+    store: StoreOption = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
     quiet: Quiet = False,
@@ -191,7 +229,7 @@ def predict(
     from rapgnn.device import pick_device
     from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
-    from rapgnn.training.predict import predictor_on
+    from rapgnn.training.averaged import model_on
 
     check_writable(out, TABLES)
     if samples < 0 or samples == 1:
@@ -199,12 +237,19 @@ def predict(
     if samples and no_spread:
         raise InputError("--samples draws for a spread: leave out --no-spread or --samples.")
     device = pick_device(device)
+    if memory is not None or store is not None or is_disk_graph(data):
+        if samples:
+            raise InputError("predictions on a graph on disk are exact: leave out --samples.")
+        limited = open_estimator(model, memory, device)
+        with disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
+            predict_from_disk(limited, disk, out, probabilities, not no_spread, store)
+        return
     (loaded, graph, schema), known = _open_any(model, data, data_dir, reading)
     inference = "mean" if samples else None if no_spread else "auto"
     with show_progress() as track:
         track.start(f"{graph.name} predictions, hops", None)
         how = {"error_bars": not no_spread, "device": device, "on_hop": track.advance}
-        predictor = predictor_on(loaded, graph, inference, samples or None, **how)
+        predictor = model_on(loaded, graph, inference=inference, num_samples=samples or None, **how)
         table = prediction_table(graph, predictor, schema.classes, probabilities, known)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")

@@ -25,7 +25,7 @@ FOLDER_OPTIONS: dict[str, tuple[Any, str]] = {
     "impute": (bool, "Your folder: fill missing values."),
     "directed": (bool, "Your folder: edges count one way."),
     "drop_unknown_edges": (bool, "Drop edges of unknown nodes."),
-    "task": (str, "classification or regression."),
+    "task": (str, "Your folder: classification or regression."),
     "sep": (str, "CSV: between cells, e.g. ; or tab."),
     "decimal": (str, "CSV: decimal point or comma."),
     "encoding": (str, "CSV: utf-8, cp1252, utf-16, ..."),

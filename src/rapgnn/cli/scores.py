@@ -39,9 +39,9 @@ def score_model(
     says about the split that counts."""
     from rapgnn.estimators.evaluation import evaluate, fit_without_edges
     from rapgnn.graph.scores import metrics_for
-    from rapgnn.training.predict import predictor_on
+    from rapgnn.training.averaged import model_on
 
-    predictor = predictor_on(model, graph, device=device)
+    predictor = model_on(model, graph, device=device)
     rows = {split: graph.rows(split) for split in SPLITS if len(graph.rows(split))}
     if not rows:
         rows = {"all": graph.labelled}
@@ -78,11 +78,9 @@ def show_scores(graph: Any, record: dict[str, Any]) -> None:
     for title, value in beside.items():
         if value is not None:
             typer.echo(f"  {metric.title + ', ' + title:<44}{shown(metric, value):>10}")
-    for key in ("balanced_accuracy", "rocauc", "average_precision", "mae", "r2"):
+    for key in ("balanced_accuracy", "rocauc", "average_precision", "calibration_error", "mae", "r2"):
         if key in record and key != record["metric"]:
             typer.echo(f"  {metrics[key].title:<44}{shown(metrics[key], record[key]):>10}")
-    if "calibration_error" in record:
-        typer.echo(f"  {'calibration error':<44}{100 * record['calibration_error']:>8.2f} %")
     _show_classes(record.get("per_class", []))
     if record["without_edges_missing"]:
         _wrapped(record["without_edges_missing"])

@@ -65,12 +65,12 @@ def tune(
     from rapgnn.graph.goals import with_goal
     from rapgnn.training.checkpoint import check_target
     from rapgnn.training.fit import fit_rap
-    from rapgnn.training.methods import METHODS
+    from rapgnn.training.methods import METHODS, STRATEGIES
 
     check_writable(json_file)
     check_writable(storage)
     check_writable(plot, PLOTS)
-    check_choice("method", method, METHODS)
+    check_choice("method", method, STRATEGIES)
     if out is not None:
         check_target(out)
         if METHODS[method].fit is not fit_rap:

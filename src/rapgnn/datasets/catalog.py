@@ -122,7 +122,7 @@ def load_dataset(
         impute: fill missing values (numbers by the mean, words by no category) instead of refusing them.
         directed: edges of a folder count as listed; otherwise in both directions.
         drop_unknown_edges: leave out edges that name nodes that are not there, instead of refusing them.
-        task: for many graphs: ``"classification"`` or ``"regression"``; None tells by the labels.
+        task: of a folder: ``"classification"`` or ``"regression"``; None tells by the labels.
         seed: decides the split, where a folder names none.
     """
     options = {"label": label, "ignore": (ignore,) if isinstance(ignore, str) else tuple(ignore), "id": id}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Reading:
         ignore: columns to leave out; several in one string are separated by commas.
         impute: fill missing values instead of refusing them.
         directed: edges count in the direction they are listed in; otherwise in both.
-        task: for many graphs: ``"classification"`` or ``"regression"``; None tells by the labels.
+        task: ``"classification"`` or ``"regression"``; None tells by the labels.
         classes, encoding: those of a trained model that the folder is read for.
         trained: whether there is one.
         labelled: whether labels are needed.
@@ -89,18 +90,24 @@ def row_ids(
     roles[found[0]] = "id"
     missing = found[1].isna()
     if missing.any():
-        count = f" ({int(missing.sum())} such rows)" if missing.sum() > 1 else ""
-        raise InputError(
-            f"{frame.path}: row {int(missing.argmax())} has no {found[0]}{count}: --id names another column."
-        )
+        raise without_id(frame.path, found[0], int(missing.argmax()), int(missing.sum()))
     ids = pd.Index(found[1])
     if unique and not ids.is_unique:
         twice = ids[ids.duplicated()]
-        count = f" ({len(twice)} rows repeat one)" if len(twice) > 1 else ""
-        raise InputError(
-            f"{frame.path}: the {found[0]} {twice[0]} occurs more than once{count}: --id names another column."
-        )
+        raise repeated_id(frame.path, found[0], twice[0], len(twice))
     return ids
+
+
+def without_id(path: Path, name: str, row: int, count: int) -> InputError:
+    """What is said where rows have no id: the first of them, and how many there are."""
+    such = f" ({count} such rows)" if count > 1 else ""
+    return InputError(f"{path}: row {row} has no {name}{such}: --id names another column.")
+
+
+def repeated_id(path: Path, name: str, value: Any, count: int) -> InputError:
+    """What is said where rows have the id of an earlier row: the first such id, and how many rows there are."""
+    such = f" ({count} rows repeat one)" if count > 1 else ""
+    return InputError(f"{path}: the {name} {value} occurs more than once{such}: --id names another column.")
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,24 @@ class Labels:
     splits: dict[str, np.ndarray]
     column: str | None = None
     names: tuple[str, ...] | None = None
+
+
+def are_numbers(frame: Frame, labels: Labels, reading: Reading) -> bool:
+    """Whether the labels are numbers to predict: the user says so, or some are no whole numbers."""
+    values = labels.values
+    if values is None or not reading.labelled or reading.task == "classification":
+        return False
+    number = isinstance(values, np.ndarray) or (
+        pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_complex_dtype(values)
+    )
+    if reading.task == "regression":
+        if not number:
+            raise InputError(f"{frame.path}: targets of a regression must be numbers: --label names another column.")
+        return True
+    if reading.classes is not None or not number:
+        return False
+    known = pd.Series(np.ravel(values)).dropna()
+    return bool(pd.api.types.is_float_dtype(known) and (known % 1 != 0).any())
 
 
 def find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:

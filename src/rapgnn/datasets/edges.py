@@ -1,6 +1,7 @@
 """The ends of edges, as a user's table names them -> row numbers of nodes."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,7 @@ def _found(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame) -> tupl
     """The row number of each named row, -1 where there is none, and the names as they were compared."""
     missing = values.isna()
     if missing.any():
-        count = f" ({int(missing.sum())} such rows)" if missing.sum() > 1 else ""
-        raise InputError(f"{frame.path}: row {int(missing.argmax())} has no {values.name}{count}.")
+        raise without_end(frame.path, str(values.name), int(missing.argmax()), int(missing.sum()))
     ids, wanted = _same_kind(ids, pd.Index(values))
     if not ids.is_unique:
         raise InputError(f"{named.path}: two ids read the same as words: {shown(ids[ids.duplicated()][0])}.")
@@ -72,7 +72,35 @@ def _found(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame) -> tupl
 def _first(values: pd.Series, wanted: pd.Index, place: np.ndarray) -> str:
     """The first name that is not there, for a sentence."""
     row, count = int((place < 0).argmax()), int((place < 0).sum())
-    return f"{values.name} {shown(str(wanted[row])).strip(QUOTES)} (row {row}; {count} such)"
+    return unknown_end(str(values.name), wanted[row], row, count)
+
+
+def without_end(path: Path, name: str, row: int, count: int) -> InputError:
+    """What is said where edges have no such end: the first of them, and how many there are."""
+    such = f" ({count} such rows)" if count > 1 else ""
+    return InputError(f"{path}: row {row} has no {name}{such}.")
+
+
+def unknown_end(name: str, value: Any, row: int, count: int) -> str:
+    """An end that is no node, for a sentence: its first edge, and how many there are."""
+    return f"{name} {shown(str(value)).strip(QUOTES)} (row {row}; {count} such)"
+
+
+def unknown_ends(path: Path, unknown: list[str], nodes: Path, numbered: bool) -> InputError:
+    """What is said where ends of edges are no nodes.
+
+    Args:
+        unknown: what ``unknown_end`` says, once or for both ends.
+        numbered: no column names the nodes, which may be why.
+    """
+    nor = f", nor {unknown[1]}" if len(unknown) > 1 else ""
+    cure = "rows are numbered from 0 there, --id names a column of ids" if numbered else CURE
+    return InputError(f"{path}: {unknown[0]} is not in {nodes.name}{nor}: {cure}.")
+
+
+def dropped_edges(count: int, total: int) -> str:
+    """What is noted where edges of unknown nodes were left out."""
+    return f"{count} of {total} edges name unknown nodes and were dropped."
 
 
 def _same_kind(ids: pd.Index, wanted: pd.Index) -> tuple[pd.Index, pd.Index]:
@@ -96,9 +124,7 @@ def ends_in_one(edges: EdgeTable, ids: pd.Index, nodes: Frame, drop: bool, numbe
             unknown += [_first(values, wanted, place)] if (place < 0).any() else []
     with faults.collect():
         if unknown and not drop:
-            nor = f", nor {unknown[1]}" if len(unknown) > 1 else ""
-            cure = "rows are numbered from 0 there, --id names a column of ids" if numbered else CURE
-            raise InputError(f"{edges.frame.path}: {unknown[0]} is not in {nodes.path.name}{nor}: {cure}.")
+            raise unknown_ends(edges.frame.path, unknown, nodes.path, numbered)
     faults.check()
     return np.stack(found)
 
@@ -137,5 +163,5 @@ def known_edges(ends: np.ndarray, notes: list[str]) -> np.ndarray:
     """The edges both ends of which are there; how many were dropped is said."""
     known = (ends >= 0).all(axis=0)
     if not known.all():
-        notes.append(f"{int((~known).sum())} of {ends.shape[1]} edges name unknown nodes and were dropped.")
+        notes.append(dropped_edges(int((~known).sum()), ends.shape[1]))
     return np.flatnonzero(known)

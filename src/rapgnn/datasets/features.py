@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,11 @@ def learn_features(nodes: Frame, roles: Roles, reading: Reading) -> tuple[Any, E
     table = nodes.without(list(roles))
     if nodes.matrix is not None:
         if table.shape[1] and not reading.trained:
-            raise InputError(
-                f"{nodes.path} holds x and also {table.columns[0]}: put it into x, or ignore it (--ignore)."
-            )
+            raise besides_x(nodes.path, str(table.columns[0]))
         return nodes.matrix, reading.encoding
     if reading.trained:
         return (table if table.shape[1] else None), reading.encoding
-    numbering = [name for name, values in table.items() if _numbers_rows(str(name), values)]
+    numbering = [name for name, values in table.items() if numbers_rows(str(name), values)]
     table = table.drop(columns=numbering)
     if not table.shape[1]:
         return None, reading.encoding
@@ -42,7 +41,12 @@ def learn_features(nodes: Frame, roles: Roles, reading: Reading) -> tuple[Any, E
     return table, replace(encoding, left_out=reasons)
 
 
-def _numbers_rows(name: str, values: pd.Series) -> bool:
+def besides_x(path: Path, column: str) -> InputError:
+    """What is said where there is an array of features and a column that would be one more."""
+    return InputError(f"{path} holds x and also {column}: put it into x, or ignore it (--ignore).")
+
+
+def numbers_rows(name: str, values: pd.Series) -> bool:
     """Whether this is a column without a name that counts the rows, as programs write beside a table."""
     if not re.fullmatch(r"Unnamed: \d+", name) or not pd.api.types.is_integer_dtype(values):
         return False

@@ -1,6 +1,7 @@
 """A user's own graph, or graphs: a folder of tables, or one file of edges.
 
-``nodes``: ``id`` (any type; without it rows are numbered), features (all other columns), ``label``, ``split``.
+``nodes``: ``id`` (any type; without it rows are numbered), features (all other columns, or the array in
+``features.npy``, a row per row of ``nodes``), ``label``, ``split``.
 ``edges``: ``source``, ``target``, optionally ``weight``. With ``graphs`` (``id``, ``label``, ``split``) there are many
 graphs; nodes, and edges where node ids repeat, then have a column ``graph``. Edges alone are a graph without features
 and labels.
@@ -14,10 +15,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.columns import GRAPH, GRAPH_ID, ID, NO_IDS, SOURCE, TARGET, Reading, Roles, find_labels, row_ids
+from rapgnn.datasets.columns import (
+    GRAPH,
+    GRAPH_ID,
+    ID,
+    NO_IDS,
+    SOURCE,
+    TARGET,
+    Labels,
+    Reading,
+    Roles,
+    are_numbers,
+    find_labels,
+    row_ids,
+)
 from rapgnn.datasets.edges import EdgeTable, edge_table, ends_in_one, known_edges
 from rapgnn.datasets.features import learn_features
-from rapgnn.datasets.frames import ENDINGS, Frame, find_file, read_file, read_frame
+from rapgnn.datasets.frames import ENDINGS, Frame, find_file, read_file, read_frame, with_features
 from rapgnn.datasets.many import many_graphs
 from rapgnn.datasets.uses import column_uses, dialect_notes
 from rapgnn.errors import InputError
@@ -55,7 +69,7 @@ def read_folder(folder: Path, name: str, reading: Reading | None = None) -> Grap
         named = {role: getattr(reading, role) or getattr(known, role) for role in ("id", "source", "target")}
         reading = replace(reading, directed=known.directed, impute=known.impute, label=known.label, **named)
     frames = _read(folder, reading)
-    reading, frames = _ignoring(folder, reading, frames)
+    reading, frames = ignoring(folder, reading, frames)
     notes = dialect_notes(list(frames.values()))
     edges = frames["edges"]
     if "nodes" not in frames:
@@ -84,6 +98,8 @@ def _read(folder: Path, reading: Reading) -> dict[str, Frame]:
                 frames[stem] = read_frame(folder, stem, HOLDS, own, options)
     words: list[str] = []
     if "nodes" in frames:
+        with faults.collect():
+            frames["nodes"] = with_features(frames["nodes"], folder)
         words += _words(frames["nodes"], reading.named("id", ID), ends)
     if "graphs" in frames:
         words += _words(frames["graphs"], GRAPH_ID, GRAPH)
@@ -99,7 +115,7 @@ def _words(frame: Frame, names: Sequence[str], columns: Sequence[str]) -> Sequen
     return columns if found is not None and not pd.api.types.is_numeric_dtype(found[1]) else ()
 
 
-def _ignoring(folder: Path, reading: Reading, frames: dict[str, Frame]) -> tuple[Reading, dict[str, Frame]]:
+def ignoring(folder: Path, reading: Reading, frames: dict[str, Frame]) -> tuple[Reading, dict[str, Frame]]:
     """The tables without the columns that the user leaves out."""
     given = [reading.ignore] if isinstance(reading.ignore, str) else list(reading.ignore)
     there = {str(column) for frame in frames.values() for column in frame.table.columns}
@@ -127,6 +143,7 @@ def _one(nodes: Frame, edges: Frame | EdgeTable, name: str, reading: Reading, no
     faults, roles = Faults(), Roles()
     ids: pd.Index = pd.RangeIndex(len(nodes.table))
     labels = table = ends = learned = None
+    numbers = False
     with faults.collect():
         own = row_ids(nodes, roles, reading.named("id", ID), needed=reading.id is not None)
         if own is None:
@@ -136,7 +153,9 @@ def _one(nodes: Frame, edges: Frame | EdgeTable, name: str, reading: Reading, no
     unnamed = bool(faults.found)
     with faults.collect():
         labels = find_labels(nodes, reading, roles)
-        _check_classes(nodes, labels, reading)
+        numbers = are_numbers(nodes, labels, reading)
+        if not numbers:
+            check_classes(nodes, labels, reading)
     with faults.collect():
         learned = learn_features(nodes, roles, reading)
     with faults.collect():
@@ -157,6 +176,7 @@ def _one(nodes: Frame, edges: Frame | EdgeTable, name: str, reading: Reading, no
         RawGraph(features, edge_index, weight, y=labels.values, **given),
         classes=reading.classes,
         encoding=encoding,
+        task="regression" if numbers else "classification",
         labelled=reading.labelled,
         trained=reading.trained,
         seed=reading.seed,
@@ -175,7 +195,8 @@ def _one(nodes: Frame, edges: Frame | EdgeTable, name: str, reading: Reading, no
     return replace(graph, encoding=replace(kept, uses=tuple(uses)), notes=(*notes, *graph.notes))
 
 
-def _check_classes(nodes: Frame, labels: Any, reading: Reading) -> None:
+def check_classes(nodes: Frame, labels: Labels, reading: Reading) -> None:
+    """Refuse a column of labels that are no classes, by its name."""
     if labels.column is None or not reading.labelled or reading.trained:
         return
     try:

@@ -16,6 +16,7 @@ from rapgnn.datasets.decimals import against_the_rest, as_numbers
 from rapgnn.datasets.dialect import Dialect, Options, find_dialect
 from rapgnn.errors import InputError, shown
 
+FEATURES = "features.npy"
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
 
 
@@ -95,17 +96,40 @@ def read_file(path: Path, words: Sequence[str] = (), options: Options | None = N
         return _from_npz(path)
     try:
         if path.suffix != ".parquet":
-            return _checked(_csv(path, words, options or Options()))
+            return checked(_csv(path, words, options or Options()))
         table = _parquet(path)
         table = table if isinstance(table.index, pd.RangeIndex) else table.reset_index()
     except InputError:
         raise
     except Exception as error:  # pandas and pyarrow have no common base for what a broken file raises
         raise InputError(f"cannot read {path}: {_reason(error, path)}.") from error
-    return _checked(Frame(path, table))
+    return checked(Frame(path, table))
 
 
-def _checked(frame: Frame) -> Frame:
+def with_features(nodes: Frame, folder: Path) -> Frame:
+    """The nodes with the array of features that lies beside them; as they are, where there is none."""
+    path = folder / FEATURES
+    if not path.is_file():
+        return nodes
+    if nodes.matrix is not None:
+        raise InputError(f"{nodes.path} holds x, and {path.name} lies beside it: keep one of them.")
+    return replace(nodes, matrix=feature_array(path, len(nodes.table)))
+
+
+def feature_array(path: Path, rows: int) -> np.ndarray:
+    """An array of features, memory-mapped, with one row for each of so many nodes."""
+    try:
+        array = np.load(path, mmap_mode="r" if rows else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"cannot read {path}: it is no numpy array, or a damaged one.") from error
+    if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
+        raise InputError(f"{path} must be a table of numbers with a row per node.")
+    if len(array) != rows:
+        raise InputError(f"{path} has {len(array)} rows, but there are {rows} nodes.")
+    return array
+
+
+def checked(frame: Frame) -> Frame:
     """Refuse names that are there twice, and cells that hold more than one value; bytes are read as words."""
     if not frame.table.columns.is_unique:
         raise InputError(f"two columns of {frame.path} have the same name.")
@@ -246,7 +270,7 @@ def _from_npz(path: Path) -> Frame:
         odd = next(item for item in rest if item[1] != first[1])
         raise InputError(f"{path}: {first[0]} has {first[1]} entries but {odd[0]} has {odd[1]}.")
     size = next(iter(lengths.values()), 0)
-    return _checked(Frame(path, pd.DataFrame(columns, index=pd.RangeIndex(size)), matrix))
+    return checked(Frame(path, pd.DataFrame(columns, index=pd.RangeIndex(size)), matrix))
 
 
 def _arrays(path: Path) -> dict[str, Any]:

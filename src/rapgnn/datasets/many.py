@@ -7,7 +7,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from rapgnn.datasets.columns import GRAPH, GRAPH_ID, ID, NO_IDS, Labels, Reading, Roles, find_labels, row_ids
+from rapgnn.datasets.columns import (
+    GRAPH,
+    GRAPH_ID,
+    ID,
+    NO_IDS,
+    Labels,
+    Reading,
+    Roles,
+    are_numbers,
+    find_labels,
+    row_ids,
+)
 from rapgnn.datasets.edges import edge_table, ends_in_many, known_edges, places
 from rapgnn.datasets.features import learn_features
 from rapgnn.datasets.frames import Frame
@@ -17,12 +28,12 @@ from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.directions import both_ways
 from rapgnn.graph.faults import Faults
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import blank_labels, find_classes, label_column, shown_label, to_numbers
+from rapgnn.graph.labels import blank_labels, fill_gaps, label_column, split_classes, to_numbers
 from rapgnn.graph.nodes import NO_FEATURES
 from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
 from rapgnn.graph.table import Encoding
-from rapgnn.graph.validate import SPLITS, check_features
+from rapgnn.graph.validate import SPLITS, check_edge_weight, check_features, rows_by_split
 
 
 @dataclass(frozen=True)
@@ -51,10 +62,6 @@ def many_graphs(nodes: Frame, edges: Frame, graphs: Frame, name: str, reading: R
             notes.append(NO_IDS)
         table = edge_table(edges, reading)
         ends = ends_in_many(table, ids, home, graph_ids, nodes, graphs, reading.drop_unknown_edges)
-        if table.weight is not None:
-            raise InputError(
-                f"{edges.path}: weighted edges are for one graph, not for many: rename the column, or --ignore it."
-            )
         found = graph_ids, home, ends
     with faults.collect():
         labels = _graph_labels(graphs, reading, graph_roles, notes)
@@ -71,6 +78,9 @@ def many_graphs(nodes: Frame, edges: Frame, graphs: Frame, name: str, reading: R
     place[order] = np.arange(len(order))
     known = known_edges(ends, notes)
     edge_index, copied = both_ways(place[ends[:, known]], len(order), reading.directed)
+    weight = None
+    if table.weight is not None:
+        weight = check_edge_weight(table.weight, ends.shape[1]).numpy()[known][copied]
     edge_features = edges.table[table.further].iloc[known[copied]]
     features, edge_attr, encoding = _encoded(learned, order, edge_features, edge_index, reading, notes)
     splits = labels.labels.splits if reading.labelled else {}
@@ -88,22 +98,20 @@ def many_graphs(nodes: Frame, edges: Frame, graphs: Frame, name: str, reading: R
     nameless = not splits  # a trained model's data need no splits, a graph for it has none then
     if nameless:
         splits = {"train": np.arange(len(graph_ids))}
-    given: dict[str, Any] = {**splits, "edge_attr": edge_attr, "task": labels.kind, "name": name}
+    given: dict[str, Any] = {**splits, "edge_weight": weight, "edge_attr": edge_attr, "task": labels.kind, "name": name}
+    given |= {"classes": labels.classes, "unseen_classes": reading.trained}
     built = make_graphs(features, edge_index, sizes, labels.values, **given)
     none = torch.zeros(0, dtype=torch.int64)
     rows = dict.fromkeys(SPLITS, none) if nameless else {}
-    classes = labels.classes
     uses = column_uses(graphs, graph_roles, otherwise="no id, label or split")
     uses += column_uses(nodes, roles, encoding.columns, encoding.left_out)
     uses += column_uses(edges, table.roles, encoding.edge_columns, encoding.left_out)
     return replace(
         built,
         **rows,
-        classes=classes,
-        num_outputs=built.num_outputs if classes is None else len(classes),
         ids=graph_ids.to_numpy(),
         encoding=replace(encoding, uses=tuple(uses)),
-        notes=tuple(notes),
+        notes=tuple(notes) if reading.trained else (*notes, *built.notes),
     )
 
 
@@ -112,21 +120,20 @@ def _graph_labels(graphs: Frame, reading: Reading, roles: Roles, notes: list[str
     values, count = labels.values, len(graphs.table)
     if not reading.labelled:
         return GraphLabels(np.zeros(count, dtype=np.int64), reading.classes, "classification", labels)
-    if labels.names is not None:
-        return GraphLabels(values, reading.classes or labels.names, "multilabel", labels)
-    number = pd.api.types.is_float_dtype(values) and bool((values.dropna() % 1 != 0).any())
-    if reading.task == "regression" or (reading.task is None and number and reading.classes is None):
-        if not pd.api.types.is_numeric_dtype(values):
-            raise InputError(f"{graphs.path}: targets of a regression must be numbers: --label names another column.")
-        return GraphLabels(values.to_numpy(dtype=np.float64, na_value=np.nan), None, "regression", labels)
+    names = None if labels.names is None else reading.classes or labels.names
+    if are_numbers(graphs, labels, reading):
+        return GraphLabels(fill_gaps(values), names, "regression", labels)
+    if names is not None:
+        return GraphLabels(values, names, "multilabel", labels)
     column = label_column(values)
     notes += blank_labels(values)
-    classes = reading.classes or find_classes(column)
-    if len(classes) < 2:
-        raise InputError(
-            f"{graphs.path}: every label is {shown_label(values.dropna().iloc[0])}: there is nothing to tell apart."
-        )
-    return GraphLabels(to_numbers(column, classes), classes, "classification", labels)
+    if reading.classes is not None:
+        return GraphLabels(to_numbers(column, reading.classes), reading.classes, "classification", labels)
+    try:
+        numbers, classes = split_classes(column, rows_by_split(labels.splits, column.notna().to_numpy()))
+    except InputError as error:
+        raise InputError(f"{graphs.path}: {error}") from error
+    return GraphLabels(numbers, classes, "classification", labels)
 
 
 def _encoded(

@@ -3,6 +3,12 @@
 In: a user's data and nothing else. Out: a fitted estimator: labels, probabilities, tables, a saved model.
 """
 
-from rapgnn.estimators.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, estimator_for
+from rapgnn.estimators.estimators import (
+    RAPGraphClassifier,
+    RAPGraphRegressor,
+    RAPNodeClassifier,
+    RAPNodeRegressor,
+    estimator_for,
+)
 
-__all__ = ["RAPGraphClassifier", "RAPGraphRegressor", "RAPNodeClassifier", "estimator_for"]
+__all__ = ["RAPGraphClassifier", "RAPGraphRegressor", "RAPNodeClassifier", "RAPNodeRegressor", "estimator_for"]

@@ -22,6 +22,7 @@ from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric
 from rapgnn.graph.validate import SPLITS, check_whole
+from rapgnn.models.average import Average
 from rapgnn.models.config import Config
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
@@ -44,10 +45,17 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         time_budget: seconds after which the search begins nothing new; None: less than training one plain GNN would
             take, counted in operations, so that the result does not depend on the clock.
         scoring: the metric that the search chooses by and ``score`` returns: ``"accuracy"``, ``"balanced_accuracy"``,
-            ``"rocauc"``, ``"average_precision"``, ``"f1_macro"``, ``"log_loss"`` (its negative is returned); numbers:
-            ``"rmse"``, ``"mae"`` (their negatives), ``"r2"``. None: the task's own.
+            ``"rocauc"``, ``"average_precision"``, ``"f1_macro"``, ``"log_loss"``, ``"calibration_error"`` (the
+            negatives of these two are returned); numbers: ``"rmse"``, ``"mae"`` (their negatives), ``"r2"``. None: the
+            task's own.
         class_weight: ``"balanced"``: every class counts the same in sum in training; {label: weight}; None: every row
             counts the same, but with a ``scoring`` the search may try ``"balanced"``.
+        memory_limit: how much memory the process may take, such as ``"8GiB"``, pages of files aside: the hops then come
+            in blocks of columns from a graph on disk, and nothing is searched for. Nodes of one graph only.
+        engine: ``"ray"`` computes the hops of a graph on disk on Ray, on the machines of a cluster or the cores of this
+            one; ``"torch"``: by the processes that torchrun started, all of which call ``fit``; None: in this process.
+        cluster: the address of a Ray cluster, which makes the engine ``"ray"``; with that engine and None: the one that
+            RAY_ADDRESS or this machine names, else one that is started here.
         seed: decides everything random.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: cuda where there is one.
         verbose: log every candidate and the choice, through the logger ``rapgnn``.
@@ -74,6 +82,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         time_budget: float | None = None,
         scoring: str | None = None,
         class_weight: str | dict[Any, float] | None = None,
+        memory_limit: str | int | None = None,
+        engine: str | None = None,
+        cluster: str | None = None,
         seed: int = 0,
         device: str = "cpu",
         verbose: bool = False,
@@ -96,6 +107,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         self.time_budget = time_budget
         self.scoring = scoring
         self.class_weight = class_weight
+        self.memory_limit = memory_limit
+        self.engine = engine
+        self.cluster = cluster
         self.seed = seed
         self.device = device
         self.verbose = verbose
@@ -110,12 +124,11 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             on_epoch: called after every epoch, where there is no search.
         """
         self._check_arguments()
-        named = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
-        fixed = {"ridge": None} | named | (self.settings or {})  # a penalty that is not given is chosen
+        for name in ("memory_limit", "engine", "cluster"):
+            if getattr(self, name) is not None:
+                raise InputError(f"{name} is for the nodes of one graph: leave it out here.")
         start = start_config(graph)
-        start.update(**fixed)  # refuse what is wrong before any work
-        for name in named.keys() & (self.settings or {}):
-            start.update(**{name: named[name]})  # settings win, but what is wrong is refused all the same
+        fixed = self._fixed(start)
         if self.scoring is not None:
             check_metric(self.scoring, graph.task)
         with_goal(graph, None, self.class_weight)
@@ -149,6 +162,15 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             self.class_weight_ = dict(zip(self.classes_.tolist(), found.class_weight, strict=True))
         return self
 
+    def _fixed(self, start: Config) -> dict[str, Any]:
+        """The settings that the user has fixed; what is wrong is refused before any work."""
+        named = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
+        fixed = {"ridge": None} | named | (self.settings or {})  # a penalty that is not given is chosen
+        start.update(**fixed)
+        for name in named.keys() & (self.settings or {}):
+            start.update(**{name: named[name]})  # settings win, but what is wrong is refused all the same
+        return fixed
+
     def _check_arguments(self) -> None:
         """What ``Config`` does not see."""
         check_whole("seed", self.seed, 0, MOST_SEED)
@@ -171,7 +193,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
                 f"training ended with infinite numbers ({infinite}): rescale the features, weights or targets."
             )
         self.model_, self.schema_ = model.requires_grad_(False), schema  # as a loaded one: the same numbers
-        self.config_: Config = model.config
+        self.config_: Config = getattr(model.config, "network", model.config)
         self.n_features_in_ = schema.in_channels
         if schema.objective.metric != "rmse":
             self.classes_ = as_classes(schema.classes or tuple(range(schema.out_channels)))
@@ -180,12 +202,28 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step."""
         save_checkpoint(Path(folder), self._fitted(), self.schema_)
 
+    def report(self, path: str | Path, data: Any, y: Any = None, **given: Any) -> None:
+        """Write one HTML page about the model: the data, the choice, how good it is and why (``rapgnn[report]``).
+
+        Args:
+            path: of the page.
+            data, y, given: as in ``fit``, with labels. Where the data name no splits, those that ``fit`` made count.
+        """
+        from rapgnn.estimators.report.page import write_model_report
+
+        self._fitted()
+        write_model_report(self, self._graph(data, y, given, labelled=True), Path(path))
+
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """The model that ``save`` wrote; it predicts bitwise the same."""
         model, schema = load_checkpoint(Path(folder))
         if not suits(cls._task, schema.task):
             raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
+        if isinstance(model, Average):
+            loaded = cls(seed=model.seed)
+            loaded._adopt(model, schema)
+            return loaded
         config = model.config
         given = {name: getattr(config, name) for name in _SETTINGS}
         others = {k: v for k, v in config.to_dict().items() if k not in _SETTINGS and v != getattr(Config(), k)}

@@ -7,6 +7,8 @@ import numpy as np
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.labels import unseen_note
+from rapgnn.graph.validate import SPLITS
 from rapgnn.training.schema import Schema
 
 
@@ -23,11 +25,13 @@ def check_graph(graph: Graph, task: str, schema: Schema | None, y: Any, given: d
         raise InputError(f"this is an estimator for {task}, but the data are for {graph.task}.")
     if schema is not None:
         schema.check(graph)
-    elif not len(graph.labelled):
+        return graph
+    if not len(graph.labelled):
         raise InputError("there are no labels: a file of edges has none, so load a folder with a nodes.csv beside it.")
-    elif graph.classes is None and graph.objective.metric != "rmse":
-        return replace(graph, classes=tuple(range(graph.num_outputs)))
-    return graph
+    if graph.classes is None and graph.objective.metric != "rmse":
+        graph = replace(graph, classes=tuple(range(graph.num_outputs)))
+    said = unseen_note(graph.y, {split: graph.rows(split) for split in SPLITS}, graph.classes)
+    return replace(graph, notes=(*graph.notes, *(note for note in said if note not in graph.notes)))
 
 
 def as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
@@ -36,7 +40,7 @@ def as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
         raise InputError(f"the model is for {schema.task}, but the labels are for {graph.task}.")
     if labelled and graph.y.dim() == 2 and graph.y.shape[1] != schema.out_channels:
         raise InputError(f"the model gives {schema.out_channels} values per row, y has {graph.y.shape[1]}.")
-    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)
+    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)  # labels it does not know come after them
     schema.check(graph)
     return graph
 

@@ -11,9 +11,10 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import MOST_SEED, RAPEstimator
 from rapgnn.estimators.compatible import check_graph
+from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
+from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import NO_NODE_REGRESSION
 from rapgnn.graph.lists import graph_set
 from rapgnn.graph.nodes import node_graph
 from rapgnn.graph.scores import r2
@@ -25,15 +26,16 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
     classes_: np.ndarray
 
     def score(  # type: ignore[override]
-        self, data: Any, y: Any = None, *, split: str | None = None, **given: Any
+        self, data: Any, y: Any = None, *, split: str | None = None, scoring: str | None = None, **given: Any
     ) -> float:
         """Accuracy, ROC-AUC where there are many labels, or the metric ``scoring``: of all labelled rows, or a split.
 
         Args:
             split: ``"train"``, ``"val"`` or ``"test"``; None: every labelled row. Where the data name no splits, those
                 that ``fit`` made count.
+            scoring: another metric, for this call; its negative is returned where less is better.
         """
-        return self._score(data, y, split, given)
+        return self._score(data, y, split, scoring, given)
 
     def predict_proba(
         self,
@@ -61,89 +63,21 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
         return found.probabilities.numpy(), spread.numpy()
 
 
-class RAPNodeClassifier(_Classifier):
-    """Classes, or many labels, for the nodes of one graph.
-
-    ``RAPNodeClassifier().fit(data)`` chooses embedding, depth and head on validation. Fitted: ``classes_``, ``config_``
-    (the settings chosen), ``trials_``, ``validation_score_``, ``split_``, ``notes_``, ``engine_``, ``model_``.
-    """
-
-    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
-    _task = "node-classification"
-
-    def fit(self, data: Any, y: Any = None, **given: Any) -> Self:
-        """Train.
-
-        Args:
-            data: a PyG ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame;
-                None: there are none).
-            y: labels, words or whole numbers, NaN, None or -1 where unknown; may be a part of ``data``.
-            given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
-                adds the reverse of edges that are listed one way (say it to ``predict`` too); and the splits
-                ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
-                stratified split.
-        """
-        if isinstance(data, Graph):
-            estimator_for(data.task)  # refuses numbers for nodes in its own words
-            return self.fit_graph(check_graph(data, self._task, None, y, given))
-        return self.fit_graph(node_graph(_raw(data, y, given), seed=check_whole("seed", self.seed, 0, MOST_SEED)))
-
-    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
-        classes = schema.classes or tuple(range(schema.out_channels))
-        known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
-        return node_graph(_raw(data, y, given), labelled=labelled, **known)
-
-
-class _GraphEstimator(RAPEstimator):
-    def fit(self, graphs: Any, y: Any = None, **splits: Any) -> Self:
-        """Train on a list of graphs.
-
-        Args:
-            graphs: a list or dataset of PyG ``Data``, of networkx graphs, of (features, edge_index) pairs, or a
-                rapgnn ``Graph``.
-            y: one label per graph; None takes the graphs' own.
-            splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation. And
-                ``directed``, as for nodes.
-        """
-        if isinstance(graphs, Graph):
-            return self.fit_graph(check_graph(graphs, self._task, None, y, splits))
-        return self.fit_graph(graph_set(graphs, y, task=self._kind, **_with_splits(splits)))
-
-    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
-        known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "trained": True}
-        return graph_set(data, y, task=self._kind, labelled=labelled, **known, **_with_splits(given))
-
-    @property
-    def _kind(self) -> str:
-        return self._task.partition("-")[2]
-
-
-class RAPGraphClassifier(_GraphEstimator, _Classifier):
-    """Classes, or many labels, for whole graphs."""
-
-    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
-    _task = "graph-classification"
-
-
-class RAPGraphRegressor(RegressorMixin, _GraphEstimator):  # type: ignore[misc]
-    """Numbers, one or several, for whole graphs."""
-
-    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
-    _task = "graph-regression"
-
+class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
     def score(  # type: ignore[override]
-        self, data: Any, y: Any = None, *, split: str | None = None, **given: Any
+        self, data: Any, y: Any = None, *, split: str | None = None, scoring: str | None = None, **given: Any
     ) -> float:
-        """R², or the metric ``scoring``, on the labelled graphs or on those of a split (see the classifiers)."""
-        return self._score(data, y, split, given)
+        """R², or the metric ``scoring``, on all labelled rows or on those of a split (see the classifiers)."""
+        return self._score(data, y, split, scoring, given)
 
     def predict(  # type: ignore[override]
         self, data: Any, *, n_samples: int | None = None, return_std: bool = False, method: str = "auto", **given: Any
     ) -> Any:
-        """Numbers of all graphs, and with ``return_std`` their standard deviation over draws.
+        """Numbers of all rows, and with ``return_std`` their standard deviation over draws.
 
         Args:
             n_samples, method: as in the classifiers' ``predict_proba``.
+            given: as in the classifiers' ``predict``.
         """
         found = self._with_spread(data, n_samples, return_std, method, given)
         if not return_std:
@@ -155,18 +89,105 @@ class RAPGraphRegressor(RegressorMixin, _GraphEstimator):  # type: ignore[misc]
         return r2(scores, y)
 
 
+class _NodeEstimator(RAPEstimator):
+    def fit(self, data: Any, y: Any = None, **given: Any) -> Self:
+        """Train.
+
+        Args:
+            data: a PyG ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame;
+                None: there are none); or ``NodeRows``, the part of a graph's nodes that scikit-learn trains on.
+            y: labels, words or whole numbers, NaN, None or -1 where unknown; for a regressor numbers, one or several
+                per node, NaN or None where unknown; may be a part of ``data``.
+            given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
+                adds the reverse of edges that are listed one way (say it to ``predict`` too); and the splits
+                ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
+                stratified split.
+        """
+        if isinstance(self, DiskEstimator) and (disk := on_disk(data)) is not None:
+            return self.fit_disk(check_alone(disk, y, given))
+        if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
+            data, y = graph, None
+        if isinstance(data, Graph):
+            return self.fit_graph(check_graph(data, self._task, None, y, given))
+        seed = check_whole("seed", self.seed, 0, MOST_SEED)
+        return self.fit_graph(node_graph(self._raw(data, y, given), task=self._kind, seed=seed))
+
+    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
+        named = schema.classes is not None or schema.objective.metric == "rmse"
+        classes = schema.classes if named else tuple(range(schema.out_channels))
+        known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
+        known |= {"labelled": labelled, "unseen_classes": True}
+        return node_graph(self._raw(data, y, given), task=self._kind, **known)
+
+    def _raw(self, data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
+        named = _named(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS))
+        if not isinstance(data, NodeRows):
+            return unpack(data, y=y, **named)
+        if named:
+            raise InputError("NodeRows bring their own edges and splits: give nothing beside them but labels.")
+        return data.unpacked(y, self._kind == "regression")
+
+
+class RAPNodeClassifier(_NodeEstimator, _Classifier, DiskEstimator):
+    """Classes, or many labels, for the nodes of one graph, in memory or on disk (``DiskGraph``).
+
+    ``RAPNodeClassifier().fit(data)`` chooses embedding, depth and head on validation. Fitted: ``classes_``, ``config_``
+    (the settings chosen), ``trials_``, ``validation_score_``, ``split_``, ``notes_``, ``engine_``, ``model_``.
+    """
+
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
+    _task = "node-classification"
+
+
+class RAPNodeRegressor(_NodeEstimator, _Regressor):
+    """Numbers, one or several, for the nodes of one graph."""
+
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
+    _task = "node-regression"
+
+
+class _GraphEstimator(RAPEstimator):
+    def fit(self, graphs: Any, y: Any = None, **splits: Any) -> Self:
+        """Train on a list of graphs.
+
+        Args:
+            graphs: a list or dataset of PyG ``Data``, of networkx graphs, of tuples (features, edge_index), after
+                which edge features (a table), edge weights (one number per edge) or both may come, or a rapgnn
+                ``Graph``.
+            y: one label per graph; None takes the graphs' own.
+            splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation. And
+                ``directed``, as for nodes.
+        """
+        if isinstance(graphs, Graph):
+            return self.fit_graph(check_graph(graphs, self._task, None, y, splits))
+        return self.fit_graph(graph_set(graphs, y, task=self._kind, **_with_splits(splits)))
+
+    def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
+        known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "trained": True}
+        known |= {"labelled": labelled, "unseen_classes": True}
+        return graph_set(data, y, task=self._kind, **known, **_with_splits(given))
+
+
+class RAPGraphClassifier(_GraphEstimator, _Classifier):
+    """Classes, or many labels, for whole graphs."""
+
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
+    _task = "graph-classification"
+
+
+class RAPGraphRegressor(_GraphEstimator, _Regressor):
+    """Numbers, one or several, for whole graphs."""
+
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
+    _task = "graph-regression"
+
+
 def estimator_for(task: str) -> type[RAPEstimator]:
     """The estimator for a task, a name from ``TASKS``."""
     level, kind = task.split("-")
-    if level == "node" and kind == "regression":
-        raise InputError(f"{NO_NODE_REGRESSION}.")
     if level == "node":
-        return RAPNodeClassifier
+        return RAPNodeRegressor if kind == "regression" else RAPNodeClassifier
     return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
-
-
-def _raw(data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
-    return unpack(data, y=y, **_named(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS)))
 
 
 def _with_splits(given: dict[str, Any]) -> dict[str, Any]:

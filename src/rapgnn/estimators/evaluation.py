@@ -13,8 +13,8 @@ from rapgnn.estimators.costs import nominal_cost, training_cost
 from rapgnn.estimators.start import DRAWN, linear_settings, start_config, suited
 from rapgnn.estimators.train import train
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.scores import Metric, calibration_error, metrics_for, per_class
-from rapgnn.models.config import Config
+from rapgnn.graph.operator import POOLINGS
+from rapgnn.graph.scores import Metric, metrics_for, per_class
 from rapgnn.sparse import nonnegative
 from rapgnn.training.predict import Prediction
 
@@ -61,7 +61,7 @@ def evaluate(
         record |= {key: metrics[key].measure(p, y) for key in ("balanced_accuracy", "rocauc")}
         if p.shape[1] == (2 if y.dim() == 1 else 1):
             record["average_precision"] = metrics["average_precision"].measure(p, y)
-        record["calibration_error"] = calibration_error(p, y)
+        record["calibration_error"] = metrics["calibration_error"].measure(p, y)
         record["per_class"] = per_class(p, y, graph.classes)
     return record | {"verdict": _verdict(graph, metric, name, record)}
 
@@ -84,6 +84,8 @@ def _verdict(graph: Graph, metric: Metric, name: str, record: dict[str, Any]) ->
     # A share of so many rows is uncertain by this much.
     chance = math.sqrt(max(0.0, value * (1 - value)) / rows) if metric.percent and 0 <= value <= 1 else 0.0
     always = "chance"
+    if name == "calibration_error":  # answers of no use at all may be calibrated
+        return sentences
     if name not in ("rocauc", "average_precision", "log_loss"):
         answer = f"always answering {record['majority_answer']!r}"
         always = answer if kind == "accuracy" else "the same answer for every row"
@@ -118,7 +120,7 @@ def shown(metric: Metric, value: float | None) -> str:
 
 
 def fit_without_edges(
-    graph: Graph, config: Config, seed: int, device: str = "cpu", scoring: str | None = None, class_weight: Any = None
+    graph: Graph, config: Any, seed: int, device: str = "cpu", scoring: str | None = None, class_weight: Any = None
 ) -> Predictor:
     """A model of the same rows without their edges: the features as they are, then through a random non-linear map,
     a head in closed form; the better of the two on validation. Where rows are graphs, their nodes' features are pooled.
@@ -136,7 +138,9 @@ def fit_without_edges(
     # A layer without edges and with weights of 1 is the identity.
     layer: dict[str, Any] = {"num_layers": 1, "jumping": "last", "structure": "identity", "schedule": "fixed"}
     layer |= {"backbone": "gcn", "self_loops": True} if graph.ptr is None else {"backbone": "gin"}
-    layer |= {"normalize_features": config.normalize_features, "pooling": config.pooling}
+    network = getattr(config, "network", config)
+    pooling = network.pooling if network.pooling in POOLINGS else "sum"
+    layer |= {"normalize_features": getattr(network, "normalize_features", False), "pooling": pooling}
     signed, allowed, found = not nonnegative(bare.x), training_cost(graph), []
     for embedding in (linear_settings(bare), DRAWN):
         fixed = suited(signed, start, layer | embedding)

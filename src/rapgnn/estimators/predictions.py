@@ -12,12 +12,15 @@ from torch import Tensor
 
 from rapgnn.errors import InputError, InputNotice, check_choice
 from rapgnn.estimators.compatible import as_schema, check_graph
+from rapgnn.estimators.rows import NodeRows, asked_rows
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.labels import unseen_labels_note
 from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.table import UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.models.config import BOUNDS, Config
-from rapgnn.training.predict import Prediction, predictor_on, represented
+from rapgnn.training.averaged import model_on, represented_by
+from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema
 
 ERROR_BARS = ("auto", "sample", "exact")  # ways to get them
@@ -37,6 +40,11 @@ class Predicting:
     classes_: np.ndarray
     scoring: str | None
 
+    @property
+    def _kind(self) -> str:
+        """``"classification"`` or ``"regression"``."""
+        return self._task.partition("-")[2]
+
     def _fitted(self) -> Any:
         if not hasattr(self, "model_"):
             raise UnfittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
@@ -44,6 +52,9 @@ class Predicting:
 
     def _graph(self, data: Any, y: Any = None, given: dict[str, Any] | None = None, labelled: bool = False) -> Graph:
         """The checked graph for the trained model; ``given`` is what the user gave by name."""
+        if isinstance(data, NodeRows):
+            graph = data.of_graph(y, self.schema_.classes, labelled)
+            data, y = (data, y) if graph is None else (graph, None)
         if isinstance(data, Graph):
             return check_graph(data, self._task, self.schema_, y, given)
         graph = self._graph_for(self.schema_, data, y, given or {}, labelled)
@@ -56,9 +67,9 @@ class Predicting:
         """A user's data as a graph for a trained model."""
         raise NotImplementedError
 
-    def _prediction(self, graph: Graph, rows: Tensor | None = None, **how: Any) -> Prediction:
-        """For all rows or some; ``how`` as in ``predictor_on``."""
-        return predictor_on(self.model_, graph, **how)(torch.arange(graph.num_rows) if rows is None else rows)
+    def _prediction(self, graph: Graph, rows: Tensor, **how: Any) -> Prediction:
+        """``how`` as in ``model_on``."""
+        return model_on(self.model_, graph, **how)(rows)
 
     def _read(self, probabilities: Tensor) -> np.ndarray:
         """Labels, or numbers, as the user gave them."""
@@ -78,7 +89,8 @@ class Predicting:
             given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
         """
         self._fitted()
-        return self._read(self._prediction(self._graph(data, given=given)).probabilities)
+        graph = self._graph(data, given=given)
+        return self._read(self._prediction(graph, asked_rows(data, graph)).probabilities)
 
     def _with_spread(
         self, data: Any, n_samples: int | None, spread: bool, method: str, given: dict[str, Any]
@@ -95,26 +107,28 @@ class Predicting:
         if method == "exact" and n_samples is not None:
             raise InputError('method "exact" draws no samples: leave n_samples out.')
         graph = self._graph(data, given=given)
+        rows = asked_rows(data, graph)
         if method == "exact":
-            return self._prediction(graph, inference="expected", error_bars=True)
+            return self._prediction(graph, rows, inference="expected", error_bars=True)
         if n_samples is not None or method == "sample":
-            return self._prediction(graph, inference="mean", num_samples=n_samples)
-        return self._own_way(graph, spread)
+            return self._prediction(graph, rows, inference="mean", num_samples=n_samples)
+        return self._own_way(graph, rows, spread)
 
-    def _own_way(self, graph: Graph, spread: bool) -> Prediction:
+    def _own_way(self, graph: Graph, rows: Tensor, spread: bool) -> Prediction:
         """As the model predicts; the spread, where asked for, stands beside the same numbers."""
         if spread and self.config_.inference in ("auto", "expected"):
             with contextlib.suppress(InputError):  # there may be no exact form
-                return self._prediction(graph, inference="expected", error_bars=True)
-        found = self._prediction(graph)
+                return self._prediction(graph, rows, inference="expected", error_bars=True)
+        found = self._prediction(graph, rows)
         if not spread or found.spread is not None:
             return found
-        return replace(found, spread=self._prediction(graph, inference="mean").spread)
+        return replace(found, spread=self._prediction(graph, rows, inference="mean").spread)
 
     def transform(self, data: Any, **given: Any) -> np.ndarray:
         """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""
         self._fitted()
-        return represented(self.model_, self._graph(data, given=given)).numpy()
+        graph = self._graph(data, given=given)
+        return represented_by(self.model_, graph, asked_rows(data, graph)).numpy()
 
     def fit_transform(self, data: Any, y: Any = None, **given: Any) -> np.ndarray:  # type: ignore[override]
         """``fit``, then ``transform`` of the same data."""
@@ -123,13 +137,16 @@ class Predicting:
         shape = {key: value for key, value in given.items() if key in names}
         return self.transform(data, **shape)
 
-    def _score(self, data: Any, y: Any, split: str | None, given: dict[str, Any]) -> float:
+    def _score(self, data: Any, y: Any, split: str | None, scoring: str | None, given: dict[str, Any]) -> float:
         self._fitted()
         if split is not None:
             check_choice("split", split, SPLITS)
         graph = self._graph(data, y, given, labelled=True)
+        for note in unseen_labels_note(graph.classes or (), self.schema_.out_channels):
+            warnings.warn(note, InputNotice, stacklevel=3)
         if split is None:
-            rows = graph.labelled
+            rows = asked_rows(data, graph)
+            rows = rows[torch.isin(rows, graph.labelled)]
         else:
             own = graph.rows(split)
             rows = own if any(len(graph.rows(s)) for s in SPLITS) else self._own_split(split, graph)
@@ -140,10 +157,12 @@ class Predicting:
                 else f"the {split} split is empty (validation_score_ is the score of what fit held out)."
             )
         found = self._prediction(graph, rows)
-        if self.scoring is not None:
-            check_metric(self.scoring, self.schema_.task)
-            metric = metrics_for(self.schema_.task)[self.scoring]
-            value = metric.measure(found.probabilities, graph.y[rows])
+        scoring = self.scoring if scoring is None else scoring
+        if scoring is not None:
+            check_metric(scoring, self.schema_.task)
+            metric = metrics_for(self.schema_.task)[scoring]
+            y = graph.y[rows]
+            value = metric.measure(_with_columns(found.probabilities, y), y)
             return value if metric.higher else -value  # as in scikit-learn: more is better
         return self._metric(found.scores, graph.y[rows])
 
@@ -155,3 +174,11 @@ class Predicting:
 
     def _metric(self, scores: Tensor, y: Tensor) -> float:
         return self.schema_.objective.score(scores, y)
+
+
+def _with_columns(probabilities: Tensor, y: Tensor) -> Tensor:
+    """Probabilities with a column of zeros for every class that the model does not know."""
+    if y.dim() == 2 or not len(y):
+        return probabilities
+    missing = max(0, int(y.max()) + 1 - probabilities.shape[1])
+    return torch.nn.functional.pad(probabilities, (0, missing))

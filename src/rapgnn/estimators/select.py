@@ -14,6 +14,7 @@ import torch
 
 from rapgnn.device import threads
 from rapgnn.errors import InputError
+from rapgnn.estimators.average import Trial
 from rapgnn.estimators.costs import CANDIDATE, nominal_cost, sparse_training_cost, training_cost
 from rapgnn.estimators.sketch import sketched, sketching_cost
 from rapgnn.estimators.start import DRAWN, linear_settings, suited
@@ -32,15 +33,6 @@ Stage = Callable[[Graph, Config | None], Iterator[Settings]]
 SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 CLASS_WEIGHT = "class_weight"  # a candidate's key that is no setting of Config
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One candidate: its settings, the metric on validation, and the seconds it took."""
-
-    settings: Settings
-    value: float
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -108,7 +100,7 @@ def _search(
     reuse: Reuse,
 ) -> Choice:
     """As ``choose``, with these stages and nominal seconds."""
-    signed = not nonnegative(graph.x)
+    signed = not nonnegative(graph.x) or (graph.edge_weight is not None and not nonnegative(graph.edge_weight))
     tried: set[tuple[Config, bool]] = set()
     trials: list[Trial] = []
     best: tuple[tuple[float, float], Fitted, Config, Graph] | None = None

@@ -1,17 +1,26 @@
 """Choose what the user left open, train, and give the head every labelled row there is."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rapgnn.estimators.select import OnTrial, Settings, Trial, choose
+from rapgnn.estimators.average import Trial, choose_average
+from rapgnn.estimators.costs import training_cost
+from rapgnn.estimators.members import needs_no_validation
+from rapgnn.estimators.select import OnTrial, Settings, choose
 from rapgnn.estimators.start import plain_config
 from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.splits import hold_out
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.models.config import Config
+from rapgnn.training.averaged import model_on
 from rapgnn.training.fit import Fitted, fit_rap
+from rapgnn.training.loop import Loop
+
+FREE = {"ridge"}  # a penalty that is not given is chosen
+SOLVED_AGAIN = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."
 
 
 @dataclass(frozen=True)
@@ -48,11 +57,15 @@ def train(
         search, time_budget, scoring, class_weight: as in the estimators.
         on_trial, on_epoch: told of every candidate; called after every epoch where there is no search.
     """
-    given, graph = graph.to(device), hold_out(graph, seed).to(device)
+    open_to_all = search and set(fixed) <= FREE and all(fixed[name] is None for name in fixed)
+    few = open_to_all and needs_no_validation(graph)
+    given, graph = graph.to(device), (graph if few else hold_out(graph, seed)).to(device)
     graph = with_goal(graph, scoring, class_weight)
+    # A metric of the user's own may be one that rare classes decide.
+    reweigh = graph.objective.scoring is not None and class_weight is None and graph.objective.metric == "accuracy"
+    if open_to_all:
+        return _average(graph, given, start, seed, time_budget, on_trial, reweigh)
     if search:
-        # A metric of the user's own may be one that rare classes decide.
-        reweigh = graph.objective.scoring is not None and class_weight is None and graph.objective.metric == "accuracy"
         found = choose(graph, start, fixed, seed, time_budget, on_trial, reweigh)
         fitted, config, trials, graph = found.fitted, found.config, found.trials, found.graph
     else:
@@ -64,9 +77,43 @@ def train(
     if len(graph.train) < len(given.train) and config.head == "ridge":
         notes = graph.notes
         fitted = _with_all_rows(fitted, replace(graph, train=given.train, val=given.val), config, seed)
-        note = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."
-        graph = replace(given, notes=(*notes, note))
+        graph = replace(given, notes=(*notes, SOLVED_AGAIN))
     return Trained(fitted, graph, trials, score, weights)
+
+
+def _average(
+    graph: Graph,
+    given: Graph,
+    start: Config,
+    seed: int,
+    time_budget: float | None,
+    on_trial: OnTrial | None,
+    reweigh: bool,
+) -> Trained:
+    """The average of the best closed-form candidates; rows that were held out to judge count in the end."""
+    began = time.perf_counter()
+    allowance = training_cost(graph) if time_budget is None else float("inf")
+    everything = None
+    notes = graph.notes
+    if len(graph.train) < len(given.train):
+        everything = replace(graph, train=given.train, val=given.val)
+        notes = (*notes, SOLVED_AGAIN)
+    found = choose_average(
+        graph,
+        start,
+        seed,
+        allowance,
+        lambda: time_budget is not None and time.perf_counter() - began > time_budget,
+        on_trial,
+        reweigh,
+        everything,
+    )
+    took = 1e3 * (time.perf_counter() - began)
+    fitted = Fitted(
+        found.model, model_on(found.model, graph), Loop(0, 1, took, 0.0), found.engine, found.reason, "auto"
+    )
+    weights = graph.objective.class_weight
+    return Trained(fitted, replace(given, notes=notes), found.trials, found.score, weights)
 
 
 def _with_all_rows(fitted: Fitted, graph: Graph, config: Config, seed: int) -> Fitted:

@@ -11,7 +11,9 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.splits import FOLDS
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
+from rapgnn.models.reservoirs.encoder import choices
 from rapgnn.training.methods import METHODS
+from rapgnn.training.reservoirs import SYSTEMS
 
 QUICK_EPOCHS = {"end-to-end": 100, "random-full": 100}  # `--quick` cuts only what goes through the graph every epoch
 
@@ -23,6 +25,9 @@ def plan(
     configs = {}
     for method in methods:
         check_choice("method", method, METHODS)
+        if METHODS[method].reservoir:  # settings of its own; those of the networks here do not apply
+            configs[method] = Config()
+            continue
         config = default_config(graph, method, embedding if _takes(method, embedding) else None)
         clash = [key for key, value in METHODS[method].settings.items() if overrides.get(key, value) != value]
         if clash:
@@ -75,6 +80,8 @@ def total_epochs(method: str, config: Config, seeds: int, folds: bool = False, p
     """How often ``on_epoch`` is called at most."""
     if folds:
         seeds *= FOLDS * (2 if protocol == "both" else 1)
+    if METHODS[method].reservoir:
+        return seeds * len(choices(SYSTEMS[method].settings))
     if method == "pretrained-embedding":
         return seeds * config.pretrain_epochs
     return seeds * (1 if config.head == "ridge" and method != "end-to-end" else config.epochs)

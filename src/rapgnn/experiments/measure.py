@@ -24,7 +24,7 @@ from rapgnn.experiments.run import PROTOCOLS, Record, run, warm_up
 from rapgnn.experiments.tuned import default_config, stored
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.training.methods import METHODS
+from rapgnn.training.methods import STRATEGIES
 
 PLANETOID = ("cora", "citeseer", "pubmed")
 GRAPHS = ("mutag", "ptc", "proteins", "molesol", "moltox21", "molhiv", "molbace")
@@ -89,7 +89,7 @@ def _batch_size(record: Record) -> str:
 
 
 JOBS = {
-    "compare": Job(_compare, tuple(METHODS), _method, PLANETOID + GRAPHS, seeds=5),
+    "compare": Job(_compare, STRATEGIES, _method, PLANETOID + GRAPHS, seeds=5),
     "embeddings": Job(_embeddings, tuple(EMBEDDINGS), _embedding, PLANETOID, seeds=5),
     "depth": Job(_depth, DEPTH_METHODS, _method, ("pubmed",), seeds=3),
     "batches": Job(_batches, BATCH_SIZES, _batch_size, ("proteins",), seeds=3, fold_seeds=3),

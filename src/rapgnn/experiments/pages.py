@@ -23,6 +23,7 @@ from rapgnn.experiments.markdown import (
     format_table,
 )
 from rapgnn.experiments.measure import BATCH_SIZES, DEPTH_METHODS, DEPTHS, PLANETOID
+from rapgnn.experiments.plan_pages import PLAN_TABLES
 from rapgnn.experiments.published import find_published, one_published
 from rapgnn.experiments.reproduce_pages import REPRODUCED
 from rapgnn.experiments.results import one_sentence, read_records, results_folder
@@ -31,10 +32,10 @@ from rapgnn.experiments.speed_pages import SPEED_TABLES
 from rapgnn.experiments.tuned import BEST, best_settings
 from rapgnn.files import write_atomic
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.training.methods import METHODS
+from rapgnn.training.methods import METHODS, STRATEGIES
 
 BESIDE = ["Cora", "paper", "CiteSeer", "paper", "PubMed", "paper"]
-TITLES = {name: method.title for name, method in METHODS.items()} | {"rap": "**RAP-GNN** (pretrained MLP)"}
+TITLES = {name: METHODS[name].title for name in STRATEGIES} | {"rap": "**RAP-GNN** (pretrained MLP)"}
 GRAPHS = {
     "mutag": "MUTAG",
     "ptc": "PTC",
@@ -176,6 +177,7 @@ TABLES = {
     "batches": batches_table,
     "auto": auto_table,
     **SPEED_TABLES,
+    **PLAN_TABLES,
     **REPRODUCED,
 }
 

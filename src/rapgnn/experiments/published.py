@@ -32,7 +32,7 @@ class Published:
     """One cell of one table.
 
     Args:
-        method: a name from ``METHODS``, or a reservoir system (``"fdgnn"``).
+        method: a name from ``METHODS``.
         metric: as in the records of ``rapgnn.experiments.run``; ``train_ms_saved`` and ``memory_saving_vs_end_to_end``
             are the paper's words for what it saves.
         embedding, backbone, batch_size, num_layers: where the table varies them.

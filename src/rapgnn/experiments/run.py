@@ -41,6 +41,7 @@ class _Costs:
     eval_ms: list[float] = field(default_factory=list)
     peaks: list[float | None] = field(default_factory=list)
     epochs: list[int] = field(default_factory=list)
+    chosen: list[Record] = field(default_factory=list)
     last: Fitted | None = None
 
     def fit(self, method: str, graph: Graph, config: Config, seed: int, on_epoch: OnEpoch) -> Fitted:
@@ -52,6 +53,7 @@ class _Costs:
         self.train_ms.append(fitted.loop.train_ms_per_epoch)
         self.eval_ms.append(fitted.loop.eval_ms_per_epoch)
         self.epochs.append(fitted.loop.epochs)
+        self.chosen += [fitted.chosen] if fitted.chosen else []
         return fitted
 
     def fit_folds(
@@ -140,6 +142,7 @@ def run(
         "threads": torch.get_num_threads(),
         "date": date.today().isoformat(),
         "config": chosen.to_dict(),
+        **({"chosen": costs.chosen} if costs.chosen else {}),  # of each fit, where a method has settings of its own
         "versions": versions(),
     }
 

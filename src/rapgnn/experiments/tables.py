@@ -64,6 +64,10 @@ def _explain(console: Console, records: list[Record], quick: bool) -> None:
         )
     for r in records:
         name, config = METHODS[r["method"]].title, r["config"]
+        if METHODS[r["method"]].reservoir:
+            tried = _counted(max(r["epochs"]), "readout")
+            console.print(f"{name}: its own paper's settings, {tried} tried on validation.", style="dim")
+            continue
         layers = "" if r["method"] == "pretrained-embedding" else f"{_counted(config['num_layers'], 'layer')}, "
         epochs = _counted(max(r["epochs"]), "epoch")
         phases = METHODS[r["method"]].fit is METHODS["rap"].fit

@@ -8,11 +8,13 @@ from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.labels import unseen_note
 from rapgnn.graph.splits import split_rows
 from rapgnn.graph.validate import (
     SPLITS,
     as_array,
     check_edge_features,
+    check_edge_weight,
     check_edges,
     check_features,
     check_labels,
@@ -34,11 +36,14 @@ def make_graphs(
     val: Any = None,
     test: Any = None,
     *,
+    edge_weight: Any = None,
     edge_attr: Any = None,
     task: str | None = None,
     name: str = "graphs",
     folds: bool = False,
     seed: int = 0,
+    classes: tuple[Any, ...] | None = None,
+    unseen_classes: bool = False,
 ) -> Graph:
     """Check everything a user can get wrong, and put the graphs side by side.
 
@@ -48,9 +53,12 @@ def make_graphs(
         sizes: number of nodes of each graph; 0 is a graph without nodes.
         y: one label per graph: class numbers, a table of 0, 1 and NaN (unknown), or numbers.
         train, val, test: masks or graph numbers; all None: a stratified split of 80, 10 and 10 percent by ``seed``.
+        edge_weight: one finite number per edge.
         edge_attr: features of every edge.
         task: one of ``GRAPH_TASKS``; None tells classes from a table of 0 and 1 by the shape of y.
         folds: whether these graphs are evaluated by cross-validation.
+        classes: what the class numbers, or label columns, are called.
+        unseen_classes: as in ``make_graph``.
     """
     features = x if isinstance(x, SparseMatrix) else check_features(x)
     n = features.shape[0]
@@ -64,10 +72,12 @@ def make_graphs(
     if len(crossing):
         u, v = edges[:, crossing[0]].tolist()
         raise InputError(f"edge ({u}, {v}) joins two different graphs.")
+    weight = None if edge_weight is None else check_edge_weight(edge_weight, edges.shape[1])
     attributes = None if edge_attr is None else check_edge_features(edge_attr, edges.shape[1])
     order = np.argsort(home[0], kind="stable")
     if (np.diff(order) < 0).any():  # graph after graph, as the nodes are
         edges = edges[:, order]
+        weight = None if weight is None else weight[torch.from_numpy(order)]
         if attributes is not None:
             attributes = row_block(attributes, torch.from_numpy(order))
     total = len(counts)
@@ -77,8 +87,10 @@ def make_graphs(
         train, val, test = split_rows(labels, seed)
     given = zip(SPLITS, ([] if part is None else part for part in (train, val, test)), strict=True)
     rows = {split: check_rows(part, total, split, "graphs") for split, part in given}
-    check_splits(labels, rows, "graphs")
+    check_splits(labels, rows, "graphs", unseen_classes)
     outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
+    if classes is not None:
+        outputs = max(outputs, len(classes))
     return Graph(
         name,
         features,
@@ -86,10 +98,13 @@ def make_graphs(
         labels,
         **rows,  # type: ignore[arg-type]
         num_outputs=outputs,
+        edge_weight=weight,
         edge_attr=attributes,
         ptr=torch.from_numpy(bounds),
         task=f"graph-{kind}",
         folds=folds,
+        classes=classes,
+        notes=tuple(unseen_note(labels, rows, classes)),
     )
 
 

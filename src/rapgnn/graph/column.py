@@ -3,7 +3,8 @@
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -104,35 +105,79 @@ def learn_column(values: pd.Series, name: str, what: str) -> Column | LeftOut:
         return number_column(name, days, order)
     _refuse_mixture(words, days, name, what)
     counts = Counter(words.tolist())
-    if len(counts) > MANY_CATEGORIES and 2 * len(counts) > len(values):
-        many = f"{len(counts)} different values in {len(values)} {what}s"
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_CATEGORIES]
+    return word_column(name, frequent, len(counts), len(values), what)
+
+
+def word_column(name: str, frequent: Sequence[str], different: int, rows: int, what: str) -> Column | LeftOut:
+    """A column of words by its most frequent ones, and by how many different ones it has."""
+    if different > MANY_CATEGORIES and 2 * different > rows:
+        many = f"{different} different values in {rows} {what}s"
         return LeftOut(
             f"a name, {many}",
             f"column {shown(name)} has {many}: it is a name rather than a feature, so leave it out (--ignore).",
         )
-    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_CATEGORIES]
-    return Column(name, categories=tuple(sorted(frequent)), other=len(counts) > len(frequent))
+    return Column(name, categories=tuple(sorted(frequent)), other=different > len(frequent))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What a column of numbers is scaled by; of parts of it, ``+`` makes that of all.
+
+    Args:
+        rows: with those that have no number.
+        known: those that have one.
+        variance: of the known ones.
+    """
+
+    rows: int = 0
+    known: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+    low: float = math.inf
+    high: float = -math.inf
+
+    @staticmethod
+    def of(values: np.ndarray) -> "Spread":
+        known = values[~np.isnan(values)]
+        if not len(known):
+            return Spread(len(values))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, variance = float(known.mean()), float(known.var())
+        return Spread(len(values), len(known), mean, variance, float(known.min()), float(known.max()))
+
+    def __add__(self, other: "Spread") -> "Spread":
+        if not self.known or not other.known:
+            one = self if self.known else other
+            return replace(one, rows=self.rows + other.rows)
+        total = self.known + other.known
+        share, step = other.known / total, other.mean - self.mean
+        variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * step * step
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Spread(self.rows + other.rows, total, self.mean + share * step, variance, low, high)
+
+    def column(self, name: str, date: str | None = None) -> Column:
+        """The column; numbers that are all in [0, 1] are left as they are."""
+        if not self.known:
+            raise InputError(f"column {shown(name)} is empty: leave it out (--ignore).")
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+            raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (--ignore).")
+        if not math.isfinite(self.mean) or not math.isfinite(self.variance):
+            raise InputError(f"column {shown(name)} holds numbers too large to average: leave it out (--ignore).")
+        if date is None and self.low >= 0 and self.high <= 1 and self.known == self.rows:
+            return Column(name)
+        spread = math.sqrt(self.variance)
+        return Column(name, self.mean, spread if spread > 0 else 1.0, date=date)
 
 
 def number_column(name: str, values: np.ndarray, date: str | None = None) -> Column:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        raise InputError(f"column {shown(name)} is empty: leave it out (--ignore).")
-    if not np.isfinite(known).all():
-        raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (--ignore).")
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread = float(known.mean()), float(known.std())
-    if not math.isfinite(mean) or not math.isfinite(spread):
-        raise InputError(f"column {shown(name)} holds numbers too large to average: leave it out (--ignore).")
-    if date is None and known.min() >= 0 and known.max() <= 1 and len(known) == len(values):
-        return Column(name)
-    return Column(name, mean, spread if spread > 0 else 1.0, date=date)
+    return Spread.of(values).column(name, date)
 
 
 def encode_column(values: pd.Series, column: Column) -> Any:
     """``[rows]`` numbers, or a sparse ``[rows, width]`` of zeros and ones."""
     if column.categories is None:
-        numbers = _numbers(values, column)
+        numbers = numbers_of(values, column)
         if np.isinf(numbers).any():
             raise InputError(f"column {shown(column.name)} holds infinite values: remove them first.")
         with np.errstate(over="ignore", invalid="ignore"):
@@ -162,7 +207,8 @@ def _places(values: pd.Series, column: Column) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(listed.get_indexer(words)), values.notna().to_numpy()
 
 
-def _numbers(values: pd.Series, column: Column) -> np.ndarray:
+def numbers_of(values: pd.Series, column: Column) -> np.ndarray:
+    """A column of numbers or dates as numbers, NaN where there is none."""
     if column.date is None:
         if not is_number(values):
             raise InputError(f"column {shown(column.name)} must hold numbers, as it did in training.")

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rapgnn.errors import check_choice
+from rapgnn.graph.labels import unseen_note
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
@@ -19,9 +21,12 @@ from rapgnn.graph.validate import (
     check_labels,
     check_rows,
     check_splits,
+    check_targets,
     labelled_rows,
 )
 from rapgnn.sparse import Features, SparseMatrix, row_sums, without_zeros
+
+KINDS = ("classification", "regression")  # of tasks; a table of 0 and 1 tells many labels from classes
 
 
 @dataclass(frozen=True)
@@ -147,25 +152,32 @@ def make_graph(
     name: str = "graph",
     sparse: bool | None = None,
     unseen_classes: bool = False,
+    task: str = "classification",
 ) -> Graph:
     """Check everything a user can get wrong, and build a ``Graph``.
 
     Args:
         x: features, dense (array, tensor) or scipy sparse.
         edge_index: two rows, senders and receivers.
-        y: class numbers, or a 0/1 matrix with a column per label (NaN where unknown).
+        y: class numbers, or a 0/1 matrix with a column per label (NaN where unknown); for a regression numbers, one
+            column or several (NaN where unknown).
         train, val, test: boolean masks over the nodes, or node numbers.
         edge_weight: one finite number per edge.
         sparse: keep the features sparse; None decides by their share of zeros.
-        unseen_classes: accept classes that only validation or test rows have; they count as errors in the score.
+        unseen_classes: accept class numbers that no split has too. (Classes that only validation or test rows have are
+            accepted with a note; they count as errors in the score.)
+        task: ``"classification"`` (classes, or a table of 0, 1 and NaN) or ``"regression"``.
     """
+    check_choice("task", task, KINDS)
     features = check_features(x, sparse)
     n = features.shape[0]
     edges = check_edges(edge_index, n)
     weight = None if edge_weight is None else check_edge_weight(edge_weight, edges.shape[1])
-    labels = check_labels(y, n)
+    labels = check_targets(y, n, "nodes") if task == "regression" else check_labels(y, n)
     rows = {split: check_rows(mask, n, split) for split, mask in zip(SPLITS, (train, val, test), strict=True)}
     check_splits(labels, rows, unseen_classes=unseen_classes)
     outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
-    task = "node-classification" if labels.dim() == 1 else "node-multilabel"
-    return Graph(name, features, edges, labels, **rows, num_outputs=outputs, edge_weight=weight, task=task)  # type: ignore[arg-type]
+    kind = task if task == "regression" else "classification" if labels.dim() == 1 else "multilabel"
+    common: dict[str, Any] = {**rows, "edge_weight": weight, "notes": tuple(unseen_note(labels, rows))}
+    common["task"] = f"node-{kind}"
+    return Graph(name, features, edges, labels, num_outputs=outputs, **common)

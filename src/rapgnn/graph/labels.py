@@ -1,17 +1,18 @@
 """Labels as a user has them (words, numbers, gaps) <-> class numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import shape_of
 
 UNKNOWN = -1
-NO_NODE_REGRESSION = "there is no regression for nodes, so divide the numbers into classes first (pandas.cut)"
+MOST_NAMED = 8  # classes that a sentence names
 EXACT = 2.0**53  # the whole numbers below it are exact as floats
 
 
@@ -64,8 +65,8 @@ def find_classes(column: pd.Series) -> tuple[Any, ...]:
     if column.dtype.kind == "f":  # whole numbers with gaps arrive as floats
         if (known != known.round()).any() or (np.abs(known) >= EXACT).any():
             raise InputError(
-                "class labels must be words or whole numbers; these look like regression targets: "
-                f"{NO_NODE_REGRESSION}; for whole graphs there is RAPGraphRegressor (--task regression)."
+                "class labels must be words or whole numbers; these look like regression targets, which are for "
+                "RAPNodeRegressor, or RAPGraphRegressor for whole graphs (--task regression)."
             )
         return tuple(int(v) for v in np.unique(known))
     values = pd.unique(known).tolist() if _all_words(known) else [_as_plain(v) for v in known]
@@ -91,9 +92,75 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], unknown_classes: bool 
     outside = known & (numbers == UNKNOWN)
     if outside.any() and not unknown_classes:
         value = column.iloc[int(outside.argmax())]
-        listed = ", ".join(map(shown_label, list(classes)[:8])) + (", ..." if len(classes) > 8 else "")
-        raise InputError(f"label {shown_label(value)} is not one of the model's classes: {listed}.")
+        raise InputError(f"label {shown_label(value)} is not one of the model's classes: {_listed(classes)}.")
     return numbers
+
+
+def with_unseen(column: pd.Series, classes: Sequence[Any]) -> tuple[Any, ...]:
+    """A trained model's classes and after them the labels that are none of these; refused where no label is one."""
+    numbers = to_numbers(column, classes, unknown_classes=True)
+    outside = column.notna().to_numpy() & (numbers == UNKNOWN)
+    if not outside.any():
+        return tuple(classes)
+    if not (numbers >= 0).any():
+        to_numbers(column, classes)  # refuses the first of them
+    find_classes(column)  # refuses words among numbers
+    unseen = find_classes(column.loc[outside])
+    return (*classes, *(map(shown_label, unseen) if isinstance(classes[0], str) and column.dtype != object else unseen))
+
+
+def unseen_labels_note(classes: Sequence[Any], known: int) -> list[str]:
+    """What is to be said about labels that come after the classes a model knows."""
+    if len(classes) <= known:
+        return []
+    listed, several = _listed(classes[known:]), len(classes) - known > 1
+    are = f"labels {listed} are none" if several else f"label {listed} is none"
+    return [f"{are} of the model's classes: such rows count as errors."]
+
+
+def fill_gaps(values: Any) -> Any:
+    """Numbers to be predicted as a user has them, NaN where they are None or pandas' NA; anything else as it is."""
+    if isinstance(values, pd.Series | pd.DataFrame):
+        kinds = [values.dtype] if isinstance(values, pd.Series) else list(values.dtypes)
+        numbers = all(pd.api.types.is_numeric_dtype(k) and not pd.api.types.is_complex_dtype(k) for k in kinds)
+        values = values.to_numpy(dtype=np.float64, na_value=np.nan) if numbers else values.to_numpy()
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = values.tolist()
+    if not isinstance(values, list | tuple):
+        return values
+    width = next((len(v) for v in values if isinstance(v, list | tuple | np.ndarray) and np.ndim(v) == 1), None)
+    gap = np.nan if width is None else [np.nan] * width
+    return [gap if v is None or v is pd.NA else v for v in values]
+
+
+def split_classes(column: pd.Series, rows: Mapping[str, Tensor]) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Class numbers and what they stand for: the labels of the rows in a split; any other label counts as missing."""
+    used = torch.cat(list(rows.values())).numpy()
+    classes = find_classes(column.iloc[used] if len(used) else column)
+    numbers = to_numbers(column, classes, unknown_classes=True)
+    trained = np.unique(numbers[rows["train"].numpy()] if len(rows["train"]) else numbers)
+    if len(trained[trained >= 0]) < 2:
+        label = classes[int(trained.max())]
+        raise InputError(f"every training label is {shown_label(label)}: there is nothing to tell apart.")
+    return numbers, classes
+
+
+def unseen_note(labels: Tensor, rows: Mapping[str, Tensor], names: Sequence[Any] | None = None) -> list[str]:
+    """What is to be said where validation or test rows have classes that no training row has.
+
+    Args:
+        labels: class numbers; a table of labels, or of numbers, has no such classes.
+        names: what the class numbers stand for.
+    """
+    if labels.dim() == 2:
+        return []
+    held_out = torch.cat([labels[rows[split]] for split in ("val", "test")]).unique()
+    unseen = held_out[~torch.isin(held_out, labels[rows["train"]]) & (held_out >= 0)].tolist()
+    if not unseen:
+        return []
+    listed = _listed([c if names is None else names[c] for c in unseen])
+    occur = f"classes {listed} occur" if len(unseen) > 1 else f"class {listed} occurs"
+    return [f"{occur} in validation or test rows only: not learned, and such rows count as errors."]
 
 
 def blank_labels(values: Any) -> list[str]:
@@ -110,6 +177,10 @@ def shown_label(label: Any) -> str:
     """A label as a sentence shows it."""
     number = isinstance(label, float | np.floating) and float(label).is_integer()
     return shown(int(label) if number else _as_plain(label))
+
+
+def _listed(labels: Sequence[Any]) -> str:
+    return ", ".join(map(shown_label, labels[:MOST_NAMED])) + (", ..." if len(labels) > MOST_NAMED else "")
 
 
 def _all_words(column: Any) -> bool:

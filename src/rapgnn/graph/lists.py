@@ -14,10 +14,18 @@ from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.convert import RawGraph, as_directed, is_networkx, unpack
 from rapgnn.graph.directions import ONE_WAY, only_one_way
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import blank_labels, find_classes, label_column, shown_label, to_numbers
+from rapgnn.graph.labels import blank_labels, label_column, split_classes, to_numbers, with_unseen
 from rapgnn.graph.nodes import MOST_NODES, bare_count, is_table, make_features
 from rapgnn.graph.table import Encoding
-from rapgnn.graph.validate import SPLITS, as_array, check_edges, check_whole, shape_of
+from rapgnn.graph.validate import (
+    SPLITS,
+    as_array,
+    check_edge_weight,
+    check_edges,
+    check_whole,
+    rows_by_split,
+    shape_of,
+)
 
 
 def graph_set(
@@ -32,16 +40,18 @@ def graph_set(
     splits: dict[str, Any] | None = None,
     directed: bool | None = None,
     name: str = "graphs",
+    unseen_classes: bool = False,
 ) -> Graph:
     """The checked graphs, side by side.
 
     Args:
-        graphs: a list or dataset of PyG ``Data``, of networkx graphs, or of (features, edge_index) pairs.
+        graphs: a list or dataset of PyG ``Data``, of networkx graphs, or of tuples: (features, edge_index), and after
+            them edge features (a table) or edge weights (one number per edge), or both in this order.
         y: a label per graph; None takes the graphs' own.
         task: ``"classification"`` (classes, or a table of 0, 1 and NaN) or ``"regression"``.
         splits: ``train``, ``val``, ``test`` as in ``make_graphs``; None: every labelled graph is for training.
         directed: as in ``unpack``.
-        classes, encoding, labelled, trained: as in ``node_graph``.
+        classes, encoding, labelled, trained, unseen_classes: as in ``node_graph``.
     """
     raws, sizes, whole = _read(graphs, directed)
     features, encoding, said = make_features(whole, whole.edge_index, int(sizes.sum()), encoding, trained)
@@ -59,10 +69,11 @@ def graph_set(
         notes += blank_labels(values)
         if len(column) != len(raws):
             raise InputError(f"there are {len(raws)} graphs but {len(column)} labels.")
-        names = find_classes(column) if classes is None else classes
-        values = to_numbers(column, names)
-        if len(names) < 2:
-            raise InputError(f"every label is {shown_label(column.dropna().iloc[0])}: there is nothing to tell apart.")
+        if classes is None:
+            values, names = split_classes(column, rows_by_split(splits, column.notna().to_numpy()))
+        else:
+            names = with_unseen(column, classes) if unseen_classes else classes
+            values = to_numbers(column, names)
     given = splits or {"train": _known(values)}
     graph = make_graphs(
         features,
@@ -70,18 +81,19 @@ def graph_set(
         sizes,
         values,
         **given,
+        edge_weight=whole.edge_weight,
         edge_attr=whole.edge_attr,
         task=kind,
         name=name,
+        classes=None if names is None else tuple(names),
+        unseen_classes=trained,  # a model may be asked about graphs of one class
     )
     if trained or not labelled:
         none = torch.zeros(0, dtype=torch.int64)
         rows = dict.fromkeys(SPLITS, none) if not labelled or splits is None else {}
         outputs = graph.num_outputs if names is None else len(names)
         return replace(graph, **rows, num_outputs=outputs, encoding=encoding, notes=tuple(notes))
-    return replace(
-        graph, classes=None if names is None else tuple(names), encoding=encoding, notes=(*notes, *graph.notes)
-    )
+    return replace(graph, encoding=encoding, notes=(*notes, *graph.notes))
 
 
 def from_pyg_list(
@@ -103,7 +115,8 @@ def from_pyg_list(
         if missing:
             raise InputError(f"graph {i} has no {', '.join(missing)}.")
     raws, sizes, whole = _read(graphs, directed)
-    given: dict[str, Any] = {"edge_attr": whole.edge_attr, "task": task, "name": name, **splits}
+    given: dict[str, Any] = {"edge_weight": whole.edge_weight, "edge_attr": whole.edge_attr, **splits}
+    given |= {"task": task, "name": name}
     graph = make_graphs(whole.x, whole.edge_index, sizes, _labels(raws, None), **given)
     return replace(graph, notes=(*whole.notes, *graph.notes))
 
@@ -111,7 +124,7 @@ def from_pyg_list(
 def _read(graphs: Any, directed: bool | None) -> tuple[list[RawGraph], np.ndarray, RawGraph]:
     """Every graph as the user gave it, their numbers of nodes, and one big graph of all, without labels and splits."""
     members = _members(graphs)
-    raws = [_one(graph, i, directed) for i, graph in enumerate(members)]
+    raws = [_unpacked(graph, i, directed) for i, graph in enumerate(members)]
     sizes = np.array([_size(raw, i) for i, raw in enumerate(raws)], dtype=np.int64)
     whole = _joined(raws, sizes)
     listed = directed is None and not any(is_networkx(graph) for graph in members)
@@ -131,19 +144,16 @@ def _members(graphs: Any) -> list[Any]:
     return members
 
 
-def _one(graph: Any, number: int, directed: bool | None) -> RawGraph:
-    raw = _unpacked(graph, number, directed)
-    if raw.edge_weight is not None:
-        raise InputError(f"graph {number} has edge weights, which are for one graph: make them edge features.")
-    return raw
-
-
 def _unpacked(graph: Any, number: int, directed: bool | None) -> RawGraph:
     if isinstance(graph, tuple | list):
-        if not 2 <= len(graph) <= 3:
-            raise InputError(f"graph {number} must be (features, edge_index) or (features, edge_index, edge features).")
-        given = {"edge_index": graph[1], "edge_attr": graph[2] if len(graph) == 3 else None}
-        return as_directed(RawGraph(graph[0], **given), directed)
+        if not 2 <= len(graph) <= 4:
+            raise InputError(
+                f"graph {number} must be (features, edge_index), and then edge features, edge weights or both."
+            )
+        attributes, weight = (*graph[2:], None, None)[:2]
+        if len(graph) == 3 and attributes is not None and len(shape_of(attributes, f"edges of graph {number}")) == 1:
+            attributes, weight = None, attributes
+        return as_directed(RawGraph(graph[0], graph[1], weight, attributes), directed)
     try:
         return unpack(graph, directed)
     except InputError as error:
@@ -167,16 +177,19 @@ def _size(raw: RawGraph, number: int) -> int:
 def _joined(raws: list[RawGraph], sizes: np.ndarray) -> RawGraph:
     """One big graph of all; labels and splits are left out."""
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    edges = []
+    edges, weights = [], []
     for i, part in enumerate(raws):
         try:
             edges.append(check_edges(part.edge_index, int(sizes[i])) + int(offsets[i]))
+            m = edges[-1].shape[1]
+            weights.append(torch.ones(m) if part.edge_weight is None else check_edge_weight(part.edge_weight, m))
         except InputError as error:
             raise InputError(f"graph {i}: {error}") from error
     x = _stacked([part.x for part in raws], "node", sizes)
     counts = np.array([e.shape[1] for e in edges])
     edge_attr = _stacked([part.edge_attr for part in raws], "edge", counts)
-    return RawGraph(x, torch.cat(edges, dim=1), edge_attr=edge_attr)
+    weighted = any(part.edge_weight is not None for part in raws)  # in a graph without weights each is 1
+    return RawGraph(x, torch.cat(edges, dim=1), torch.cat(weights) if weighted else None, edge_attr)
 
 
 def _stacked(tables: list[Any], what: str, rows: np.ndarray) -> np.ndarray | None:

@@ -13,7 +13,15 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import RawGraph, as_scipy, unpack
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.graph.labels import blank_labels, find_classes, label_column, shown_label, to_numbers
+from rapgnn.graph.labels import (
+    blank_labels,
+    fill_gaps,
+    label_column,
+    split_classes,
+    to_numbers,
+    unseen_note,
+    with_unseen,
+)
 from rapgnn.graph.splits import make_split
 from rapgnn.graph.structural import structural_features
 from rapgnn.graph.table import Encoding
@@ -26,6 +34,7 @@ from rapgnn.graph.validate import (
     check_labels,
     check_rows,
     check_splits,
+    check_targets,
     check_whole,
     mostly_zeros,
     shape_of,
@@ -34,24 +43,27 @@ from rapgnn.graph.validate import (
 MOST_NODES = 1 << 40
 BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
 NO_EDGE_FEATURES = "edge features are for many graphs; on one graph edge_attr is left out (edge_weight would count)."
+SCALED = "the features differ in scale, so each got mean 0 and variance 1."
 NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
 
 
-def from_pyg(data: Any, name: str = "graph", directed: bool | None = None) -> Graph:
+def from_pyg(data: Any, name: str = "graph", directed: bool | None = None, task: str = "classification") -> Graph:
     """A PyTorch Geometric ``Data`` with masks as a ``Graph``: features and class numbers are taken as they are.
 
     Args:
         directed: False adds the reverse of edges that are listed one way; otherwise they count as listed.
+        task: as in ``make_graph``.
     """
     raw = unpack(data, directed=directed)
     wanted = {"x": raw.x, "y": raw.y, "train_mask": raw.train}
     missing = [field for field, value in wanted.items() if value is None]
     if missing:
-        raise InputError(f"the graph has no {', '.join(missing)}; node classification needs all of them.")
+        raise InputError(f"the graph has no {', '.join(missing)}; training on nodes needs all of them.")
     rows = [[] if mask is None else mask for mask in (raw.train, raw.val, raw.test)]
-    graph = make_graph(as_scipy(raw.x), raw.edge_index, raw.y, rows[0], rows[1], rows[2], raw.edge_weight, name=name)
+    parts = {"edge_weight": raw.edge_weight, "name": name, "task": task}
+    graph = make_graph(as_scipy(raw.x), raw.edge_index, raw.y, *rows, **parts)
     said = [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
-    return replace(graph, notes=(*raw.notes, *said))
+    return replace(graph, notes=(*raw.notes, *said, *graph.notes))
 
 
 def node_graph(
@@ -63,16 +75,20 @@ def node_graph(
     trained: bool = False,
     seed: int = 0,
     name: str = "graph",
+    task: str = "classification",
+    unseen_classes: bool = False,
 ) -> Graph:
     """The checked graph.
 
     Args:
         raw: see ``unpack``.
-        classes: what a trained model calls its classes; None takes those of the training rows.
+        task: ``"classification"`` (classes, or a table of 0, 1 and NaN) or ``"regression"``.
+        classes: what a trained model calls its classes; None takes those of the rows in a split.
         encoding: how that model's features were made.
         labelled: whether labels are needed.
         trained: whether this is for a model that is trained already: ``encoding`` None then means features as given.
         seed: of the split, where none is given.
+        unseen_classes: number labels that a trained model does not know after its classes, instead of refusing them.
     """
     n = _count(raw)
     edges = check_edges(raw.edge_index, n)
@@ -92,36 +108,38 @@ def node_graph(
         outputs = 0 if classes is None else len(classes)
         return Graph(name, features, edges, y, none, none, none, outputs, notes=tuple(notes), **common)
     if raw.y is None:
-        raise InputError("there are no labels: give y, -1 or missing where it is unknown.")
-    if is_table(raw.y):
-        y = check_labels(raw.y, n)
+        raise InputError("there are no labels: give y, missing (or -1, for classes) where it is unknown.")
+    if task == "regression":
+        y = check_targets(fill_gaps(raw.y), n, "nodes")
+        rows = rows if trained else _with_rest(raw, ~y.isnan().all(1), rows)
+    elif is_table(raw.y):
+        y, task = check_labels(raw.y, n), "multilabel"
         classes = tuple(range(y.shape[1])) if classes is None else classes
-        task = "node-multilabel"
     else:
-        y, classes, rows = _classes(raw, n, classes, rows)
+        y, classes, rows = _classes(raw, n, classes, rows, unseen_classes)
         notes += blank_labels(raw.y)
-        task = "node-classification"
     if all(part is None for part in given.values()) and not trained:
         rows, said = make_split(y, seed)
         notes += said
     if not trained:
         check_splits(y, rows)
+        notes += unseen_note(y, rows, classes)
     return Graph(
         name,
         features,
         edges,
         y,
         **rows,
-        num_outputs=len(classes),
-        task=task,
-        classes=tuple(classes),
+        num_outputs=y.shape[1] if classes is None else len(classes),
+        task=f"node-{task}",
+        classes=None if classes is None else tuple(classes),
         notes=tuple(notes),
         **common,
     )  # type: ignore[arg-type]
 
 
 def _classes(
-    raw: RawGraph, n: int, classes: Sequence[Any] | None, rows: dict[str, Tensor]
+    raw: RawGraph, n: int, classes: Sequence[Any] | None, rows: dict[str, Tensor], unseen_classes: bool
 ) -> tuple[Tensor, Sequence[Any], dict[str, Tensor]]:
     """Class numbers, what they stand for, and the splits."""
     column = label_column(raw.y)
@@ -129,31 +147,24 @@ def _classes(
         raise InputError(f"there are {n} nodes but {len(column)} labels.")
     known = torch.from_numpy(column.notna().to_numpy(copy=True))
     if classes is not None:
+        classes = with_unseen(column, classes) if unseen_classes else classes
         return torch.from_numpy(to_numbers(column, classes)), classes, rows
-    train = rows["train"]
-    if raw.train is None and any(len(rows[s]) for s in ("val", "test")):  # all other labelled rows are for training
-        taken = torch.zeros(n, dtype=torch.bool)
-        taken[torch.cat([rows["val"], rows["test"]])] = True
-        train = (known & ~taken).nonzero()[:, 0]
-        rows = rows | {"train": train}
+    rows = _with_rest(raw, known, rows)
     for split in SPLITS:
         unknown = int((~known[rows[split]]).sum())
         if unknown:
             raise InputError(f"{unknown} nodes of the {split} split have no label.")
-    classes = find_classes(column.iloc[train.numpy()] if len(train) else column)
-    numbers = torch.from_numpy(to_numbers(column, classes, unknown_classes=True))
-    for split in ("val", "test"):
-        unseen = rows[split][numbers[rows[split]] < 0]
-        if len(unseen):
-            label = column.iloc[int(unseen[0])]
-            raise InputError(
-                f"class {shown_label(label)} of the {split} split does not occur in training, so it is not learned."
-            )
-    if len(classes) < 2:
-        raise InputError(
-            f"every training label is {shown_label(column.dropna().iloc[0])}: there is nothing to tell apart."
-        )
-    return numbers, classes, rows
+    numbers, classes = split_classes(column, rows)
+    return torch.from_numpy(numbers), classes, rows
+
+
+def _with_rest(raw: RawGraph, known: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The splits; where only validation or test rows are given, all other labelled rows are for training."""
+    if raw.train is not None or not any(len(rows[s]) for s in ("val", "test")):
+        return rows
+    rest = known.clone()
+    rest[torch.cat([rows["val"], rows["test"]])] = False
+    return rows | {"train": rest.nonzero()[:, 0]}
 
 
 def make_features(
@@ -184,7 +195,7 @@ def make_features(
     if encoding is None and not trained and array.ndim == 2 and array.size:
         finite = np.isfinite(array if filled is None else filled.data).all()
         encoding = Encoding.for_array(array, filled) if finite else None
-        notes = ["the features differ in scale, so each got mean 0 and variance 1."] if encoding else []
+        notes = [SCALED] if encoding else []
     else:
         notes = []
     if encoding is not None and encoding.kind == "table":

@@ -78,6 +78,25 @@ def r2(p: Tensor, y: Tensor) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
+def calibration_error(p: Tensor, y: Tensor, bins: int = CALIBRATION_BINS) -> float:
+    """Expected calibration error: Σ_b (rows in b / rows) · |share that came true in b - mean stated probability in b|.
+
+    The bins b divide 0 to 1 evenly. For classes the stated probability is that of the answer, the likeliest class
+    (Guo et al., 2017); for many labels that of every known label.
+    """
+    if y.dim() == 1:
+        stated, answer = p.double().max(dim=1)
+        right = (answer == y).double()
+    else:
+        known = ~y.isnan()
+        stated, right = p.double()[known], (y[known] == 1).double()
+    if not len(stated) or bool(stated.isnan().any()):
+        return float("nan")
+    place = (stated * bins).long().clamp(max=bins - 1)
+    gaps = torch.zeros(bins, dtype=torch.float64, device=p.device).index_add_(0, place, right - stated)
+    return float(gaps.abs().sum() / len(stated))
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric of probabilities (or numbers) and labels.
@@ -105,6 +124,7 @@ CLASS_METRICS = {
     "average_precision": Metric("average precision", True, True, _ranked(average_precision)),
     "f1_macro": Metric("macro F1", True, True, f1_macro),
     "log_loss": Metric("log loss", False, False, log_loss),
+    "calibration_error": Metric("calibration error", True, False, calibration_error),
 }
 """Metrics of classes and of many labels by name; a new one is a row here."""
 
@@ -129,24 +149,6 @@ def check_metric(name: Any, task: str) -> None:
         kind = "numbers" if allowed is NUMBER_METRICS else "classes"
         raise InputError(f"{name} is no metric for {kind}: choose one of {', '.join(allowed)}.")
     check_choice("metric", name, allowed)
-
-
-def calibration_error(p: Tensor, y: Tensor, bins: int = CALIBRATION_BINS) -> float:
-    """Expected calibration error: how far stated probabilities lie from the share that came true, over equal bins.
-
-    For classes the probability of the answer counts, for many labels that of every known label.
-    """
-    if y.dim() == 1:
-        stated, answer = p.double().max(dim=1)
-        right = (answer == y).double()
-    else:
-        known = ~y.isnan()
-        stated, right = p.double()[known], (y[known] == 1).double()
-    if not len(stated) or bool(stated.isnan().any()):
-        return float("nan")
-    place = (stated * bins).long().clamp(max=bins - 1)
-    gaps = torch.zeros(bins, dtype=torch.float64, device=p.device).index_add_(0, place, right - stated)
-    return float(gaps.abs().sum() / len(stated))
 
 
 def per_class(p: Tensor, y: Tensor, names: Sequence[Any] | None = None) -> list[dict[str, Any]]:

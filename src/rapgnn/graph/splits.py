@@ -73,7 +73,7 @@ def make_folds(graph: Graph, seed: int, count: int = FOLDS) -> list[Tensor]:
     y = graph.y.cpu()
     known = torch.cat([graph.train, graph.val, graph.test]).cpu().sort().values.numpy()
     classes = y[torch.from_numpy(known)].numpy() if y.dim() == 1 else None
-    least = len(known) if classes is None else int(np.bincount(classes).min())
+    least = len(known) if classes is None else int(np.unique(classes, return_counts=True)[1].min())
     if least < count:
         raise InputError(f"{count}-fold cross-validation needs {count} graphs of every class, the rarest has {least}.")
     splitter = (StratifiedKFold if classes is not None else KFold)(count, shuffle=True, random_state=seed)

@@ -117,8 +117,7 @@ class Encoding:
             else:
                 squares = np.square(filled.data, dtype=np.float64)
                 size = np.sqrt(np.bincount(filled.indices, squares, minlength=x.shape[1]) / len(x))
-        filled = size[size > 0]
-        if not len(filled) or not np.isfinite(filled).all() or filled.max() < UNEQUAL * np.median(filled):
+        if not differ_in_size(size):
             return None
         return cls("table", tuple(number_column(str(i), x[:, i].astype(np.float64)) for i in range(x.shape[1])))
 
@@ -201,6 +200,12 @@ class Encoding:
 
 
 _FIRST = tuple(f.name for f in fields(Encoding))[:6]  # what every version has
+
+
+def differ_in_size(size: np.ndarray) -> bool:
+    """Whether the columns of an array, given their root mean squares, differ so much that they are to be scaled."""
+    filled = size[size > 0]
+    return bool(len(filled) and np.isfinite(filled).all() and filled.max() >= UNEQUAL * np.median(filled))
 
 
 def _listed(names: list[str], most: int = 8) -> str:

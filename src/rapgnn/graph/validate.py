@@ -90,14 +90,18 @@ def check_features(x: Any, sparse: bool | None = None) -> Features:
         raise InputError(
             f"node features must be a table with a row per node and at least one column, got shape {matrix.shape}."
         )
-    bad = int((~np.isfinite(values)).sum())
-    if bad:
-        raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
-    _refuse_huge(values, "node features")
+    refuse_features(int((~np.isfinite(values)).sum()), max(values.max(initial=0), -values.min(initial=0)))
     filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
     if sparse if sparse is not None else filled < FILLED:
         return SparseMatrix(matrix)
     return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
+
+
+def refuse_features(bad: int, largest: float) -> None:
+    """Refuse features of which ``bad`` are NaN or infinite, or the ``largest`` magnitude is too large."""
+    if bad:
+        raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
+    _refuse_huge(np.array([largest]), "node features")
 
 
 def _refuse_huge(values: np.ndarray, what: str) -> None:
@@ -169,16 +173,23 @@ def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
     return torch.from_numpy(np.unique(array).astype(np.int64))
 
 
+def rows_by_split(given: dict[str, Any] | None, known: np.ndarray, what: str = "graphs") -> dict[str, Tensor]:
+    """The rows of every split; where no split is given all rows that are known are for training."""
+    parts = given or {"train": known}
+    return {s: check_rows(parts.get(s, np.zeros(0, dtype=np.int64)), len(known), s, what) for s in SPLITS}
+
+
 def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", unseen_classes: bool = False) -> None:
-    """Splits that do not overlap, have labels, and train on every class."""
+    """Splits that do not overlap, have labels, and train on at least two classes.
+
+    A class that only validation or test rows have is accepted (see ``unseen_note``), a number that no row has is not.
+
+    Args:
+        unseen_classes: accept numbers that no row has too, and labels that no training row knows.
+    """
     if not len(rows["train"]):
         raise InputError(f"no labelled {what}: the training split is empty.")
-    for one, other in combinations(SPLITS, 2):
-        shared = np.intersect1d(rows[one].numpy(), rows[other].numpy())
-        if len(shared):
-            raise InputError(
-                f"{len(shared)} {what} are in both the {one} and the {other} split, number {shared[0]} first."
-            )
+    check_disjoint({split: index.numpy() for split, index in rows.items()}, what)
     if labels.dim() == 2:
         for split, index in rows.items():
             if len(index) and bool(labels[index].isnan().all()):
@@ -194,11 +205,24 @@ def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", u
             raise InputError(f"{unknown} {what} of the {split} split have no label.")
     trained = set(labels[rows["train"]].tolist())
     wanted = trained.union(*(labels[rows[s]].tolist() for s in ("val", "test")))
-    missing = next((c for c in range(max(wanted) + 1) if c not in trained), None)
-    if missing is not None and not unseen_classes:
-        raise InputError(
-            f"class {missing} does not occur in the training split, so it cannot be learned (the first class is 0)."
-        )
+    if unseen_classes:
+        return
+    missing = next((c for c in range(max(wanted) + 1) if c not in wanted), None)
+    if missing is not None:
+        raise InputError(f"class {missing} does not occur in any split: number the classes from 0, without gaps.")
+    if len(trained) < 2 <= len(wanted):
+        only = trained.pop()
+        raise InputError(f"every label of the training split is class {only}: there is nothing to tell apart.")
+
+
+def check_disjoint(rows: dict[str, np.ndarray], what: str = "nodes") -> None:
+    """Refuse rows that are in two splits."""
+    for one, other in combinations(rows, 2):
+        shared = np.intersect1d(rows[one], rows[other])
+        if len(shared):
+            raise InputError(
+                f"{len(shared)} {what} are in both the {one} and the {other} split, number {shared[0]} first."
+            )
 
 
 def labelled_rows(labels: Tensor) -> Tensor:

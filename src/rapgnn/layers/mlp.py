@@ -62,9 +62,7 @@ class MLP(nn.Module):
         for i, layer in enumerate(self.linears()):
             h = _linear(dropout(h, self.dropout, generator), layer)
             if i + 1 < len(self.layers) or self.last_relu:
-                if self.norms is not None:
-                    h = self._norm(i, h, training=generator is not None)
-                h = torch.relu(h)
+                h = torch.relu(self.normed(i, h, training=generator is not None))
         assert isinstance(h, Tensor)
         return h
 
@@ -72,8 +70,10 @@ class MLP(nn.Module):
         """How many random words the dropouts of a forward pass over dense rows take."""
         return sum(words_for(rows * layer.in_features, self.dropout) for layer in self.linears())
 
-    def _norm(self, index: int, h: Tensor, training: bool) -> Tensor:
-        assert self.norms is not None
+    def normed(self, index: int, h: Tensor, training: bool = False) -> Tensor:
+        """What follows linear layer number ``index``, before its ReLU: normalised, where the MLP does that."""
+        if self.norms is None:
+            return h
         norm = self.norms[index]
         return norm.train(training and len(h) > 1)(h)  # one row has no variance
 

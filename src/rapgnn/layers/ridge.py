@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.graph.tasks import Objective
+from rapgnn.layers.ridge_problem import RidgeProblem, RidgeSums, make_problem
 
 
 class RidgeHead(nn.Module):
@@ -86,14 +87,23 @@ class RidgeRegression:
         mean: the expectation of the representation ``[r, J·d]``.
         targets: ``[r, t]``; NaN is unknown and left out label by label.
         scatter: for each group of labels known for the same rows, as ``same_gaps`` lists them, the covariance of each
-            channel's J outputs summed over these rows, ``[d, J, J]``; with weights the weighted sum.
+            channel's J outputs summed over these rows, ``[d, J, J]``; with weights the weighted sum. None: nothing
+            about the representation is random.
         weights: how much each row's squared error counts, ``[r]``; None: all the same.
     """
 
-    def __init__(self, mean: Tensor, targets: Tensor, scatter: Sequence[Tensor], weights: Tensor | None = None):
+    def __init__(
+        self,
+        mean: Tensor,
+        targets: Tensor,
+        scatter: Sequence[Tensor] | None = None,
+        weights: Tensor | None = None,
+    ):
         self.shape = mean.shape[1], targets.shape[1]
-        self._parts = []
-        for (columns, known), covariance in zip(same_gaps(targets), scatter, strict=True):
+        self._parts, self._rows = [], []
+        self._targets, self._weights = targets, weights
+        groups = list(same_gaps(targets))
+        for (columns, known), covariance in zip(groups, scatter or [None] * len(groups), strict=True):
             m, t = mean[known].double(), targets[known][:, columns].double()
             if weights is None:
                 center, level = m.mean(0), t.mean(0)
@@ -103,7 +113,16 @@ class RidgeRegression:
                 center, level = (w @ m) / w.sum(), (w @ t) / w.sum()
                 root = w.sqrt()[:, None]
                 m, t = root * (m - center), root * (t - level)
-            self._parts.append((columns, center, level, _RidgeProblem(m, covariance.double(), t)))
+            self._rows.append(known)
+            self._parts.append((columns, center, level, make_problem(m, covariance, t)))
+
+    @classmethod
+    def of_sums(cls, shape: tuple[int, int], sums: Sequence[RidgeSums]) -> "RidgeRegression":
+        """From sums over rows that were too many to be kept; ``shape`` is (J·d, t)."""
+        regression = cls.__new__(cls)
+        regression.shape = shape
+        regression._parts = [(s.columns, s.center, s.level, RidgeProblem.of_sums(s)) for s in sums]
+        return regression
 
     def solve(self, penalty: float) -> RidgeSolution:
         """The solution for λ; labels without a known row keep weight and bias 0."""
@@ -115,57 +134,24 @@ class RidgeRegression:
             weight[:, columns], bias[columns] = found, level - center @ found
         return RidgeSolution(float(penalty), weight, bias)
 
+    def left_out(self, penalty: float) -> Tensor:
+        """The scores ``[r, t]`` of the training rows, each by the solution without it; NaN where the label is unknown.
 
-class _RidgeProblem:
-    """One system of equations, solved for one penalty after another.
-
-    Args:
-        m: centred mean ``[r, J·d]``, t: centred targets ``[r, t]``.
-        scatter: ``[d, J, J]``, summed over the rows.
-    """
-
-    def __init__(self, m: Tensor, scatter: Tensor, t: Tensor):
-        self.m, self.scatter, self.t = m, scatter, t
-        self.rows, self.channels = m.shape
-        self.variance = scatter.diagonal(dim1=1, dim2=2).T.flatten()  # outputs outermost, as in the representation
-        self.size = float((m.square().sum() + self.variance.sum()) / max(1, self.channels))
-        # The dual has one unknown per row instead of one per channel, but is built anew for every penalty.
-        self.dual = 2 * self.rows <= self.channels
-        self.normal = None if self.dual else self._blocks(m.T @ m)
-
-    def solve(self, ridge: float) -> Tensor:
-        floor = ridge * self.size if self.size > 0 else 1.0
-        least = 1e-12 * max(1e-30, float(self.variance.max()) + floor if self.channels else 1.0)
-        floor = max(floor, least)
-        if self.normal is not None:
-            normal = self.normal.clone()
-            normal.diagonal().add_(floor)
-            return _solve_positive(normal, self.m.T @ self.t)
-        scaled = self._inverse_penalty(floor)
-        gram = self.m @ scaled
-        gram.diagonal().add_(1.0)
-        return scaled @ _solve_positive(gram, self.t)
-
-    def _inverse_penalty(self, floor: float) -> Tensor:
-        """P⁻¹ mᵀ ``[J·d, r]``, P the penalty: one J × J block per channel."""
-        d, outputs = self.scatter.shape[:2]
-        if outputs == 1:
-            return (self.m / (self.variance + floor)).T
-        blocks = self.scatter + floor * torch.eye(outputs, dtype=self.m.dtype, device=self.m.device)
-        by_channel = self.m.T.reshape(outputs, d, self.rows).transpose(0, 1)
-        return torch.linalg.solve(blocks, by_channel).transpose(0, 1).reshape(self.channels, self.rows)
-
-    def _blocks(self, normal: Tensor) -> Tensor:
-        d, outputs = self.scatter.shape[:2]
-        by_output = normal.view(outputs, d, outputs, d)
-        by_output.diagonal(dim1=1, dim2=3).add_(self.scatter.permute(1, 2, 0))
-        return by_output.reshape(self.channels, self.channels)
-
-
-def _solve_positive(matrix: Tensor, target: Tensor) -> Tensor:
-    """The solution for a symmetric positive matrix; by pivoting where rounding makes it look otherwise."""
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    return torch.linalg.solve(matrix, target) if bool(failed) else torch.cholesky_solve(target, factor)
+        Exact but for the row's own variance, which stays part of the penalty.
+        """
+        scores = torch.full_like(self._targets, float("nan"), dtype=torch.float64)
+        for known, (columns, _, level, problem) in zip(self._rows, self._parts, strict=True):
+            w = None if self._weights is None else self._weights[known].double()
+            share = 1 / len(problem.m) if w is None else w / w.sum()
+            root = 1.0 if w is None else w.sqrt()[:, None]
+            assert isinstance(problem, RidgeProblem)
+            fitted, leverage = problem.fitted(penalty)
+            leverage = (leverage + share).clamp(max=1 - 1e-6)[:, None]
+            place = known.nonzero()[:, 0][:, None]
+            mine = torch.tensor(columns, device=scores.device)
+            found = fitted / root + level
+            scores[place, mine] = (found - leverage * self._targets[place, mine].double()) / (1 - leverage)
+        return scores
 
 
 def same_gaps(targets: Tensor) -> Iterator[tuple[list[int], Tensor]]:

@@ -234,11 +234,9 @@ def expectation_and_covariance(
         order of ``torch.triu_indices``.
     """
     S, d, K, J = operator.matrix, h.shape[1], len(stored_hops(spec)), len(spec.outputs)
-    root = coefficient_root(spec).permute(0, 2, 1)  # [J, f, K]
-    mixing = torch.cat([expected_coefficients(spec), root.flatten(0, 1)]).to(S.values)
-    first, second = torch.triu_indices(J, J)
+    moments = HopMoments(spec, S.values)
     mean = S.values.new_empty(len(rows), J, d)
-    covariance = S.values.new_empty(len(rows), len(first), d)
+    covariance = S.values.new_empty(len(rows), J * (J + 1) // 2, d)
     stored: Tensor | None = None
     # Several hops of a block live at once here, so blocks are narrower: the whole is as large as elsewhere.
     for columns, k, (hop,) in hops(spec, operator, h, [rows], e, bytes_of_block(S.device) // max(1, K // 2)):
@@ -252,8 +250,23 @@ def expectation_and_covariance(
         step = max(1, CACHED // width)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            mixed = mixing @ stored[:, part].reshape(K, -1)
-            mean[part, :, columns] = mixed[:J].view(J, -1, width).transpose(0, 1)
-            deviations = mixed[J:].view(J, root.shape[1], -1, width)
-            covariance[part, :, columns] = (deviations[first] * deviations[second]).sum(1).transpose(0, 1)
+            mean[part, :, columns], covariance[part, :, columns] = moments(stored[:, part])
     return mean.flatten(1), covariance
+
+
+class HopMoments:
+    """Hops ``[K, rows, w]`` -> their expectation ``[rows, J, w]``, and the covariance ``[rows, P, w]`` of outputs."""
+
+    def __init__(self, spec: Propagation, like: Tensor):
+        self.outputs = len(spec.outputs)
+        root = coefficient_root(spec).permute(0, 2, 1)  # [J, f, K]
+        self.factors = root.shape[1]
+        self.mixing = torch.cat([expected_coefficients(spec), root.flatten(0, 1)]).to(like)
+        self.first, self.second = torch.triu_indices(self.outputs, self.outputs)
+
+    def __call__(self, stored: Tensor) -> tuple[Tensor, Tensor]:
+        width, J = stored.shape[2], self.outputs
+        mixed = self.mixing @ stored.reshape(len(stored), -1)
+        deviations = mixed[J:].view(J, self.factors, -1, width)
+        covariance = (deviations[self.first] * deviations[self.second]).sum(1)
+        return mixed[:J].view(J, -1, width).transpose(0, 1), covariance.transpose(0, 1)

@@ -53,6 +53,11 @@ class Representation:
         drawn = drawn.double().flatten(0, 1)
         return drawn.mean(0), drawn.square().mean(0)
 
+    def draw_moments(self, counter: int) -> tuple[Tensor, Tensor]:
+        """Mean and mean square over rows of every channel, in one draw of the weights."""
+        drawn = next(self.draws([counter], steps=[0]))
+        return drawn.mean(0), drawn.double().square().mean(0)
+
     def draws(
         self,
         counters: Sequence[int],

@@ -29,20 +29,21 @@ from rapgnn.files import (
 )
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.models.config import Config
+from rapgnn.models.average import Average
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.training.numbers import Header, Kinds, MissingError, check_kinds, read_header, read_numbers
+from rapgnn.training.numbers import MissingError, read_header, read_numbers
+from rapgnn.training.saved import IN_INDEX, KIND_OF, build, check_tensors, members_of
 from rapgnn.training.schema import Schema
 from rapgnn.versions import versions
 
-FORMAT, VERSION = "rapgnn checkpoint", 2
+FORMAT, VERSION = "rapgnn checkpoint", 3
+ONE_MODEL = 2  # the version that earlier releases read
 INDEX = "checkpoint.json"
 ATTEMPTS, SWAPS = 50, 5  # of a load that saves overtake, and where the file of numbers is missing
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
 _NUMBERS = re.compile(r"(weights-[0-9a-f]{16}|new)\.safetensors")
 _FORMER_TEMPORARY = re.compile(r"\.(new\.safetensors|checkpoint\.json)\.[a-z0-9_]{8}\.(safetensors|json)")
-_IN_INDEX = ("draw_seed",)  # the index has it, and earlier versions know no such tensor
 _OUTSIDE = ("weights", "sha256", "versions")  # what the digest of an index leaves out
 
 
@@ -72,25 +73,31 @@ def check_target(folder: Path) -> bool:
     return held
 
 
-def save_checkpoint(folder: Path, model: RAPGNN, schema: Schema) -> None:
+def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> None:
     """Write the model into ``folder``, over an older one if there is one."""
     from safetensors.torch import save
 
     folder = Path(folder)
     check_target(folder)
-    state = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items() if name not in _IN_INDEX}
+    kept = {name: t for name, t in model.state_dict().items() if not name.endswith(IN_INDEX)}
+    state = {name: t.detach().cpu().contiguous().clone() for name, t in kept.items()}  # members may share tensors
     index: dict[str, Any] = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": ONE_MODEL if isinstance(model, RAPGNN) else VERSION,
         "weights": "",
         "sha256": "",
         "schema": schema.to_dict(),
         "schema_hash": schema.digest(),
         "config": model.config.to_dict(),
         "seed": int(model.seed),
-        "draw_counter": int(model.draw_counter),
         "versions": versions(),
     }
+    if isinstance(model, RAPGNN):
+        index["draw_counter"] = int(model.draw_counter)
+    else:
+        members: Any = model.members
+        index["draw_counter"] = 0  # members predict by their exact expectation
+        index["members"] = [{"kind": KIND_OF[type(m)], "config": m.config.to_dict(), "seed": m.seed} for m in members]
     numbers = save(state, {"index": index_digest(index)})
     digest = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{digest[:16]}.safetensors", "sha256": digest}
@@ -147,7 +154,7 @@ def _is_left_over(path: Path) -> bool:
         return False
 
 
-def load_checkpoint(folder: Path, task: str | None = None) -> tuple[RAPGNN, Schema]:
+def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]:
     """The model in ``folder``, ready to predict.
 
     Args:
@@ -178,7 +185,7 @@ def _moment(folder: Path) -> tuple[Any, ...] | None:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _load(folder: Path, task: str | None) -> tuple[RAPGNN, Schema]:
+def _load(folder: Path, task: str | None) -> tuple[RAPGNN | Average, Schema]:
     index = _index(folder)
     try:
         schema = Schema.from_dict(index["schema"])
@@ -192,36 +199,16 @@ def _load(folder: Path, task: str | None) -> tuple[RAPGNN, Schema]:
     header = read_header(path)
     if header.index is not None and header.index != index_digest(index):  # older files keep none
         raise InputError(f"{folder / INDEX} is damaged: it is not the one that {path.name} was saved with.")
-    _check_registered(folder, index["config"])
-    config = _checked(folder, index, schema, header)
+    members = members_of(folder / INDEX, index)
+    for member in members:
+        _check_registered(folder, member["config"])
+    check_tensors(folder, members, "members" in index, schema, header)
     state = read_numbers(path, header, index["sha256"], INDEX)
     with torch.device("cpu"):
-        model = _build(config, schema, index["seed"])
+        model = build(members, "members" in index, schema)
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
-
-
-def _checked(folder: Path, index: dict[str, Any], schema: Schema, header: Header) -> Config:
-    """The settings, of a model whose tensors are those in the header."""
-    try:
-        config = Config(**index["config"])
-        check_kinds(header, _kinds(config, schema, index["seed"]))
-    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
-        raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
-    return config
-
-
-def _build(config: Config, schema: Schema, seed: int) -> RAPGNN:
-    channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
-    return RAPGNN(schema.in_channels, **channels, seed=seed, config=config)
-
-
-def _kinds(config: Config, schema: Schema, seed: int) -> Kinds:
-    """The tensors that such a model has, without memory for them."""
-    with torch.device("meta"):
-        state = _build(config, schema, seed).state_dict()
-    return {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in state.items() if name not in _IN_INDEX}
 
 
 def _check_registered(folder: Path, config: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,10 @@ from rapgnn.training.solve import solve_head
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained model on its graph, how it predicts, and what training it cost."""
+    """A trained model on its graph, how it predicts, and what training it cost.
+
+    ``chosen``: the settings that validation chose, where a method has settings of its own.
+    """
 
     model: nn.Module
     predict: Callable[[Tensor], Prediction]
@@ -30,6 +34,7 @@ class Fitted:
     engine: str
     reason: str
     inference: str
+    chosen: dict[str, Any] | None = None
 
 
 @torch.inference_mode(False)  # also where a user has switched it on
@@ -70,7 +75,12 @@ def build_rapgnn(graph: Graph, operator: GraphOperator, config: Config, seed: in
     """The untrained network for a graph, on its device."""
     channels = {"out_channels": graph.num_outputs, "edge_channels": graph.num_edge_features}
     model = RAPGNN(graph.num_features, **channels, seed=seed, config=config).to(graph.y.device)
+    prepare_rapgnn(model, graph, operator)
+    return model
+
+
+def prepare_rapgnn(model: RAPGNN, graph: Graph, operator: GraphOperator) -> None:
+    """What a network takes from its training graph before any training: the sizes of the operator and the targets."""
     model.fit_operator_scale(operator if operator.ptr is None else operator.select(graph.train)[0])
     if graph.objective.metric == "rmse":
         model.output.fit(graph.y[graph.train])
-    return model

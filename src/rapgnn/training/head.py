@@ -19,6 +19,8 @@ from rapgnn.training.blocks import Phase2, train_in_blocks
 from rapgnn.training.draws import BatchOrder, Draws
 from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled, validator
 
+UNSEEN = -5.0  # the first logit of a class that no training row has
+
 
 def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
     """Train the head; with a learnable embedding the gradient goes on through the layers into it."""
@@ -27,6 +29,7 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
     representation = embedded.rows(graph.train, expect=graph.val if exact else None)
     validation = ValidationRows(model, graph, embedded, representation if exact else None)
     fit_input_scale(head, representation, model.config, nodes=graph.ptr is None)
+    lower_unseen(head, graph)
     if in_blocks(model, embedded):
         data = phase2(model, head, graph, representation, validation)
         loop = train_in_blocks(head, graph.objective, model.config, data, on_epoch)
@@ -157,14 +160,21 @@ class ValidationRows:
 
 
 @torch.no_grad()
+def lower_unseen(head: Head, graph: Graph) -> None:
+    """Let classes that no training row has begin, and so end, as unlikely ones, however early training stops."""
+    if graph.objective.metric == "accuracy":
+        unseen = torch.bincount(graph.y[graph.train], minlength=graph.num_outputs) == 0
+        head.mlp.linears()[-1].bias.masked_fill_(unseen, UNSEEN)
+
+
+@torch.no_grad()
 def fit_input_scale(head: Head, representation: Representation, config: Config, nodes: bool) -> None:
     """Fix the head's shift and scale by the training rows, where the settings want one."""
     if not (config.rescale or config.standardize):
         return
     if nodes and not config.standardize:
         weights = representation.embedded.spec.weights
-        first = next(representation.draws([weights.counter(0, 0)], steps=[0]))
-        mean, square = first.mean(0), first.double().square().mean(0)
+        mean, square = representation.draw_moments(weights.counter(0, 0))
     else:
         mean, square = representation.channel_moments()
     head.fit_input_scale(mean, square, config.standardize)

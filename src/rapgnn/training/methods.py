@@ -1,7 +1,8 @@
-"""The training methods of the paper's tables, as points of one grid."""
+"""The methods of the paper's tables: training strategies as points of one grid, and reservoir systems."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from rapgnn.layers.weights import BY_WIDTH
 from rapgnn.models.config import Config
 from rapgnn.training.baselines import fit_embedding, fit_end_to_end
 from rapgnn.training.fit import Fitted, fit_rap
+from rapgnn.training.reservoirs import SYSTEMS, fit_reservoir
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Method:
     fit: Callable[..., Fitted]
     settings: dict[str, Any] = field(default_factory=dict)
     trained: bool = False  # whether its layers are
+    reservoir: bool = False  # whether it is a published system with settings of its own, which a Config does not hold
 
     def configure(self, config: Config) -> Config:
         settings = self.settings
@@ -38,8 +41,15 @@ METHODS = {
     "fixed-full": Method("Fixed Random Weights", fit_rap, {"structure": "full", "schedule": "fixed"}),
     "random-full": Method("Random Weights", fit_rap, {"structure": "full", "schedule": "forward"}),
     "identity": Method("Identity Weights", fit_rap, {"structure": "identity", "schedule": "fixed"}),
+    **{name: Method(system.title, partial(fit_reservoir, name), reservoir=True) for name, system in SYSTEMS.items()},
 }
-"""The training methods of the paper's tables by name; a new one is a row here."""
+"""The methods of the paper's tables by name, the reservoir systems last; a new one is a row here."""
+
+STRATEGIES = tuple(name for name, method in METHODS.items() if not method.reservoir)
+"""The training strategies: RAP-GNN and what the paper compares it with in its own settings."""
+
+RESERVOIRS = tuple(name for name, method in METHODS.items() if method.reservoir)
+"""The reservoir systems."""
 
 
 @torch.inference_mode(False)  # also where a user has switched it on

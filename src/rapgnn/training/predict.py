@@ -76,11 +76,11 @@ def predictor_on(
 
 
 @torch.no_grad()
-def represented(model: RAPGNN, graph: Graph) -> Tensor:
-    """What the head sees of every row: the expectation, or, where that has no exact form, the draw it predicts by."""
+def represented(model: RAPGNN, graph: Graph, rows: Tensor | None = None) -> Tensor:
+    """What the head sees of some rows, or of all: the expectation, or, where there is none, the draw it predicts by."""
     graph, operator = model_inputs(graph, model.config)
     embedded = model.embed(graph.x, operator)
-    rows = torch.arange(graph.num_rows, device=graph.y.device)
+    rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
     if embedded.has_expectation:
         return embedded.expectation(rows)
     first = int(model.draw_counter)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from rapgnn.device import threads, threads_for
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
+from rapgnn.layers.targets import TargetScale
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation, Representation
 from rapgnn.propagation.linear import ExpectedMap
@@ -17,23 +19,42 @@ from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.wide import PENALTIES, MatrixFreeRidge, too_wide, wide_threads
 
 Merit = Callable[[RidgeSolution], tuple[float, float]]
+UNSEEN = -10.0  # the score of a class that no training row has; other classes have -1 where a row is of another
 RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on validation
 
 
 @torch.no_grad()
-def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
-    """Solve for the head's weights; the penalty is the settings', or the best on validation."""
+def solve_head(
+    model: RAPGNN,
+    head: RidgeHead,
+    graph: Graph,
+    embedded: EmbeddedGraph,
+    on_epoch: OnEpoch | None,
+    problem: "Problem | None" = None,
+) -> Loop:
+    """Solve for the head's weights; the penalty is the settings', or the best on validation.
+
+    Args:
+        problem: the equations, where they are set up elsewhere.
+    """
     if not embedded.has_expectation:
         raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}.")
     start = time.perf_counter()
-    wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
-    problem = (_MatrixFree if wide else _Direct)(model, graph, embedded)
+    if problem is None:
+        wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
+        problem = (_MatrixFree if wide else DirectProblem)(model, graph, embedded)
     objective, y_val, ridge = graph.objective, graph.y[graph.val], model.config.ridge
+    seen = _seen(graph)
+
+    def sharpen() -> None:
+        """Rows of a class that was never seen say nothing about the temperature of the others."""
+        if bool(seen.any()):
+            head.fit_sharpness(objective, problem.held_out(head)[seen], y_val[seen])
 
     def merit(solution: RidgeSolution) -> tuple[float, float]:
         head.take(solution)
         if objective.scoring is not None and objective.metric != "rmse":  # probabilities count, not only their order
-            head.fit_sharpness(objective, problem.held_out(head), y_val)
+            sharpen()
         scores = model.output(problem.held_out(head))
         return objective.merit(objective.score(scores, y_val)), -float(objective.loss(scores, y_val))
 
@@ -46,7 +67,7 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
     history, best = [], None
     if len(graph.val):
         if objective.metric != "rmse":
-            head.fit_sharpness(objective, problem.held_out(head), y_val)
+            sharpen()
         best = merit(solution)
         history = [objective.merit(best[0])]
     if on_epoch:
@@ -54,7 +75,31 @@ def solve_head(model: RAPGNN, head: RidgeHead, graph: Graph, embedded: EmbeddedG
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
 
 
-class _Direct:
+class HasOutput(Protocol):
+    """A model that knows the size of its targets."""
+
+    output: TargetScale
+
+
+class Problem(Protocol):
+    """The equations of a ridge head, solved for one penalty or for the best."""
+
+    threads: int
+
+    def solve(self, penalty: float) -> RidgeSolution:
+        """For one penalty."""
+        ...
+
+    def best(self, merit: Merit) -> RidgeSolution:
+        """With the penalty that is best on validation."""
+        ...
+
+    def held_out(self, head: RidgeHead) -> Tensor:
+        """The head's scores of the validation rows."""
+        ...
+
+
+class DirectProblem:
     """The equations from the stored representation of the training rows."""
 
     def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph):
@@ -64,7 +109,7 @@ class _Direct:
         self.expected = expected
         with threads_for(mean.numel() * min(mean.shape)):
             self.threads = torch.get_num_threads()
-            targets, weights = _targets(model, graph, mean.dtype), _row_weights(graph)
+            targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
             scatter = _scatter(representation, mean, targets, weights)
             self.regression = RidgeRegression(mean, targets, scatter, weights)
 
@@ -73,11 +118,15 @@ class _Direct:
 
     def best(self, merit: Merit) -> RidgeSolution:
         """The solution with the penalty that is best on validation."""
-        return _choose_penalty(self.regression, merit)
+        return choose_penalty(self.regression, merit)
 
     def held_out(self, head: RidgeHead) -> Tensor:
         """The head's scores of the validation rows."""
         return head(self.expected)
+
+    def left_out(self, penalty: float) -> Tensor:
+        """The scores of the training rows, each by a head that was solved without it."""
+        return self.regression.left_out(penalty)
 
 
 class _MatrixFree:
@@ -88,9 +137,9 @@ class _MatrixFree:
         self.val, self.products = graph.val, dict[float, Tensor]()
         self.threads = wide_threads(graph.x, graph.edge_index.shape[1])
         expected = ExpectedMap(embedded.spec, embedded.operator, embedded.h)
-        targets = _targets(model, graph, embedded.operator.matrix.dtype)
+        targets = ridge_targets(model, graph, embedded.operator.matrix.dtype)
         with threads(self.threads):
-            self.ridge = MatrixFreeRidge(expected, graph.train, targets, _row_weights(graph), model.seed)
+            self.ridge = MatrixFreeRidge(expected, graph.train, targets, row_weights(graph), model.seed)
 
     def _solve(self, penalties: Sequence[float]) -> list[RidgeSolution]:
         found = self.ridge.solve(penalties)
@@ -108,7 +157,7 @@ class _MatrixFree:
         return head.on_products(self.products[head.penalty])
 
 
-def _choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
+def choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
     """Merit on validation rises and falls once along λ: walk uphill from the middle, one way or else the other."""
     middle = len(RIDGES) // 2
     best = regression.solve(RIDGES[middle])
@@ -132,7 +181,7 @@ def _expectation(representation: Representation) -> Tensor:
     return next(representation.draws([0]))
 
 
-def _row_weights(graph: Graph) -> Tensor | None:
+def row_weights(graph: Graph) -> Tensor | None:
     """How much every training row counts, by its class; None where all count the same."""
     weights = graph.objective.class_weight
     if weights is None:
@@ -157,9 +206,18 @@ def _scatter(
     return found
 
 
-def _targets(model: RAPGNN, graph: Graph, dtype: torch.dtype) -> Tensor:
+def _seen(graph: Graph) -> Tensor:
+    """Which validation rows have a class that training rows have too; of many labels, or numbers, all."""
+    y = graph.y[graph.val]
+    return torch.isin(y, graph.y[graph.train]) if y.dim() == 1 else torch.ones_like(graph.val, dtype=torch.bool)
+
+
+def ridge_targets(model: HasOutput, graph: Graph, dtype: torch.dtype) -> Tensor:
     """What the squared error is measured against: standardised numbers, or -1 and 1 for labels."""
     y = model.output.standardise(graph.y[graph.train])
     if graph.objective.metric == "rmse":
         return y
-    return 2 * (nn.functional.one_hot(y, graph.num_outputs).to(dtype) if y.dim() == 1 else y) - 1
+    if y.dim() == 2:
+        return 2 * y - 1
+    ones = nn.functional.one_hot(y, graph.num_outputs).to(dtype)
+    return (2 * ones - 1).masked_fill(ones.sum(0) == 0, UNSEEN)

@@ -27,6 +27,7 @@ NODES = 32  # of the quadrature over one normal number
 CHUNK_BYTES = 32 << 20
 SMALL = 0.5  # standard deviation of score differences up to which first order is enough
 RARE = 0.1  # spread of a duel that is decided the other way in few draws
+MISSED = 0.5  # share of a duel's spread below which the integral has missed it
 LIKELIEST, POINTS = 16, 64  # classes, and points, of the integral over scores
 
 
@@ -95,11 +96,12 @@ def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor) -> Tensor:
 
 def _with_rare_draws(spread: Tensor, scores: Tensor, apart: Tensor, top: Tensor) -> Tensor:
     """Where a class wins in few draws, no point of the integral may be one of them: its duel with the likeliest class
-    is an integral over one number, which knows them."""
-    duel = _sigmoid_spread(scores - scores.gather(1, top), apart)
+    is an integral over one number, which knows them. The two share what the other classes leave."""
+    p = torch.softmax(scores, dim=1)
+    duel = _sigmoid_spread(scores - scores.gather(1, top), apart) * (p + p.gather(1, top))
     others = duel.scatter(1, top, 0.0)
     duel = others.scatter(1, top, others.amax(1, keepdim=True))
-    return torch.where(duel < RARE, torch.maximum(spread, duel), spread)
+    return torch.where((duel < RARE) & (spread < MISSED * duel), duel, spread)
 
 
 def _between_classes(slope: Tensor, covariance: Tensor) -> Tensor:
@@ -207,6 +209,10 @@ def _sigmoid_spread(mean: Tensor, variance: Tensor) -> Tensor:
 
 def _slope(head: Head | RidgeHead, h: Tensor) -> Tensor:
     """The derivative of every score of every row by its input: ``[rows, t, J·d]``."""
+    if isinstance(head, RidgeHead):
+        return (head.weight * head.sharpness).T.expand(len(h), -1, -1)
+    if head.linear:
+        return (head.mlp.linears()[0].weight * head.input_scale).expand(len(h), -1, -1)
     with torch.enable_grad():
         return torch.func.vmap(torch.func.jacrev(lambda row: head(row[None])[0]))(h)
 

@@ -4,7 +4,7 @@ import pytest
 
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.experiments.bench import depth
-from rapgnn.training.methods import METHODS
+from rapgnn.training.methods import STRATEGIES
 
 KEYS = {
     *("method", "title", "dataset", "task", "backbone", "num_layers", "hidden_channels", "batch_size", "repeats"),
@@ -34,7 +34,7 @@ def records():
 
 def test_all_methods_are_there_with_all_keys(records):
     assert [r["method"] for r in records] == list(depth.TITLES) == list(depth.MEASURES)
-    assert set(METHODS) - {r["method"] for r in records} == {"identity"}  # which costs what a fixed diagonal does
+    assert set(STRATEGIES) - {r["method"] for r in records} == {"identity"}  # which costs what a fixed diagonal does
     for r in records:
         assert set(r) == KEYS
         assert r["title"] == depth.TITLES[r["method"]]

@@ -11,13 +11,13 @@ from rapgnn.experiments.tune.general import WIDEST
 from rapgnn.experiments.tune.space import SPACES, default_space, suggest
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.training.methods import METHODS, fit
+from rapgnn.training.methods import METHODS, STRATEGIES, fit
 from samples import KINDS
 
 optuna = pytest.importorskip("optuna")
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", STRATEGIES)
 @pytest.mark.parametrize("space", SPACES)
 def test_every_strategy_has_a_space(method, space, small_graph):
     many = replace(small_graph, ptr=torch.arange(301), task="graph-classification")
@@ -34,7 +34,7 @@ def test_every_strategy_has_a_space(method, space, small_graph):
             start_config(graph, METHODS[method].trained).update(**settings)
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", STRATEGIES)
 def test_the_faithful_space_is_the_papers(method, small_graph):
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
     for _ in range(10):
@@ -69,7 +69,7 @@ def _draws(graph: Graph, method: str, embedding: str | None, count: int) -> list
 def test_the_space_for_any_graph_holds_what_the_graph_admits(kind):
     graph = KINDS[kind]
     assert default_space(graph) == "any"
-    for method in METHODS:
+    for method in STRATEGIES:
         for embedding in (None, *EMBEDDINGS):
             for s in _draws(graph, method, embedding, 15):
                 c = METHODS[method].configure(start_config(graph, METHODS[method].trained).update(**s))

@@ -1,4 +1,4 @@
-"""``rapgnn bench peers``, ``auto`` and ``wide``: accuracy beside the time it takes."""
+"""``rapgnn bench peers`` and ``wide``: accuracy beside the time it takes."""
 
 from typing import Annotated
 
@@ -43,27 +43,6 @@ def bench_peers(
     if plot:
         plot_peers(records, plot)
     show_peers(records)
-
-
-@bench_app.command("auto")
-def bench_auto(
-    graphs: Annotated[str, typer.Option(help="Which of the unseen graphs, separated by commas; all.")] = "all",
-    trials: Annotated[int, typer.Option(help="Random points of the GCN's search space.")] = 20,
-    seeds: Annotated[int, typer.Option(help="Seeds; accuracies are means, times medians.")] = 5,
-    json_file: BenchJson = None,
-    again: Again = False,
-) -> None:
-    """The estimator with nothing set against a PyG GCN tuned on the same validation nodes.
-
-    Example: rapgnn bench auto --graphs digits,words --trials 10
-    """
-    check_outputs(json_file, trials=trials, seeds=seeds)
-    from rapgnn.experiments.bench.auto import plan
-    from rapgnn.experiments.bench.tables import show_auto
-    from rapgnn.experiments.bench.unseen import UNSEEN
-
-    names = read_names("graph", graphs, list(UNSEEN))
-    show_auto(measure_all("unseen graphs", plan(names, trials, seeds), json_file, again))
 
 
 @bench_app.command("wide")

@@ -163,6 +163,21 @@ def show_files(records: Sequence[Record]) -> None:
     bench_table(f"nodes.csv and edges.csv · {_hardware(records)}", records, columns)
 
 
+def show_disk(records: Sequence[Record]) -> None:
+    """One row per memory limit: how long a graph on disk takes, and the peak of memory that no file backs."""
+    columns = [
+        Column("nodes", "nodes", short),
+        Column("edges", "edges", short),
+        Column("limit", "memory_limit"),
+        PEAK,
+        Column("blocks", "blocks", count),
+        Column("hops s", "hops_seconds", number),
+        Column("fit s", "fit_seconds", number),
+        Column("predict s", "predict_seconds", number),
+    ]
+    bench_table(f"{records[0]['dataset']}, on disk · {_hardware(records)}", records, columns)
+
+
 def show_memory(records: Sequence[Record]) -> None:
     """One row per graph, depth and method: peak memory above the loaded data, and the ratio to end-to-end."""
     columns = [

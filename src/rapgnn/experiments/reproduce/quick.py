@@ -60,8 +60,8 @@ def keep_every(graph: Graph, scale: Scale) -> int:
 
 
 def cut(graph: Graph, method: str, config: Config, scale: Scale) -> tuple[Config, str]:
-    """The settings of a quick run, and what was cut in words; unchanged in a full run."""
-    if not scale.quick:
+    """The settings of a quick run, and what was cut in words; unchanged in a full run, and where there is no epoch."""
+    if not scale.quick or METHODS[method].reservoir:
         return config, ""
     every, trained = keep_every(graph, scale), METHODS[method].trained
     epochs, before = config.epochs, config.pretrain_epochs

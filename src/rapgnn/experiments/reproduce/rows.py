@@ -106,6 +106,8 @@ def cells_of(
 
 def settings(graph: Graph, row: Row, column: str) -> Config | None:
     """What a row is trained with; None where nothing was searched, or there is no such model."""
+    if METHODS[row.method].reservoir:
+        return Config()  # its settings are its own paper's
     searched = BEST if column == BEST else FAITHFUL
     try:
         config = chosen_config(graph, row.method, searched, row.embedding)

@@ -26,7 +26,7 @@ from rapgnn.experiments.tune.trials import CONFIRM_SEED
 from rapgnn.files import write_atomic
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.training.methods import METHODS
+from rapgnn.training.methods import METHODS, STRATEGIES
 
 TIE = 0.002
 TRIALS = Path("results/tune/trials.json.gz")
@@ -68,7 +68,7 @@ def choose(graph: Graph, method: str, embedding: str, trials: Sequence[Record], 
         top: how many of the best are candidates.
         seeds: how many further seeds each is run on.
     """
-    check_choice("method", method, METHODS)
+    check_choice("method", method, STRATEGIES)
     check_choice("embedding", embedding, EMBEDDINGS)
     if top < 1 or seeds < 0:
         raise InputError(f"top must be at least 1 and seeds not negative, got {top} and {seeds}.")

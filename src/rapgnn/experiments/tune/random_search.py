@@ -36,7 +36,7 @@ from rapgnn.experiments.tune.searches import Search, earlier_points, earlier_tri
 from rapgnn.experiments.tune.space import FAITHFUL
 from rapgnn.files import write_atomic
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.training.methods import METHODS
+from rapgnn.training.methods import STRATEGIES
 
 
 def choose(lines: Lines, search: Search, seeds: int) -> Record:
@@ -174,7 +174,7 @@ def main(words: Sequence[str] | None = None) -> int:
     searches = []
     for dataset, method in zip(given.pairs[::2], given.pairs[1::2], strict=True):
         method, _, embedding = method.partition("/")
-        check_choice("method", method, METHODS)
+        check_choice("method", method, STRATEGIES)
         if embedding:
             check_choice("embedding", embedding, [*EMBEDDINGS, *VARIANTS])
         searches.append(Search(dataset, method, embedding or None, given.space, given.device, given.data_dir))

@@ -129,6 +129,17 @@ def test_reservoirs_are_quoted():
     assert judged(tables(score("proteins", "rap", 0.5)), "q1-reservoirs")["verdict"] == FAILS
 
 
+def test_measured_reservoirs_stand_beside_the_quoted_ones():
+    records = tables(score("proteins", "rap", 0.75), score("proteins", "u-gcn", 0.6))
+    found = judged(records, "q1-reservoirs")
+    *quoted, mine = found["details"]
+    assert len(quoted) == 4
+    assert (mine["second"], mine["column"], mine["outcome"]) == ("U-GCN", "Measured here", "ahead")
+    assert mine["difference"] == pytest.approx(15.0, abs=0.1)
+    assert "Measured here: " in found["figures"]
+    assert found["verdict"] == judged(tables(score("proteins", "rap", 0.75)), "q1-reservoirs")["verdict"]
+
+
 def test_diagonal_against_full():
     better = gaps({"cora": 0.1}, "rap", "fixed-full")
     better["table1"] += [score("cora", "random-full", 0.3), score("cora", "fixed-diagonal", 0.9)]

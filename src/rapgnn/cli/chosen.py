@@ -1,0 +1,34 @@
+"""What a search chose, in words."""
+
+from typing import Any
+
+
+def chosen_words(model: Any) -> str:
+    """One network's settings, or those of an average's members."""
+    members = getattr(model, "members", None)
+    if members is None:
+        return _network(model.config) + f", {model.config.embedding} embedding, {model.config.head} head"
+    shown = [_member(member.config) for member in members]
+    return shown[0] if len(shown) == 1 else f"the average of {len(shown)}, " + "; ".join(shown)
+
+
+def _member(config: Any) -> str:
+    if not hasattr(config, "lift"):
+        words = ["RAP " + _network(getattr(config, "network", config))]
+    else:
+        words = [f"{config.backbone}, {_count(config.num_layers, 'hop')}"]
+        words += [f"{config.lift or config.width} random features"] if config.lift or config.width else []
+        words += ["trained layer"] if config.hidden else []
+        words += ["on another's predictions"] if config.first is not None else []
+    treatment = getattr(config, "features", "none")
+    if treatment != "none" and not getattr(config, "identity", 0):
+        words.append(f"{treatment} features")
+    return ", ".join(words)
+
+
+def _network(config: Any) -> str:
+    return f"{config.backbone}, {_count(config.num_layers, 'layer')}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,125 @@
+"""``rapgnn plan`` and ``rapgnn data convert``: what a large graph will cost, and its tables as a graph on disk."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rapgnn.cli.app import app, data_app
+from rapgnn.cli.progress import show_progress
+from rapgnn.cli.reading import USUAL_OPTIONS, folder_options
+from rapgnn.cli.shared import JsonFile, Quiet, say, write_json
+from rapgnn.errors import InputError
+
+
+@data_app.command("convert")
+@folder_options(shown=USUAL_OPTIONS)
+def data_convert(
+    folder: Annotated[Path, typer.Argument(help="A folder of nodes and edges, Parquet or CSV.")],
+    reading: Any,
+    out: Annotated[Path | None, typer.Option(help="Folder for the graph on disk; else in the cache.")] = None,
+    memory: Annotated[str, typer.Option(help="What the conversion may use.")] = "4GiB",
+    threads: Annotated[int | None, typer.Option(help="Of the database; one per core.", min=1)] = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Convert tables that are larger than memory to a graph on disk, once. A run that was stopped goes on.
+
+    Example: rapgnn data convert my-graph/ --out my-graph.disk --memory 8GiB
+    """
+    import time
+
+    from rapgnn.files import check_writable
+    from rapgnn.scale.sizes import read_size
+    from rapgnn.scale.tables.convert import convert_folder
+
+    check_writable(json_file)
+    limit, start = read_size(memory, "--memory"), time.perf_counter()
+    with show_progress() as track:
+        graph = convert_folder(folder, out, reading, limit, threads, track)
+    for note in graph.notes:
+        say(note)
+    names = ("num_nodes", "num_edges", "num_features", "num_outputs", "task", "weighted", "fingerprint")
+    record = {"dataset": graph.name, "folder": str(graph.folder)} | {name: getattr(graph, name) for name in names}
+    write_json([record | {"seconds": time.perf_counter() - start}], json_file)
+    for name in names[:-1]:
+        value = record[name]
+        typer.echo(f"{name:<16} {value:,}" if type(value) is int else f"{name:<16} {value}")
+    typer.echo(f"next: rapgnn fit {graph.folder} --memory {memory} --out model")
+
+
+@app.command()
+@folder_options(shown=())
+def plan(
+    reading: Any,
+    folder: Annotated[Path | None, typer.Argument(help="A graph on disk, or its tables.")] = None,
+    machines: Annotated[int, typer.Option(help="How many, all alike.", min=1)] = 1,
+    memory: Annotated[str, typer.Option(help="Of each machine.")] = "16GiB",
+    layers: Annotated[int, typer.Option(help="Number of message-passing layers.", min=1)] = 3,
+    nodes: Annotated[float | None, typer.Option(help="Without a folder: n.")] = None,
+    edges: Annotated[float | None, typer.Option(help="Without a folder: m, both directions.")] = None,
+    features: Annotated[int | None, typer.Option(help="Without a folder: c.")] = None,
+    train_rows: Annotated[float | None, typer.Option(help="Rows whose hops are kept.")] = None,
+    network: Annotated[float, typer.Option(help="Gbit per second between machines.")] = 10.0,
+    rates: Annotated[Path | None, typer.Option(help="Measured rates of another machine.")] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure this machine again.")] = False,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Bytes read, moved and kept, memory and time of every layout for a large graph, before anything is run.
+
+    Example: rapgnn plan --nodes 111e6 --edges 1.6e9 --features 128 --train-rows 1.2e6 --machines 8 --memory 64GiB
+    """
+    import json
+    from dataclasses import replace
+
+    from rapgnn.files import check_writable, read_regular
+    from rapgnn.scale.disk_graph import DiskGraph
+    from rapgnn.scale.manifest import is_sealed
+    from rapgnn.scale.plan.estimate import ESTIMATED, estimated_problem
+    from rapgnn.scale.plan.layouts import Machines, best, costs
+    from rapgnn.scale.plan.problem import Problem
+    from rapgnn.scale.plan.rates import Rates, known_rates
+    from rapgnn.scale.plan.report import advice, plan_rows, sizes
+    from rapgnn.scale.sizes import read_size
+    from rapgnn.scale.tables.sources import find_sources
+
+    check_writable(json_file)
+    if not network > 0:
+        raise InputError(f"--network must be above 0, got {network:g}.")
+    there = Machines(machines, read_size(memory, "--memory"))
+    given = {"nodes": nodes, "edges": edges, "features": features}
+    if folder is not None:
+        if any(value is not None for value in given.values()):
+            raise InputError("give a folder, or --nodes, --edges and --features, not both.")
+        if is_sealed(folder) or not folder.is_dir():
+            problem = Problem.of(DiskGraph.open(folder, verify=False), layers, machines)
+        else:
+            problem = estimated_problem(find_sources(folder), reading, layers)
+            say(ESTIMATED)
+        problem = problem if train_rows is None else replace(problem, rows=int(train_rows))
+    else:
+        absent = [f"--{name}" for name, value in given.items() if value is None]
+        if absent:
+            raise InputError(f"give the folder of a graph on disk, or its sizes: {', '.join(absent)} is missing.")
+        sized: dict[str, Any] = {name: int(value) for name, value in given.items() if value is not None}
+        problem = Problem(**sized, layers=layers, rows=int(train_rows or 0))
+    if rates is not None:
+        try:
+            known = Rates.from_dict(json.loads(read_regular(rates, 1 << 20)))
+        except (OSError, json.JSONDecodeError) as error:
+            raise InputError(f"cannot read {rates}: it is no file of rates.") from error
+    else:
+        known = known_rates(measure, say)
+    known = replace(known, network=network * 1e9 / 8)
+    found = costs(problem, there, known)
+    chosen = best(found)
+    about = {"problem": vars(problem), "machines": vars(there), "rates": known.to_dict()}
+    taken = None if chosen is None else chosen.layout
+    write_json([cost.to_dict() | about | {"chosen": cost.layout == taken} for cost in found], json_file)
+    typer.echo(sizes(problem))
+    typer.echo(f"{machines} x {memory}, {known.machine}")
+    rows = plan_rows(found)
+    for key in rows[0]:
+        typer.echo(f"{key:<20}" + "".join(f"{row[key]:<32}" for row in rows).rstrip())
+    typer.echo(advice(found, there))

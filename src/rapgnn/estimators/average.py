@@ -1,0 +1,180 @@
+"""The model of an estimator that nothing was set for: the average of the best closed-form candidates.
+
+Candidates differ in what is done to the features, how they are propagated and whether random non-linear features of the
+hops follow. Each is one solve. What they cost is counted in operations, not by the clock, so that the same graph and
+seed give the same model on any machine.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from rapgnn.device import threads
+from rapgnn.errors import InputError
+from rapgnn.estimators.candidates import Wanted, first_candidates, further_candidates, second_candidates
+from rapgnn.estimators.judge import Judge, Verdict
+from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
+from rapgnn.graph.goals import BALANCED, with_goal
+from rapgnn.graph.graph import Graph
+from rapgnn.models.average import Average
+from rapgnn.models.config import Config
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.models.treated import TreatedConfig
+from rapgnn.training.averaged import HopsOf, mean_prediction, scores_of
+from rapgnn.training.predict import Prediction
+
+MOST = 8  # members of an average
+SIZES = (1, 2, 3, 4, 6, 8)
+SECOND = 0.2  # share of what candidates may cost that networks on another network's predictions have
+SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
+MEMBER_SEEDS = 1000  # members draw on their own
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate: its settings, the metric on the rows that judge, and the seconds it took."""
+
+    settings: dict[str, Any]
+    value: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """The model, what was tried, the metric of the average, and how the members came about."""
+
+    model: nn.Module
+    trials: tuple[Trial, ...]
+    score: float
+    engine: str
+    reason: str
+
+
+def choose_average(
+    graph: Graph,
+    base: Config,
+    seed: int,
+    allowance: float,
+    late: Callable[[], bool],
+    on_trial: Callable[[dict[str, Any], float], None] | None = None,
+    reweigh: bool = False,
+    everything: Graph | None = None,
+) -> Averaged:
+    """Try candidates in order of promise and average the best.
+
+    Args:
+        base: the settings of RAP networks that no candidate changes.
+        allowance: nominal seconds that all candidates may cost.
+        late: whether the user's time is up.
+        reweigh: whether classes that count the same in sum are tried too.
+        everything: the graph with all training rows, where some were held out to judge: heads are solved again on it.
+    """
+    judge = Judge(graph, graph.objective)
+    seen: list[Verdict] = []
+    trials: list[Trial] = []
+    treated, kept = TreatedOf(), HopsOf()
+    refusal: InputError | None = None
+
+    def attempt(wanted: Wanted, on: Graph, first: Verdict | None = None) -> None:
+        nonlocal refusal
+        began, number = time.perf_counter(), MEMBER_SEEDS * (seed + 1) + len(trials)
+        try:
+            with threads(1 if wanted.cost < SMALL_COST else torch.get_num_threads()):
+                if isinstance(wanted.config, TreatedConfig):
+                    candidate: NetCandidate | RapCandidate = RapCandidate(on, wanted.config, number, treated)
+                else:
+                    before = None if first is None else first.candidate.finished(first.penalty, first.sharpness)
+                    candidate = NetCandidate(on, wanted.config, seed, kept, before)  # type: ignore[arg-type]
+                verdict = judge.see(candidate)
+        except InputError as error:  # a candidate that this graph does not admit
+            refusal = error.with_traceback(None)
+            return
+        if verdict is None:
+            return
+        seen.append(verdict)
+        value = graph.objective.merit(verdict.merit)
+        settings = candidate.settings | ({} if on is graph else {"class_weight": BALANCED})
+        trials.append(Trial(settings, value, time.perf_counter() - began))
+        if on_trial:
+            on_trial(settings, value)
+
+    left = (1 - SECOND) * allowance
+    for stage in (first_candidates, further_candidates):
+        best = [v.candidate for v in ranked(seen, reweigh)]
+        for wanted in stage(graph, base, best):
+            if seen and (late() or wanted.cost > left):
+                continue
+            left -= wanted.cost
+            attempt(wanted, graph)
+    verdicts = {id(v.candidate): v for v in seen}
+    for first, wanted in second_candidates(graph, [v.candidate for v in ranked(seen, reweigh)]):
+        if not late() and wanted.cost <= SECOND * allowance + left:
+            left -= wanted.cost
+            attempt(wanted, graph, verdicts[id(first)])
+    if reweigh:
+        balanced = with_goal(graph, graph.objective.scoring, BALANCED)
+        for verdict in ranked(seen, reweigh)[:4]:
+            config = verdict.candidate.config
+            if not late() and not _keeps_its_rows(config):
+                attempt(Wanted(config, 0.0), balanced)
+    if not seen:
+        raise refusal or InputError("no candidate could be solved: the features or labels leave nothing to fit.")
+    members, score = chosen_members(seen, judge, reweigh)
+    return _finished(members, trials, score, everything)
+
+
+def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
+    """Best first, by the metric and by the loss together; the metric alone where the user's own decides."""
+    by_merit = sorted(range(len(seen)), key=lambda i: (-seen[i].merit, seen[i].loss))
+    by_loss = sorted(range(len(seen)), key=lambda i: seen[i].loss)
+    place = {i: by_merit.index(i) + (0 if by_metric else by_loss.index(i)) for i in range(len(seen))}
+    return [seen[i] for i in sorted(place, key=lambda i: (place[i], i))]
+
+
+def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[list[Verdict], float]:
+    """The members: as many of the best as give the lowest loss together, and the metric of their average."""
+    best = ranked(seen, by_metric)[:MOST]
+    found: tuple[tuple[float, float], int] | None = None
+    for size in SIZES:
+        if size > len(best):
+            break
+        together = [Prediction(v.probabilities, v.probabilities) for v in best[:size]]
+        merit, loss = (
+            judge.of(mean_prediction(together, judge.objective, False).scores)
+            if size > 1
+            else (best[0].merit, best[0].loss)
+        )
+        worth = (merit, -loss) if by_metric else (-loss, merit)
+        if found is None or worth >= found[0]:
+            found = worth, size
+    assert found is not None
+    members = best[: found[1]]
+    together = [Prediction(v.probabilities, v.probabilities) for v in members]
+    return members, judge.validation_score(
+        scores_of(mean_prediction(together, judge.objective, False).probabilities, judge.objective)
+    )
+
+
+def _keeps_its_rows(config: Any) -> bool:
+    """Whether a network is not solved again: its head needs rows to stop by, or it stands on another network."""
+    return isinstance(config, NetConfig) and (config.hidden > 0 or config.first is not None)
+
+
+def _finished(members: list[Verdict], trials: list[Trial], score: float, everything: Graph | None) -> Averaged:
+    models, engines = [], []
+    for verdict in members:
+        candidate: Any = verdict.candidate
+        if everything is not None and not _keeps_its_rows(candidate.config):
+            candidate = with_all_rows(candidate, everything)
+        models.append(candidate.finished(verdict.penalty, verdict.sharpness))
+        layered = isinstance(candidate, NetCandidate) and candidate.config.width > 0
+        engines.append("stepwise" if layered else "polynomial")
+    engine = "stepwise" if "stepwise" in engines else "polynomial"
+    reason = "random non-linear layers go one by one" if engine == "stepwise" else "hops are walked once"
+    model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models)
+    return Averaged(model, tuple(trials), score, engine, reason)

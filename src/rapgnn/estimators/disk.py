@@ -1,0 +1,257 @@
+"""The estimator for nodes on graphs larger than memory: trained from a hop store, predicting some rows at a time."""
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rapgnn.device import pick_device
+from rapgnn.errors import InputError, InputNotice, check_choice
+from rapgnn.estimators.base import RAPEstimator
+from rapgnn.estimators.engines import fit_by
+from rapgnn.estimators.start import plain_config
+from rapgnn.graph.goals import with_goal
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import check_metric, metrics_for
+from rapgnn.graph.splits import hold_out
+from rapgnn.graph.validate import SPLITS, labelled_rows
+from rapgnn.layers.ridge import RidgeHead
+from rapgnn.models.config import Config
+from rapgnn.scale.blocks import Budget, OnHop
+from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.fit import FittedOnDisk, labelled_graph
+from rapgnn.scale.hops import hop_folder
+from rapgnn.scale.scores import predict_on_disk
+from rapgnn.scale.sizes import read_size
+from rapgnn.training.predict import Prediction
+from rapgnn.training.schema import Schema
+
+
+def disk_schema(graph: DiskGraph) -> Schema:
+    """What a model for this graph takes and gives."""
+    classes = graph.classes
+    if classes is None and graph.task != "node-regression":
+        classes = tuple(range(graph.num_outputs))
+    return Schema(graph.task, graph.num_features, 0, graph.num_outputs, classes, graph.encoding)
+
+
+def on_disk(data: Any) -> DiskGraph | None:
+    """The graph on disk that was given, itself or by its folder; None where it is something else."""
+    if isinstance(data, DiskGraph):
+        return data
+    return DiskGraph.open(data) if isinstance(data, str | Path) else None
+
+
+def check_alone(graph: DiskGraph, y: Any, given: dict[str, Any] | None) -> DiskGraph:
+    """Refuse what is given beside a graph on disk."""
+    if y is not None or given:
+        raise InputError("a graph on disk brings its own labels, edges and splits: give nothing beside it.")
+    return graph
+
+
+def check_disk(graph: DiskGraph, schema: Schema) -> DiskGraph:
+    """Refuse a graph on disk that a trained model was not made for."""
+    if graph.num_features != schema.in_channels:
+        raise InputError(
+            f"the model was trained with {schema.in_channels} node features, the data have {graph.num_features}."
+        )
+    if graph.task != schema.task or graph.num_outputs > schema.out_channels:
+        raise InputError(f"the model is for {schema.task} with {schema.out_channels} outputs, the data are not.")
+    return graph
+
+
+class DiskEstimator(RAPEstimator):
+    """What an estimator for nodes does with a graph on disk."""
+
+    def transform(self, data: Any, **given: Any) -> np.ndarray:
+        if on_disk(data) is not None:
+            raise InputError("the representation of a graph on disk is not held in memory: see rapgnn hops.")
+        return super().transform(data, **given)
+
+    def limit_bytes(self) -> int | None:
+        """``memory_limit`` in bytes; None: there is none."""
+        return None if self.memory_limit is None else read_size(self.memory_limit)
+
+    def _budget(self) -> Budget:
+        return Budget(self.limit_bytes(), pick_device(self.device))
+
+    def _fit_by(self) -> Callable[..., FittedOnDisk]:
+        return fit_by(self.engine, self.cluster, self.device)
+
+    def fit_graph(self, graph: Graph, on_trial: Any = None, on_epoch: Callable[[], None] | None = None) -> Self:
+        """Train on a rapgnn ``Graph``; with a memory limit it goes to a temporary folder first."""
+        if graph.ptr is not None or (self.memory_limit is None and self.engine is None and self.cluster is None):
+            return super().fit_graph(graph, on_trial, on_epoch)
+        self._budget()
+        with tempfile.TemporaryDirectory(prefix="rapgnn-graph-") as folder:
+            return self.fit_disk(DiskGraph.write(Path(folder) / "graph", graph), on_epoch=on_epoch)
+
+    def fit_disk(
+        self,
+        graph: DiskGraph,
+        store: Path | None = None,
+        on_hop: OnHop = lambda done, of: None,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> Self:
+        """Train on a graph on disk, with general settings for what is None.
+
+        Args:
+            store: a folder to keep the hops of the labelled rows in, or one that has them; None: a temporary one.
+            on_hop: told how many hops of how many are done, over all blocks of columns.
+            on_epoch: called after every epoch.
+        """
+        self._check_arguments()
+        self._fit_by()
+        budget = self._budget()
+        if self.engine == "torch" and store is None:
+            raise InputError("the workers of torchrun need one folder for the hops: name a store.")
+        given, nodes = labelled_graph(graph, self.scoring, self.class_weight)
+        small = with_goal(hold_out(given, self.seed), self.scoring, self.class_weight)
+        config = self.plain_settings(small)
+        with hop_folder(graph, store) as folder:
+            how: dict[str, Any] = {"store": folder, "on_hop": on_hop, "on_epoch": on_epoch}
+            fitted = self._fit_by()(graph, small, nodes, config, self.seed, budget, **how)
+            merit, notes = fitted.loop.best, [*graph.notes, *small.notes]
+            if len(small.train) < len(given.train) and config.head == "ridge":
+                fitted = self._with_all_rows(fitted, graph, given, nodes, config, budget, how)
+                notes.append("the settings chosen, the head was solved again with the held-out rows too.")
+        self._adopt(fitted.model, disk_schema(graph))
+        self.trials_ = []
+        self.validation_score_ = float("nan") if merit is None else small.objective.merit(merit[0])
+        self.engine_, self.engine_reason_, self.blocks_ = "polynomial", fitted.reason, fitted.blocks
+        self.split_ = {split: np.array(graph.rows(split)) for split in SPLITS}
+        self.notes_, weights = notes, small.objective.class_weight
+        self.class_weight_ = None if weights is None else dict(zip(self.classes_.tolist(), weights, strict=True))
+        for note in small.notes:
+            warnings.warn(note, InputNotice, stacklevel=3)
+        return self
+
+    def plain_settings(self, small: Graph) -> Config:
+        """The settings that are used without a search.
+
+        Args:
+            small: what ``labelled_graph`` gives.
+        """
+        fixed = self._fixed(Config())
+        if _bare(fixed):  # wide features cost no memory on disk, so they stay as they are
+            fixed = {"embedding": "identity"} | fixed
+        return plain_config(small, Config(), fixed)
+
+    def _with_all_rows(
+        self,
+        fitted: FittedOnDisk,
+        graph: DiskGraph,
+        given: Graph,
+        nodes: np.ndarray,
+        config: Config,
+        budget: Budget,
+        how: dict[str, Any],
+    ) -> FittedOnDisk:
+        """Once its penalty is chosen, a head in closed form needs no validation rows."""
+        chosen = fitted.model.head
+        assert isinstance(chosen, RidgeHead)
+        again = self._fit_by()(graph, given, nodes, config.update(ridge=chosen.penalty), self.seed, budget, **how)
+        again.model.head.sharpness.copy_(chosen.sharpness)  # type: ignore[union-attr]
+        return replace(again, blocks=fitted.blocks)
+
+    def predict_parts(
+        self,
+        graph: DiskGraph,
+        nodes: np.ndarray | None = None,
+        error_bars: bool = False,
+        store: Path | None = None,
+        on_hop: OnHop = lambda done, of: None,
+    ) -> Iterator[tuple[np.ndarray, Prediction]]:
+        """(nodes, their prediction) of a graph on disk, some nodes at a time, in ascending order.
+
+        Args:
+            nodes: ascending; None: all.
+            error_bars: whether predictions have a spread, from the exact variance.
+            store: a folder for the hops that error bars need, or one that has them; None: a temporary one.
+        """
+        self._fitted()
+        check_disk(graph, self.schema_)
+        objective = self.schema_.objective
+        return predict_on_disk(self.model_, graph, objective, self._budget(), nodes, error_bars, store, on_hop)
+
+    def _graph(self, data: Any, y: Any = None, given: dict[str, Any] | None = None, labelled: bool = False) -> Any:
+        disk = on_disk(data)
+        if disk is None:
+            return super()._graph(data, y, given, labelled)
+        return check_disk(check_alone(disk, y, given), self.schema_)
+
+    def _score(self, data: Any, y: Any, split: str | None, scoring: str | None, given: dict[str, Any]) -> float:
+        """As in memory, from the predictions of the rows that count."""
+        disk = on_disk(data)
+        if disk is None:
+            return super()._score(data, y, split, scoring, given)
+        self._fitted()
+        if scoring is not None and scoring != self.scoring:
+            raise InputError("a graph on disk is scored by the estimator's own metric: set scoring on the estimator.")
+        return self.score_rows(self._graph(disk, y, given), split)
+
+    def score_rows(self, graph: DiskGraph, split: str | None = None) -> float:
+        """What ``score`` returns, on the rows of a split, or on all labelled rows."""
+        if split is not None:
+            check_choice("split", split, SPLITS)
+        rows = labelled_rows(torch.from_numpy(np.array(graph.y))).numpy() if split is None else graph.rows(split)
+        if not len(rows):
+            raise InputError(
+                "there are no labelled rows to score." if split is None else f"the {split} split is empty."
+            )
+        value = self.measure_rows(graph, {"rows": np.asarray(rows)})["rows"]
+        higher = self.scoring is None or metrics_for(self.schema_.task)[self.scoring].higher
+        return value if higher else -value  # as in scikit-learn: more is better
+
+    def measure_rows(
+        self, graph: DiskGraph, groups: dict[str, np.ndarray], on_hop: OnHop = lambda done, of: None
+    ) -> dict[str, float]:
+        """The metric on each of some groups of rows; one pass over the hops serves all of them."""
+        if self.scoring is not None:
+            check_metric(self.scoring, self.schema_.task)
+        name = self.scoring or self.schema_.objective.metric
+        wanted = np.unique(np.concatenate(list(groups.values())))
+        found = []
+        for _, part in self.predict_parts(graph, wanted, on_hop=on_hop):
+            if name == "accuracy":  # the class alone is a fraction of all scores
+                found.append(part.scores.argmax(dim=1))
+            else:
+                found.append(part.scores if self.scoring is None else part.probabilities)
+        told, values = torch.cat(found), {}
+        for group, rows in groups.items():
+            mine, truth = told[np.searchsorted(wanted, rows)], torch.from_numpy(np.array(graph.y[rows]))
+            if name == "accuracy":
+                values[group] = float((mine == truth).double().mean())
+            elif self.scoring is None:
+                values[group] = self._metric(mine, truth)
+            else:
+                values[group] = metrics_for(self.schema_.task)[name].measure(mine, truth)
+        return values
+
+    def _prediction(self, graph: Any, rows: Tensor, **how: Any) -> Prediction:
+        if not isinstance(graph, DiskGraph):
+            return super()._prediction(graph, rows, **how)
+        if how.get("inference") not in (None, "auto", "expected"):
+            raise InputError("predictions on a graph on disk are exact: leave n_samples and method out.")
+        nodes = None if len(rows) == graph.num_nodes else rows.numpy()
+        order = None if nodes is None else np.unique(nodes)
+        parts = [found for _, found in self.predict_parts(graph, order, bool(how.get("error_bars")))]
+        fields = [[getattr(part, name) for part in parts] for name in ("scores", "probabilities", "spread")]
+        found = Prediction(*(None if not f or f[0] is None else torch.cat(f) for f in fields))  # type: ignore[arg-type]
+        if order is None or nodes is None or np.array_equal(order, nodes):
+            return found
+        at = torch.from_numpy(np.searchsorted(order, nodes))
+        spread = None if found.spread is None else found.spread[at]
+        return Prediction(found.scores[at], found.probabilities[at], spread)
+
+
+def _bare(fixed: dict[str, Any]) -> bool:
+    """Whether the user leaves the embedding and the head open."""
+    open_settings = {"embedding", "hidden_channels", "embedding_layers", "embedding_output", "head"}
+    return open_settings.isdisjoint(fixed) and not any(name.startswith("pretrain_") for name in fixed)

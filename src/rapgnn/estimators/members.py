@@ -1,0 +1,180 @@
+"""Candidates for an average: RAP networks and random networks, each with a head in closed form."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rapgnn.errors import InputError
+from rapgnn.estimators.judge import LEFT_OUT_ROWS, judged_by_left_out
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.dropout import dropout_generator
+from rapgnn.layers.heads import Head
+from rapgnn.layers.ridge import RidgeHead, RidgeSolution
+from rapgnn.layers.ridge_path import PENALTIES, RidgePath
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.net_hops import edge_marks
+from rapgnn.models.random_net import RandomNet
+from rapgnn.models.treated import TreatedConfig, TreatedRAP
+from rapgnn.prng import Stream, seeded
+from rapgnn.training.averaged import hops_for
+from rapgnn.training.fit import prepare_rapgnn
+from rapgnn.training.loop import optimise, shuffled, validator
+from rapgnn.training.reuse import Reuse
+from rapgnn.training.solve import RIDGES, DirectProblem, ridge_targets, row_weights
+
+BATCH, STEPS, PATIENCE = 512, 600, 12  # of heads that are trained
+RATE, DECAY = 5e-3, 1e-4
+TreatedOf = dict[tuple[str, int], tuple[dict[str, Any], Graph, Reuse]]
+
+
+class NetCandidate:
+    """A random network, its head not yet chosen.
+
+    Args:
+        kept: hops that other networks have walked.
+        first: the network before it, finished, where the settings name one.
+    """
+
+    penalties: tuple[float, ...] = PENALTIES
+
+    def __init__(
+        self, graph: Graph, config: NetConfig, seed: int, kept: dict[Any, Any], first: RandomNet | None = None
+    ):
+        self.settings: dict[str, Any] = config.to_dict()
+        self.config, self.seed = config, seed
+        channels = graph.num_features, graph.num_outputs
+        net = RandomNet(*channels, edge_channels=graph.num_edge_features, seed=seed, config=config).to(graph.y.device)
+        if graph.objective.metric == "rmse":
+            net.output.fit(graph.y[graph.train])
+        key = "treatment", config.features, config.sketch
+        if key not in kept:
+            net.treatment.fit(graph.x)
+            kept[key] = net.treatment.state_dict()
+        net.treatment.load_state_dict(kept[key])
+        if first is not None:
+            net.first = first
+        hops = hops_for(net, graph, kept)
+        h = net.fit_features(graph, graph.train, hops)
+        net.standard.fit(h)
+        h = net.standard(h)
+        if config.identity:
+            net.edges_seen.copy_(edge_marks(graph))
+        self.net, self.val = net, net.represent(graph, graph.val, hops)
+        if config.hidden:
+            self.penalties = (0.0,)
+            train_on(net, h, self.val, graph)
+            return
+        self.path = RidgePath(h, ridge_targets(net, graph, h.dtype), row_weights(graph), judged_by_left_out(graph))
+
+    def scores(self, penalty: float, left_out: bool) -> Tensor:
+        if self.config.hidden:
+            with torch.no_grad():
+                return self.net.output(self.net.head(self.val))
+        weight, bias = self.path.solve(penalty)
+        raw = [self.val.double() @ weight + bias]
+        if left_out:
+            raw.append(self.path.left_out(penalty))
+        return self.net.output(torch.cat(raw).nan_to_num().to(self.val.dtype))
+
+    def finished(self, penalty: float, sharpness: float) -> nn.Module:
+        head = self.net.head
+        if isinstance(head, RidgeHead):
+            head.take(RidgeSolution(penalty, *self.path.solve(penalty)))
+        if self.net.output.plain:
+            self.net.sharpness.fill_(sharpness)
+        return self.net.eval()
+
+
+def train_on(net: RandomNet, h: Tensor, held: Tensor, graph: Graph) -> None:
+    """Train the head by gradient descent on the representations of the training rows; validation chooses the epoch."""
+    head, rule = net.head, graph.objective
+    assert isinstance(head, Head)
+    y, order = net.output.standardise(graph.y[graph.train]), seeded(net.seed, Stream.BATCHES)
+    noise = dropout_generator(net.seed, Stream.DROPOUT, h.device, 8 * head.mlp.mask_words(min(BATCH, len(h))))
+
+    def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in shuffled(len(h), BATCH, order, h.device):
+            yield head(h[rows], noise), y[rows]
+
+    optimise(
+        [head],
+        passes,
+        rule,
+        lr=RATE,
+        weight_decay=DECAY,
+        epochs=trained_epochs(len(h)),
+        patience=PATIENCE,
+        validate=validator(rule, graph.y[graph.val], lambda epoch: net.output(head(held))),
+    )
+
+
+def trained_epochs(rows: int) -> int:
+    """So many that there are about as many steps for few rows as for many."""
+    return max(12, min(150, STEPS * BATCH // max(1, rows)))
+
+
+class RapCandidate:
+    """A RAP network on treated features, whose head sees the exact expectation and variance of its draws.
+
+    Args:
+        kept: treated features and their hops, by treatment.
+    """
+
+    penalties = RIDGES
+
+    def __init__(self, graph: Graph, config: TreatedConfig, seed: int, kept: TreatedOf):
+        self.settings: dict[str, Any] = config.to_dict()
+        self.config = config
+        channels = graph.num_features, graph.num_outputs
+        self.model = TreatedRAP(*channels, edge_channels=graph.num_edge_features, seed=seed, config=config)
+        self.model.to(graph.y.device)
+        key = config.features, config.sketch
+        if key not in kept:
+            self.model.treatment.fit(graph.x)
+            kept[key] = self.model.treatment.state_dict(), self.model.inputs(graph), Reuse()
+        learned, treated, reuse = kept[key]
+        self.model.treatment.load_state_dict(learned)
+        treated, network = replace(graph, x=treated.x), self.model.network
+        cache = reuse.hops(treated, config.network)
+        treated, operator = reuse.inputs(treated, config.network)
+        prepare_rapgnn(network, treated, operator)
+        rows = len(graph.train) + len(graph.val)
+        embedded = network.embed(treated.x, operator, cache=cache, rows=rows)
+        if not embedded.has_expectation:
+            raise InputError(f"this candidate has no exact mean: {embedded.reason}.")
+        self.problem = DirectProblem(network, treated, embedded)
+
+    def scores(self, penalty: float, left_out: bool) -> Tensor:
+        network = self.model.network
+        head = self._take(penalty, 1.0)
+        raw = [self.problem.held_out(head)]
+        if left_out:
+            raw.append(self.problem.left_out(penalty).to(raw[0].dtype))
+        return network.output(torch.cat(raw).nan_to_num())
+
+    def finished(self, penalty: float, sharpness: float) -> nn.Module:
+        self._take(penalty, sharpness)
+        plain = self.config.features == "none" and not self.config.sketch
+        return (self.model.network if plain else self.model).eval()
+
+    def _take(self, penalty: float, sharpness: float) -> RidgeHead:
+        head = self.model.network.head
+        assert isinstance(head, RidgeHead)
+        head.take(self.problem.solve(penalty))
+        head.sharpness.fill_(sharpness)
+        return head
+
+
+def needs_no_validation(graph: Graph) -> bool:
+    """Whether training rows can judge by themselves, each left out in turn."""
+    return 0 < len(graph.train) <= LEFT_OUT_ROWS
+
+
+def with_all_rows(candidate: NetCandidate | RapCandidate, graph: Graph) -> NetCandidate | RapCandidate:
+    """The same candidate on another split of the same graph."""
+    if isinstance(candidate, NetCandidate):
+        return NetCandidate(graph, candidate.config, candidate.seed, {})
+    return RapCandidate(graph, candidate.config, candidate.model.seed, {})

@@ -1,0 +1,106 @@
+"""What the search tried, what it chose, and why."""
+
+from typing import Any
+
+from rapgnn.estimators.evaluation import shown
+from rapgnn.estimators.report.subject import Subject
+from rapgnn.report import plots
+from rapgnn.report.parts import Cell, Facts, Figure, More, Panel, Part, Prose, Table
+
+MOST_TRIALS = 200
+FIRST = ("backbone", "num_layers", "jumping", "embedding", "head")
+
+
+def search_parts(subject: Subject) -> list[Part]:
+    """The choice, and every candidate."""
+    config, estimator = subject.config, subject.estimator
+    parts: list[Part] = []
+    if config is not None:
+        facts = [(name.replace("_", " "), str(getattr(config, name))) for name in FIRST if hasattr(config, name)]
+        engine = getattr(estimator, "engine_", None)
+        facts += [("engine", str(engine))] if engine else []
+        parts.append(Facts(facts))
+    trials = _trials(estimator)
+    value = getattr(estimator, "validation_score_", None)
+    parts.append(Prose(_why(subject, trials, value)))
+    reason = getattr(estimator, "engine_reason_", None)
+    if reason:
+        parts.append(Prose(f"Computed by the {getattr(estimator, 'engine_', '')} engine, because {reason}."))
+    if trials:
+        parts.append(_candidates(subject, trials))
+        parts.append(More(f"All {min(len(trials), MOST_TRIALS)} candidates", [_table(subject, trials)]))
+    if config is not None:
+        rows = [[Cell(name), Cell(str(value))] for name, value in config.to_dict().items()]
+        parts.append(More("All settings of the model", [Table(["setting", "value"], rows, "Settings", 2)]))
+    return parts
+
+
+def _trials(estimator: Any) -> list[tuple[dict[str, Any], float, float]]:
+    """(settings, value, seconds), whatever else a candidate carries."""
+    found = []
+    for trial in getattr(estimator, "trials_", None) or ():
+        settings, value = getattr(trial, "settings", None), getattr(trial, "value", None)
+        if isinstance(settings, dict) and isinstance(value, int | float):
+            found.append((settings, float(value), float(getattr(trial, "seconds", float("nan")))))
+    return found
+
+
+def _merit(subject: Subject, value: float) -> float:
+    return float("-inf") if value != value else value if subject.metric.higher else -value
+
+
+def _why(subject: Subject, trials: list[Any], value: float | None) -> str:
+    metric = subject.metric
+    if not trials:
+        said = "There was no search: the model was trained once, with the settings given or the usual ones."
+        return (
+            said if value is None or value != value else f"{said} On validation: {metric.title} {shown(metric, value)}."
+        )
+    ranked = sorted((_merit(subject, v) for _, v, _ in trials), reverse=True)
+    best = shown(metric, abs(ranked[0]) if not metric.higher else ranked[0])
+    said = (
+        f"{len(trials)} candidates were compared by {metric.title} on validation rows, never on test rows. The best "
+        f"reached {best}"
+    )
+    if len(ranked) > 1:
+        second = shown(metric, abs(ranked[1]) if not metric.higher else ranked[1])
+        said += f", the next {second}"
+    said += "."
+    if value is not None and value == value:
+        said += f" The model that was kept has {shown(metric, value)}."
+    return said
+
+
+def _candidates(subject: Subject, trials: list[Any]) -> Figure:
+    """Every candidate in the order it was tried, by head and embedding."""
+    factor = 100 if subject.metric.percent else 1
+    series: dict[str, tuple[list[int], list[float]]] = {}
+    for at, (settings, value, _) in enumerate(trials[:MOST_TRIALS], 1):
+        name = ", ".join(str(settings[key]) for key in ("embedding", "head") if key in settings) or "candidate"
+        if value == value:
+            series.setdefault(name, ([], []))
+            series[name][0].append(at)
+            series[name][1].append(factor * value)
+    unit = f"{subject.metric.title}{' (%)' if subject.metric.percent else ''}"
+    drawn = plots.lines(
+        series,
+        "candidate, in the order it was tried",
+        f"{unit} on validation",
+        hover="candidate %{x}: %{y:.4~g}<br>%{fullData.name}<extra></extra>",
+    )
+    drawn.update_traces(mode="markers")
+    values = [v for _, ys in series.values() for v in ys]
+    says = f"From {min(values):.4g} to {max(values):.4g}." if values else "No candidate has a value."
+    return Figure("candidates", [Panel(drawn, f"{unit} of every candidate on validation", says)])
+
+
+def _table(subject: Subject, trials: list[Any]) -> Table:
+    names = list(dict.fromkeys(name for settings, _, _ in trials for name in settings))
+    names = [*(n for n in FIRST if n in names), *(n for n in names if n not in FIRST)]
+    ranked = sorted(trials[:MOST_TRIALS], key=lambda trial: -_merit(subject, trial[1]))
+    rows = []
+    for at, (settings, value, seconds) in enumerate(ranked):
+        row = [Cell(str(at + 1), bold=at == 0), Cell(shown(subject.metric, value)), Cell(f"{seconds:.3f}")]
+        rows.append([*row, *(Cell(str(settings.get(name, ""))) for name in names)])
+    header = ["", f"{subject.metric.title} on validation", "seconds", *(n.replace("_", " ") for n in names)]
+    return Table(header, rows, "Candidates, the best first")

@@ -1,0 +1,120 @@
+"""Time and peak memory of a graph larger than memory, under one memory limit after another.
+
+Every limit has a process of its own; the peak is that of what no file backs, over the whole fit and the prediction of
+all nodes. ``python -m rapgnn.experiments.bench.disk`` is that process: a request on standard input, the record on
+standard output.
+"""
+
+import json
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rapgnn.errors import InputError
+from rapgnn.experiments.bench.disk_graphs import write_power_law
+from rapgnn.experiments.bench.generated import PowerLaw
+from rapgnn.experiments.bench.rows import Row, machine
+from rapgnn.experiments.run import Record
+
+
+def plan(size: PowerLaw, limits: Sequence[str], settings: Record, folder: Path, device: str) -> list[Row]:
+    """A row per memory limit.
+
+    Args:
+        settings: of the estimator; what is not given is as without a search.
+        folder: for the graph and the hops; the graph stays, for the next run.
+    """
+    rows = []
+    for limit in limits:
+        told = {
+            "dataset": size.name,
+            "method": "rap",
+            "nodes": size.nodes,
+            "edges": 2 * (size.edges // 2),
+            "features": size.features,
+            "training_rows": size.train,
+            "memory_limit": limit,
+            "settings": settings,
+        } | machine(device)
+
+        def measure(limit: str = limit) -> Record:
+            graph = write_power_law(size, folder / f"{size.name}-{size.seed}".replace(" ", "-"))
+            return _in_child({"graph": str(graph.folder), "limit": limit, "settings": settings, "device": device})
+
+        rows.append(Row(told, measure))
+    return rows
+
+
+def _in_child(request: Record) -> Record:
+    words = [sys.executable, "-m", "rapgnn.experiments.bench.disk"]
+    done = subprocess.run(words, input=json.dumps(request), capture_output=True, text=True)
+    if done.returncode in (-9, 137):
+        return {"note": "out of memory"}
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise InputError(f"measuring the limit {request['limit']} in a process of its own failed: {last}.")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(request: Record) -> Record:
+    """Fit under the limit, predict every node, and see what it took."""
+    from rapgnn import RAPNodeClassifier
+    from rapgnn.memory import PeakAnonymous, anonymous_bytes
+    from rapgnn.scale.disk_graph import DiskGraph
+
+    graph = DiskGraph.open(request["graph"], verify=False)
+    own = {"settings": request["settings"], "memory_limit": request["limit"], "device": request["device"]}
+    estimator = RAPNodeClassifier(**own)
+    base, marks = anonymous_bytes() or 0, [time.perf_counter()]
+
+    def on_hop(done: int, of: int) -> None:
+        marks.append(time.perf_counter())
+
+    with PeakAnonymous() as fitting:
+        estimator.fit_disk(graph, on_hop=on_hop)
+    fitted = time.perf_counter()
+    right = {"val": 0, "test": 0}
+    held = {split: np.zeros(graph.num_nodes, dtype=bool) for split in right}
+    for split, mask in held.items():
+        mask[graph.rows(split)] = True
+    with PeakAnonymous() as predicting:
+        for nodes, found in estimator.predict_parts(graph):
+            same = found.scores.argmax(1).numpy() == graph.y[nodes]
+            for split in right:
+                right[split] += int((same & held[split][nodes]).sum())
+    predicted = time.perf_counter()
+    return {
+        "fit_seconds": fitted - marks[0],
+        "hops_seconds": marks[-1] - marks[0],
+        "head_seconds": fitted - marks[-1],
+        "predict_seconds": predicted - fitted,
+        "peak_memory_mb": max(fitting.bytes, predicting.bytes) / 2**20,
+        "fit_peak_mb": fitting.bytes / 2**20,
+        "predict_peak_mb": predicting.bytes / 2**20,
+        "base_memory_mb": base / 2**20,
+        "blocks": estimator.blocks_,
+        "num_layers": estimator.config_.num_layers,
+        "hidden_channels": estimator.model_.embedding.out_channels,
+        **{f"{split}_accuracy": right[split] / max(1, len(graph.rows(split))) for split in right},
+        "graph_bytes": sum(path.stat().st_size for path in graph.folder.glob("*.npy")),
+    }
+
+
+def main() -> int:
+    """The process of one limit."""
+    warnings.simplefilter("ignore")
+    try:
+        found = measure(json.load(sys.stdin))
+    except InputError as error:  # a limit that is too small is a result too
+        found = {"note": str(error)}
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+r"""Random non-linear features: :math:`σ(z W + b)` with drawn W and b, never trained.
+
+A linear head on many of them can be any smooth function of z (Rahimi and Recht, 2008).
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+SMALLEST = 1e-6  # share of the largest standard deviation below which a column counts as constant
+NONLINEAR = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class Standard(nn.Module):
+    """Columns with mean 0 and variance 1 on the rows it was fitted on; constant columns become 0.
+
+    Args:
+        together: one variance for all columns, so that their sizes relative to each other stay.
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, channels: int, together: bool = False):
+        super().__init__()
+        self.together = together
+        self.register_buffer("shift", torch.zeros(channels, dtype=torch.float32))
+        self.register_buffer("scale", torch.ones(channels, dtype=torch.float32))
+
+    @torch.no_grad()
+    def fit(self, z: Tensor) -> None:
+        if not len(z) or not z.shape[1]:
+            return
+        mean = z.mean(0, dtype=torch.float64)
+        square = (z - mean.to(z.dtype)).square().mean(0, dtype=torch.float64)
+        if self.together:
+            square = square.mean().expand_as(square)
+        std = square.sqrt()
+        self.shift.copy_(mean)
+        self.scale.copy_(torch.where(std > SMALLEST * std.amax(), 1 / std, 0.0))
+
+    def forward(self, z: Tensor) -> Tensor:
+        return (z - self.shift.to(z.dtype)) * self.scale.to(z.dtype)
+
+
+class Lift(nn.Module):
+    """Standardised inputs ``[rows, c]`` -> ``[rows, width]`` random non-linear features.
+
+    Args:
+        in_channels: c.
+        inputs: how many inputs each feature looks at; 0: all.
+        groups: parts of equal width that the inputs come in; a feature that looks at few looks at one part.
+        activation: a name from ``NONLINEAR``.
+        after: standardise the products instead of the inputs, as a layer of a deep random network does.
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        width: int,
+        generator: torch.Generator,
+        inputs: int = 0,
+        activation: str = "relu",
+        after: bool = False,
+        groups: int = 1,
+    ):
+        super().__init__()
+        self.activation, self.after = NONLINEAR[activation], after
+        self.standard = Standard(width if after else in_channels)
+        drawn = torch.randn(in_channels, width, generator=generator, dtype=torch.float32, device="cpu")
+        if 0 < inputs < in_channels:
+            part = in_channels // max(1, groups)
+            place = torch.rand(in_channels, width, generator=generator, device="cpu")
+            mine = torch.arange(width, device="cpu") % max(1, groups)
+            group = torch.arange(in_channels, device="cpu") // max(1, part)
+            place += (group[:, None] != mine[None]).float()  # those of other parts come last
+            drawn = drawn * (place.argsort(0).argsort(0) < inputs)
+        drawn /= math.sqrt(max(1, min(inputs or in_channels, in_channels)))
+        bias = 2 * torch.rand(width, generator=generator, dtype=torch.float32, device="cpu") - 1
+        self.register_buffer("weight", drawn.to(self.standard.shift.device))
+        self.register_buffer("bias", bias.to(self.standard.shift.device))
+
+    @torch.no_grad()
+    def fit(self, z: Tensor) -> None:
+        """Learn the inputs' (or products') means and variances."""
+        self.standard.fit(z @ self.weight.to(z.dtype) if self.after else z)
+
+    def forward(self, z: Tensor) -> Tensor:
+        if self.after:
+            return self.activation(self.standard(z @ self.weight.to(z.dtype)) + self.bias.to(z.dtype))
+        return self.activation(torch.addmm(self.bias.to(z.dtype), self.standard(z), self.weight.to(z.dtype)))

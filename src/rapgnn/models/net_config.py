@@ -1,0 +1,109 @@
+"""The settings of a random network whose head is solved: one flat record."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rapgnn.errors import InputError, check_choice
+from rapgnn.graph.backbones import BACKBONES
+from rapgnn.layers.lift import NONLINEAR
+from rapgnn.layers.treatment import TREATMENTS
+from rapgnn.models.config import Config
+
+JOINED = ("last", "cat", "ppr")
+POOLED = ("sum", "mean", "log")
+DIRECTIONS = ("given", "undirected", "both")
+MOST = 1 << 14
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """Hops of treated features, random non-linear features of them, a ridge head."""
+
+    features: str = "none"
+    """What is done to the features first, a name from ``TREATMENTS``."""
+    sketch: int = 0
+    """Keep only so many directions of the features, those in which they vary most; 0: all columns."""
+    places: bool = False
+    """Add columns that tell a node's degrees."""
+    backbone: str = "gcn"
+    """Whose propagation matrix S is taken: ``gcn`` symmetric, ``sage`` the random walk, ``gin`` the sum."""
+    self_loops: bool = False
+    """Add a self-loop to every node that has none (``gcn``, ``sage``)."""
+    edges: str = "given"
+    """``given``; ``undirected``: with the reverse of every edge; ``both``: hops along and against the edges."""
+    identity: int = 0
+    """Random columns that tell nodes apart, instead of their features: for the graph that was trained on alone."""
+    num_layers: int = 2
+    """Number of hops, or of random layers."""
+    jumping: str = "cat"
+    """``last`` hop; ``cat``: all side by side; ``ppr``: their sum with the weights of personalised PageRank."""
+    teleport: float = 0.15
+    """α of personalised PageRank: hop k counts α (1 - α)^k."""
+    width: int = 0
+    """Channels of random layers h ← σ(standardised S h W + b); 0: linear hops."""
+    logarithm: bool = False
+    """Take sign(z) log(1 + |z|) of the hops before the lift."""
+    lift: int = 0
+    """Random non-linear features of the joined hops; 0: none."""
+    lift_inputs: int = 0
+    """How many columns each random feature looks at (of one hop, unless hops of the lift follow); 0: all columns."""
+    lift_hops: int = 0
+    """Hops of the random features that stand beside them and beside the hops."""
+    activation: str = "relu"
+    """σ: ``relu`` or ``tanh``."""
+    pooling: str = "sum"
+    """How the nodes of a graph become one row: ``sum``, ``mean``, or ``log``: sign(s) log(1 + |s|) of the sum s."""
+    whiten: bool = True
+    """Give each column that the head sees variance 1; False: all of them together."""
+    hidden: int = 0
+    """Hidden channels of a head that is trained by gradient descent; 0: the head is solved."""
+    dropout: float = 0.0
+    """In a head that is trained."""
+    first: "NetConfig | None" = None
+    """Another network, whose predictions for the neighbours stand beside the hops (single graphs alone)."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.first, dict):
+            object.__setattr__(self, "first", NetConfig(**self.first))
+        if self.first is not None and (not isinstance(self.first, NetConfig) or self.first.first is not None):
+            raise InputError("first must be the settings of a network that has none before it.")
+        check_choice("treatment of the features", self.features, TREATMENTS)
+        check_choice("backbone", self.backbone, [name for name, rule in BACKBONES.items() if not rule.edges])
+        check_choice("jumping knowledge", self.jumping, JOINED)
+        check_choice("activation", self.activation, NONLINEAR)
+        check_choice("pooling", self.pooling, POOLED)
+        check_choice("direction of the edges", self.edges, DIRECTIONS)
+        if not isinstance(self.dropout, float) or not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must lie in [0, 1), got {self.dropout!r}.")
+        for name in ("identity", "hidden", "sketch", "width", "lift", "lift_inputs", "num_layers", "lift_hops"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
+                raise InputError(f"{name} must be a whole number from 0 to {MOST}, got {value!r}.")
+        for name in ("places", "self_loops", "logarithm", "whiten"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}.")
+        if not isinstance(self.teleport, float) or not 0 < self.teleport < 1:
+            raise InputError(f"teleport must lie between 0 and 1, got {self.teleport!r}.")
+        if self.width and self.jumping != "cat":
+            raise InputError("random layers are joined side by side: jumping must be cat.")
+
+    @property
+    def network(self) -> Config:
+        """What of it a RAP network's settings can say: the propagation, and the kind of head."""
+        return Config(
+            backbone=self.backbone,
+            num_layers=max(1, self.num_layers),
+            self_loops=self.self_loops and self.backbone != "gin",
+            jumping="cat" if self.jumping == "cat" else "last",
+            pooling="mean" if self.pooling == "mean" else "sum",
+            structure="identity",
+            activation="identity",
+            normalize_features=False,
+            embedding="identity",
+            head="mlp" if self.hidden else "ridge",
+            standardize=self.whiten,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field by name, as JSON holds it."""
+        return asdict(self)

@@ -1,0 +1,112 @@
+"""What random networks see of a graph before any weight: hops, edges and nodes as columns, batches of graphs."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.operator import GraphOperator
+from rapgnn.prng import Stream, seeded
+from rapgnn.sparse import SparseMatrix, column_block, dense
+
+BLOCK_BYTES = 64 << 20  # of one block of columns, or of one batch of graphs
+
+
+class Hops:
+    """S^k z one after another, each computed when it is first asked for; of all nodes."""
+
+    def __init__(self, operator: GraphOperator, inputs: Tensor | SparseMatrix, back: GraphOperator | None = None):
+        self.operator, self._back = operator, back
+        self._hops: list[Tensor | SparseMatrix] = [inputs]
+        self._against: list[Tensor | SparseMatrix] = [inputs]
+        self.said: dict[int, Hops] = {}  # of what other networks predict, by network
+
+    def of(self, k: int, rows: Tensor | None = None) -> Tensor:
+        """Hop k of some nodes, or of all."""
+        return self._hop(self._hops, self.operator, k, rows)
+
+    def against(self, k: int, rows: Tensor | None = None) -> Tensor:
+        """Likewise, against the direction of the edges."""
+        assert self._back is not None
+        return self._hop(self._against, self._back, k, rows)
+
+    @staticmethod
+    def _hop(walked: list[Any], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:
+        while len(walked) <= k:
+            walked.append(step(operator.matrix, walked[-1]))
+        hop = walked[k]
+        if isinstance(hop, SparseMatrix):
+            return dense(hop) if rows is None else dense(hop.rows(rows))
+        return hop if rows is None else hop[rows]
+
+
+def step(matrix: SparseMatrix, h: Tensor | SparseMatrix) -> Tensor:
+    """S h, some columns at a time."""
+    wide = max(1, BLOCK_BYTES // max(1, 4 * matrix.shape[0]))
+    if h.shape[1] <= wide and not isinstance(h, SparseMatrix):
+        return matrix @ h
+    return torch.cat(
+        [matrix @ column_block(h, start, min(h.shape[1], start + wide)) for start in range(0, h.shape[1], wide)], dim=1
+    )
+
+
+def walk(operator: GraphOperator, h: Tensor, depth: int) -> Iterator[Tensor]:
+    """h, S h, S² h, ..."""
+    yield h
+    for _ in range(depth):
+        h = operator.matrix @ h
+        yield h
+
+
+def undirected(graph: Graph) -> Graph:
+    """The graph with the reverse of every edge."""
+    edges = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    weight = None if graph.edge_weight is None else torch.cat([graph.edge_weight, graph.edge_weight])
+    return replace(graph, edge_index=edges, edge_weight=weight, edge_attr=None)
+
+
+def edge_marks(graph: Graph) -> Tensor:
+    """Two numbers that tell a graph's edges from those of others."""
+    digest = hashlib.sha256(graph.edge_index.cpu().contiguous().numpy().tobytes()).digest()
+    return torch.tensor([int.from_bytes(digest[i : i + 7], "big") for i in (0, 7)])
+
+
+def random_columns(graph: Graph, count: int, seed: int) -> Tensor:
+    """Independent normal numbers for every node: hops of them are a sketch of who is near to whom."""
+    drawn = torch.randn(graph.num_nodes, count, generator=seeded(seed, Stream.NODE_MARKS), dtype=torch.float32)
+    return drawn.to(device=graph.x.device, dtype=graph.x.dtype)
+
+
+def signed_log(z: Tensor) -> Tensor:
+    """sign(z) log(1 + |z|)."""
+    return z.sign() * z.abs().log1p()
+
+
+def received(graph: Graph, edges: Tensor) -> Tensor:
+    """The sum of the edge features that each node receives."""
+    target = graph.edge_index[1].to(edges.device)
+    return edges.new_zeros(graph.num_nodes, edges.shape[1]).index_add_(0, target, edges)
+
+
+def chosen_graphs(
+    operator: GraphOperator, inputs: Tensor | SparseMatrix, graphs: Tensor
+) -> tuple[GraphOperator, Tensor]:
+    part, nodes = operator.select(graphs)
+    return part, dense(inputs.rows(nodes)) if isinstance(inputs, SparseMatrix) else inputs[nodes]
+
+
+def batches(operator: GraphOperator, rows: Tensor, channels: int) -> Iterator[Tensor]:
+    """The graphs in parts whose nodes' channels fit into a block."""
+    assert operator.ptr is not None
+    most = max(1, BLOCK_BYTES // (4 * max(1, channels)))
+    sizes = operator.ptr.diff()[rows].cumsum(0)
+    start = 0
+    while start < len(rows):
+        before = int(sizes[start - 1]) if start else 0
+        stop = max(start + 1, int(torch.searchsorted(sizes, before + most, right=True)))
+        yield rows[start:stop]
+        start = stop

@@ -1,0 +1,273 @@
+"""RandomNet: hops of the features, random non-linear features of them, and a head on top."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.operator import GraphOperator
+from rapgnn.layers.heads import Head
+from rapgnn.layers.lift import Lift, Standard
+from rapgnn.layers.ridge import RidgeHead
+from rapgnn.layers.targets import TargetScale
+from rapgnn.layers.treatment import PLACES, Treatment, place_columns
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.net_hops import (
+    BLOCK_BYTES,
+    Hops,
+    batches,
+    chosen_graphs,
+    edge_marks,
+    random_columns,
+    received,
+    signed_log,
+    undirected,
+    walk,
+)
+from rapgnn.prng import Stream, seeded
+from rapgnn.sparse import SparseMatrix, dense
+
+PASSES = 2  # hops of the predictions of a network before this one
+
+
+class RandomNet(nn.Module):
+    """Random weights that are drawn once and kept, with a ridge head.
+
+    Args:
+        in_channels: width of the features.
+        out_channels: number of classes, labels or targets.
+        edge_channels: width of the edge features; each node gets the sum of those that it receives.
+        seed: of everything random in here.
+    """
+
+    sharpness: Tensor
+    edges_seen: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        edge_channels: int = 0,
+        seed: int = 0,
+        config: NetConfig | None = None,
+    ):
+        super().__init__()
+        self.config = config = config or NetConfig()
+        self.seed, generator = seed, seeded(seed, Stream.RANDOM_NET)
+        self.treatment = Treatment(config.features, in_channels, config.sketch, seed)
+        base = config.identity or self.treatment.width + edge_channels
+        base += PLACES if config.places else 0
+        self.layers = nn.ModuleList()
+        joined, groups = base, 1
+        if config.width:
+            widths = [base, *([config.width] * config.num_layers)]
+            self.layers.extend(
+                Lift(c, d, generator, activation=config.activation, after=True) for c, d in pairwise(widths)
+            )
+            joined = sum(widths)
+        elif config.jumping == "cat":
+            groups = 1 + config.num_layers * (2 if config.edges == "both" else 1)
+            joined = base * groups
+        self.first: RandomNet | None = None
+        if config.first is not None:
+            channels = {"edge_channels": edge_channels, "seed": seed}
+            self.first = RandomNet(in_channels, out_channels, **channels, config=config.first)
+            joined, groups = joined + PASSES * out_channels, 1
+        self.lift: Lift | None = None
+        self.channels = joined
+        if config.lift:
+            self.lift = Lift(
+                joined,
+                config.lift,
+                generator,
+                config.lift_inputs,
+                config.activation,
+                groups=groups if not config.lift_hops else 1,
+            )
+            self.channels = config.lift
+            if config.lift_hops:
+                self.channels = joined + config.lift * (1 + config.lift_hops)
+        self.standard = Standard(self.channels, together=not config.whiten)
+        self.head: Head | RidgeHead
+        if config.hidden:
+            how = {"dropout": config.dropout, "generator": generator}
+            self.head = Head(self.channels, config.hidden, out_channels, 2, **how)
+        else:
+            self.head = RidgeHead(self.channels, out_channels)
+        self.register_buffer("sharpness", torch.ones((), dtype=torch.float32))
+        self.register_buffer("edges_seen", torch.zeros(2, dtype=torch.int64))
+        self.output = TargetScale(out_channels)
+
+    def operator(self, graph: Graph) -> GraphOperator:
+        """S."""
+        return self._operator(graph if self.config.edges != "undirected" else undirected(graph))
+
+    def _operator(self, graph: Graph) -> GraphOperator:
+        return graph.operator(self.config.backbone, self.config.self_loops)
+
+    def hops(self, graph: Graph) -> Hops:
+        """The hops of all nodes, each walked when it is first asked for."""
+        back = None
+        if self.config.edges == "both":
+            back = self._operator(replace(graph, edge_index=graph.edge_index.flip(0)))
+        return Hops(self.operator(graph), self.inputs(graph), back)
+
+    def suits(self, graph: Graph) -> bool:
+        """Whether this is a graph it can say something about: nodes that are told apart must be the same ones."""
+        return not self.config.identity or torch.equal(edge_marks(graph), self.edges_seen.cpu())
+
+    def scores(self, h: Tensor) -> Tensor:
+        """Of a representation, before targets that are numbers get their size back."""
+        return self.head(h) * self.sharpness.to(h.dtype)
+
+    def inputs(self, graph: Graph) -> Tensor | SparseMatrix:
+        """What is propagated: treated features, and columns for the node's edges and place."""
+        more = []
+        marks = self.config.identity
+        x = random_columns(graph, marks, self.seed) if marks else self.treatment(graph.x)
+        if graph.edge_attr is not None and not self.config.identity:
+            more.append(received(graph, dense(graph.edge_attr)))
+        if self.config.places:
+            like = x.values if isinstance(x, SparseMatrix) else x
+            more.append(place_columns(graph.edge_index, graph.num_nodes, like))
+        return torch.cat([dense(x), *more], dim=1) if more else x
+
+    @torch.no_grad()
+    def fit_features(self, graph: Graph, rows: Tensor, hops: Hops | None = None) -> Tensor:
+        """Learn what lift and layers need of some rows, and give their representation ``[rows, channels]``.
+
+        The treatment has learned its part before.
+
+        Args:
+            hops: those of another network with the same inputs and S, for nodes.
+        """
+        return self._represent(graph, rows, hops, learn=True)
+
+    @torch.no_grad()
+    def represent(self, graph: Graph, rows: Tensor | None = None, hops: Hops | None = None) -> Tensor:
+        """What the head sees of these rows, or of all; standardised."""
+        rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
+        return self.standard(self._represent(graph, rows, hops, learn=False))
+
+    def _represent(self, graph: Graph, rows: Tensor, hops: Hops | None, learn: bool) -> Tensor:
+        if graph.ptr is not None:
+            return self._of_graphs(graph, rows, learn)
+        hops = self.hops(graph) if hops is None else hops
+        config, lift = self.config, self.lift
+        said = None if self.first is None else self._said(graph, hops)
+        joined = self._joined(hops, rows, said)
+        if lift is None:
+            return joined
+        joined = signed_log(joined) if config.logarithm else joined
+        if learn:
+            lift.fit(joined)
+        lifted = lift(joined)
+        if not config.lift_hops:
+            return lifted
+        whole = self._joined(hops, None, said)
+        whole = signed_log(whole) if config.logarithm else whole
+        further = []
+        wide = max(1, BLOCK_BYTES // max(1, 4 * len(whole)))
+        scaled = lift.standard(whole)
+        for start in range(0, config.lift, wide):
+            columns = slice(start, start + wide)
+            weight, bias = (part.to(whole.dtype) for part in (lift.weight[:, columns], lift.bias[columns]))
+            h = lift.activation(torch.addmm(bias, scaled, weight))
+            parts = []
+            for _ in range(config.lift_hops):
+                h = hops.operator.matrix @ h
+                parts.append(h[rows])
+            further.append(parts)
+        walked = [torch.cat([parts[k] for parts in further], dim=1) for k in range(config.lift_hops)]
+        return torch.cat([joined, lifted, *walked], dim=1)
+
+    def _said(self, graph: Graph, hops: Hops) -> Hops:
+        """Hops of what the first network predicts for every node."""
+        assert self.first is not None
+        if id(self.first) not in hops.said:
+            found = graph.objective.read(self.first.output(self.first.scores(self.first.represent(graph))))
+            hops.said[id(self.first)] = Hops(hops.operator, found)
+        return hops.said[id(self.first)]
+
+    def _joined(self, hops: Hops, rows: Tensor | None, said: Hops | None) -> Tensor:
+        """The hops joined as the settings say, and beside them what was predicted for the neighbours."""
+        own = self._own_hops(hops, rows)
+        if said is None:
+            return own
+        return torch.cat([own, *(said.of(k, rows).to(own.dtype) for k in range(1, PASSES + 1))], dim=1)
+
+    def _own_hops(self, hops: Hops, rows: Tensor | None) -> Tensor:
+        config, depth = self.config, self.config.num_layers
+        if config.jumping == "last":
+            return hops.of(depth, rows)
+        if config.jumping == "cat":
+            found = [hops.of(k, rows) for k in range(depth + 1)]
+            if config.edges == "both":
+                found += [hops.against(k, rows) for k in range(1, depth + 1)]
+            return torch.cat(found, dim=1)
+        alpha = config.teleport
+        total = alpha * hops.of(0, rows)
+        for k in range(1, depth + 1):
+            total = total.add(hops.of(k, rows), alpha=alpha * (1 - alpha) ** k)
+        return total
+
+    def _of_graphs(self, graph: Graph, rows: Tensor, learn: bool) -> Tensor:
+        operator, inputs = self.operator(graph), self.inputs(graph)
+        parts = list(batches(operator, rows, self.channels + (self.lift.weight.shape[0] if self.lift else 0)))
+        if learn:
+            self._learn(operator, inputs, rows)
+        out = [self._pooled(*chosen_graphs(operator, inputs, part)) for part in parts]
+        return (
+            torch.cat(out)
+            if out
+            else inputs.values.new_zeros(0, self.channels)
+            if isinstance(inputs, SparseMatrix)
+            else inputs.new_zeros(0, self.channels)
+        )
+
+    def _learn(self, operator: GraphOperator, inputs: Any, rows: Tensor) -> None:
+        """Means and variances of every layer, over the nodes of some of the graphs."""
+        share = max(1, BLOCK_BYTES // (4 * max(1, self.channels)))
+        sizes = operator.ptr.diff()[rows].cumsum(0) if operator.ptr is not None else rows
+        some = rows[: max(1, int((sizes <= share).sum()))]
+        part, h = chosen_graphs(operator, inputs, some)
+        if self.config.width:
+            outputs = [h]
+            for layer in self.layers:
+                z = part.matrix @ outputs[-1]
+                layer.fit(z)  # type: ignore[operator]
+                outputs.append(layer(z))
+            h = torch.cat(outputs, dim=1)
+        else:
+            h = torch.cat(list(walk(part, h, self.config.num_layers)), dim=1)
+        if self.lift is not None:
+            self.lift.fit(signed_log(h) if self.config.logarithm else h)
+
+    def _pooled(self, operator: GraphOperator, h: Tensor) -> Tensor:
+        config = self.config
+        how = "mean" if config.pooling == "mean" else "sum"
+        if config.width:
+            outputs = [h]
+            for layer in self.layers:
+                outputs.append(layer(operator.matrix @ outputs[-1]))
+        else:
+            outputs = list(walk(operator, h, config.num_layers))
+            outputs = outputs if config.jumping == "cat" else outputs[-1:]
+        if self.lift is None:
+            found = torch.cat([operator.pool(part, how) for part in outputs], dim=1)
+        else:
+            z = torch.cat(outputs, dim=1)
+            lifted = [self.lift(signed_log(z) if config.logarithm else z)]
+            for _ in range(config.lift_hops):
+                lifted.append(operator.matrix @ lifted[-1])
+            lifted = [z, *lifted] if config.lift_hops else lifted
+            found = torch.cat([operator.pool(part, how) for part in lifted], dim=1)
+        return signed_log(found) if config.pooling == "log" else found
+
+    def __repr__(self) -> str:
+        c = self.config
+        return f"RandomNet({c.backbone}, {c.num_layers} hops, {c.lift or c.width} random features)"

@@ -1,0 +1,121 @@
+"""Predictions of random networks with a solved head, and of averages of several models."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.tasks import Objective
+from rapgnn.models.average import Average
+from rapgnn.models.net_hops import Hops
+from rapgnn.models.random_net import RandomNet
+from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.models.treated import TreatedRAP
+from rapgnn.training.predict import Prediction, predictor_on, represented
+
+ROWS = 1 << 16  # predicted at a time
+Predict = Callable[[Tensor], Prediction]
+HopsOf = dict[Any, Any]
+
+
+def hops_for(net: RandomNet, graph: Graph, kept: HopsOf) -> Hops | None:
+    """The hops that a network needs of a graph's nodes, shared with other networks that need the same."""
+    if graph.ptr is not None:
+        return None
+    c = net.config
+    key = c.features, c.sketch, c.places, c.backbone, c.self_loops, c.edges, c.identity
+    if key not in kept:
+        kept[key] = net.hops(graph)
+    return kept[key]
+
+
+@torch.no_grad()
+def net_scores(net: RandomNet, graph: Graph, rows: Tensor, hops: Hops | None = None) -> Tensor:
+    """The scores of these rows, some at a time."""
+    size = ROWS if not net.config.lift_hops else max(1, len(rows))
+    parts = [net.output(net.scores(net.represent(graph, part, hops))) for part in rows.split(size)]
+    return torch.cat(parts) if parts else net.output.shift.new_zeros(0, len(net.output.shift))
+
+
+def model_on(model: Any, graph: Graph, **how: Any) -> Predict:
+    """rows -> predictions of any model of this library: one RAP network, a random network, or an average."""
+    return predictor_on(model, graph, **how) if isinstance(model, RAPGNN) else average_on(model, graph, **how)
+
+
+@torch.no_grad()
+def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tensor:
+    """What the head of the best member sees of these rows, or of all."""
+    best: Any = model.members[0] if isinstance(model, Average) else model
+    if isinstance(best, RandomNet):
+        return best.represent(graph, rows)
+    if isinstance(best, TreatedRAP):
+        return represented(best.network, best.inputs(graph), rows)
+    return represented(best, graph, rows)
+
+
+def average_on(model: Average | TreatedRAP | RandomNet, graph: Graph, device: str | None = None, **how: Any) -> Predict:
+    """rows -> the mean over the members; as ``predictor_on`` for one model.
+
+    Members draw on their own, so the variance of the mean is the sum of theirs over their squared number. Networks
+    whose weights are fixed have none.
+    """
+    if device is not None:
+        model, graph = model.to(device), graph.to(device)
+    members = list(model.members) if isinstance(model, Average) else [model]
+    suitable = [m for m in members if not isinstance(m, RandomNet) or m.suits(graph)]
+    if not suitable:
+        raise InputError("this model tells the nodes of its own graph apart, and has nothing to say about another one.")
+    members = suitable
+    kept: HopsOf = {}
+    predictors: list[Predict] = []
+    for member in members:
+        if isinstance(member, RandomNet):
+            predictors.append(_net_predictor(member, graph, hops_for(member, graph, kept)))
+        elif isinstance(member, TreatedRAP):
+            predictors.append(predictor_on(member.network, member.inputs(graph), **how))
+        else:
+            predictors.append(predictor_on(member, graph, **how))  # type: ignore[arg-type]
+    spread = bool(how.get("error_bars")) or how.get("inference") == "mean"
+
+    def predict(rows: Tensor) -> Prediction:
+        rows = rows.to(graph.y.device)
+        found = mean_prediction([predict(rows) for predict in predictors], graph.objective, spread)
+        if device is None:
+            return found
+        parts = (found.scores, found.probabilities, found.spread)
+        return Prediction(*(None if part is None else part.cpu() for part in parts))  # type: ignore[arg-type]
+
+    return predict
+
+
+def _net_predictor(net: RandomNet, graph: Graph, hops: Hops | None) -> Predict:
+    def predict(rows: Tensor) -> Prediction:
+        scores = net_scores(net, graph, rows, hops)
+        return Prediction(scores, graph.objective.read(scores))
+
+    return predict
+
+
+def mean_prediction(found: list[Prediction], objective: Objective, spread: bool) -> Prediction:
+    """The mean of several predictions, and the standard deviation that independent members give it."""
+    if len(found) == 1:
+        one = found[0]
+        return replace(one, spread=torch.zeros_like(one.probabilities)) if spread and one.spread is None else one
+    mean = torch.stack([one.probabilities for one in found]).mean(0)
+    deviation = None
+    if spread:
+        squares = [torch.zeros_like(mean) if one.spread is None else one.spread.square() for one in found]
+        deviation = torch.stack(squares).sum(0).sqrt() / len(found)
+    return Prediction(scores_of(mean, objective), mean, deviation)
+
+
+def scores_of(probabilities: Tensor, objective: Objective) -> Tensor:
+    """Scores that are read as these probabilities."""
+    if objective.metric == "rmse":
+        return probabilities
+    p = probabilities.clamp(torch.finfo(probabilities.dtype).tiny, 1.0)
+    return p.log() if objective.metric == "accuracy" else torch.logit(probabilities, eps=1e-7)

@@ -1,0 +1,68 @@
+"""What kinds of models a folder may hold, and how they are built from what its index says."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rapgnn.errors import InputError
+from rapgnn.models.average import Average
+from rapgnn.models.config import Config
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.random_net import RandomNet
+from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.models.treated import TreatedConfig, TreatedRAP
+from rapgnn.training.numbers import Header, Kinds, check_kinds
+from rapgnn.training.schema import Schema
+
+IN_INDEX = ("draw_seed",)  # the index has it, and earlier versions know no such tensor
+KINDS: dict[str, tuple[Any, Any]] = {
+    "rap": (RAPGNN, Config),
+    "treated": (TreatedRAP, TreatedConfig.from_dict),
+    "random": (RandomNet, NetConfig),
+}
+KIND_OF = {model: kind for kind, (model, _) in KINDS.items()}
+MOST_MEMBERS = 64
+
+
+def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
+    """Kind, settings and seed of every model in a folder, by its index: one, or the members of an average."""
+    if "members" not in index:
+        return [{"kind": KIND_OF[RAPGNN], "config": index["config"], "seed": index["seed"]}]
+    members = index["members"]
+    wanted = {"kind": str, "config": dict, "seed": int}
+    fine = isinstance(members, list) and 0 < len(members) <= MOST_MEMBERS
+    fine = fine and all(
+        isinstance(m, dict)
+        and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
+        and m["kind"] in KINDS
+        for m in members
+    )
+    if not fine:
+        raise InputError(f"{path} is damaged: members is not what it should be.")
+    return members
+
+
+def check_tensors(folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, header: Header) -> None:
+    """Refuse numbers that are not those of such models."""
+    try:
+        check_kinds(header, _kinds(members, average, schema))
+    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
+        raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
+
+
+def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
+    channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
+    built = []
+    for member in members:
+        model, settings = KINDS[member["kind"]]
+        config = settings(**member["config"])
+        built.append(model(schema.in_channels, **channels, seed=member["seed"], config=config))
+    return Average(built) if average else built[0]
+
+
+def _kinds(members: list[dict[str, Any]], average: bool, schema: Schema) -> Kinds:
+    """The tensors that such models have, without memory for them."""
+    with torch.device("meta"):
+        state = build(members, average, schema).state_dict()
+    return {name: (tuple(t.shape), t.dtype) for name, t in state.items() if not name.endswith(IN_INDEX)}

@@ -1,0 +1,87 @@
+"""Commands that torchrun starts: every worker runs the command, one of them tells the result."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import refused
+from rapgnn import InputError, RAPNodeClassifier
+from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.store import HopStore
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
+    model = BlockModel(nodes=300, classes=3, features=8, train=10, val=60, test=100, seed=1)
+    return DiskGraph.write(tmp_path_factory.mktemp("graph") / "graph", model.generate())
+
+
+def torchrun(*arguments: object) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "rapgnn"]
+    command += map(str, arguments)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    return found.returncode, found.stdout, found.stderr
+
+
+def test_workers_fit_what_one_process_does(graph: DiskGraph, rapgnn, tmp_path: Path):
+    given = ["fit", graph.folder, "--layers", 3]
+    code, out, err = torchrun(*given, "--store", tmp_path / "store", "--out", tmp_path / "together")
+    assert code == 0, err
+    assert out.count("saved") == 1
+    assert len(HopStore.open(tmp_path / "store").blocks) == 1
+    code, alone, err = rapgnn(*given, "--out", tmp_path / "alone")
+    assert code == 0, err
+    assert out.splitlines()[2:5] == alone.splitlines()[2:5]  # the scores
+    models = [RAPNodeClassifier.load(tmp_path / name) for name in ("together", "alone")]
+    assert np.allclose(*(model.predict_proba(graph) for model in models), atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["torch", "ray"])
+def test_a_store_with_more_hops_and_rows_will_do(engine: str, graph: DiskGraph, rapgnn, tmp_path: Path):
+    if engine == "ray":
+        pytest.importorskip("ray", reason='Ray is not installed: pip install "rapgnn[ray]"')
+    given = ["hops", graph.folder, "--backbone", "gin", "--layers", 3, "--rows", "all", "--out", tmp_path / "store"]
+    assert rapgnn(*given)[0] == 0
+    settings = {"backbone": "gin", "num_layers": 2}
+    expected = RAPNodeClassifier(**settings).fit(graph)
+    found = RAPNodeClassifier(**settings, engine=engine).fit_disk(graph, tmp_path / "store")  # no Ray is started
+    assert np.allclose(found.predict_proba(graph), expected.predict_proba(graph), atol=1e-6)
+
+
+def test_the_engine_torch_is_a_group_of_one_without_torchrun(graph: DiskGraph, tmp_path: Path):
+    expected = RAPNodeClassifier(num_layers=2).fit(graph)
+    found = RAPNodeClassifier(num_layers=2, engine="torch").fit_disk(graph, tmp_path / "store")
+    assert np.allclose(found.predict_proba(graph), expected.predict_proba(graph), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"engine": "spark"}, "engine 'spark' is unknown: choose one of ray, torch"),
+        ({"engine": "torch", "cluster": "auto"}, "leave it out with the engine torch"),
+        ({"engine": "torch"}, "name a store"),
+    ],
+)
+def test_engines_that_cannot_be_are_refused(given: dict[str, str], words: str, graph: DiskGraph):
+    with pytest.raises(InputError, match=words):
+        RAPNodeClassifier(num_layers=2, **given).fit(graph)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def one_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torchrun starts a process."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+
+@pytest.mark.usefixtures("one_of_two")
+def test_workers_need_a_graph_on_disk_and_a_common_store(graph: DiskGraph, plants: Path, rapgnn, tmp_path: Path):
+    refused(rapgnn("hops", plants, "--out", tmp_path / "store"), "rapgnn data convert")
+    refused(rapgnn("fit", plants, "--store", tmp_path / "store", "--out", tmp_path / "model"), "rapgnn data convert")
+    refused(rapgnn("fit", graph.folder, "--out", tmp_path / "model"), "--store")

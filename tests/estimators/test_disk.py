@@ -1,0 +1,95 @@
+"""RAPNodeClassifier on a graph on disk and under a memory limit, against itself in memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from disk_cases import blocks
+from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier
+from rapgnn.scale.disk_graph import DiskGraph
+
+
+@pytest.fixture
+def graph():
+    return blocks()
+
+
+@pytest.fixture
+def disk(graph, tmp_path):
+    return DiskGraph.write(tmp_path / "g", graph)
+
+
+def test_it_is_the_model_without_a_search(graph, disk):
+    limited, plain = RAPNodeClassifier(memory_limit="4GiB").fit(disk), RAPNodeClassifier(search=False).fit(graph)
+    assert limited.config_ == plain.config_
+    assert limited.validation_score_ == pytest.approx(plain.validation_score_)
+    assert limited.score(disk, split="test") == pytest.approx(plain.score(graph, split="test"))
+    assert limited.score(disk) == pytest.approx(plain.score(graph))
+    assert (limited.predict(disk) == plain.predict(graph)).all()
+    (p, spread), (q, expected) = (m.predict_proba(d, return_std=True) for m, d in ((limited, disk), (plain, graph)))
+    np.testing.assert_allclose(p, q, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(spread, expected, rtol=1e-3, atol=1e-5)
+    assert limited.predict_proba(graph) == pytest.approx(p, abs=1e-5)  # trained on disk, used in memory
+
+
+def test_the_folder_and_the_graph_in_memory_will_do(graph, disk, tmp_path):
+    by_folder = RAPNodeClassifier(memory_limit="4GiB").fit(tmp_path / "g").predict_proba(str(tmp_path / "g"))
+    in_memory = RAPNodeClassifier(memory_limit="4GiB").fit(graph).predict_proba(graph)
+    np.testing.assert_allclose(by_folder, in_memory, atol=1e-5)
+
+
+def test_a_saved_model_predicts_the_same(disk, tmp_path):
+    fitted = RAPNodeClassifier(memory_limit="4GiB").fit(disk)
+    fitted.save(tmp_path / "m")
+    assert (RAPNodeClassifier.load(tmp_path / "m").predict_proba(disk) == fitted.predict_proba(disk)).all()
+
+
+def test_settings_goal_and_weights_are_kept(graph, disk):
+    how = {"backbone": "sage", "num_layers": 2, "scoring": "f1_macro", "class_weight": "balanced"}
+    limited, plain = RAPNodeClassifier(memory_limit="4GiB", **how).fit(disk), RAPNodeClassifier(search=False, **how)
+    plain.fit(graph)
+    assert limited.config_ == plain.config_
+    assert limited.class_weight_ == pytest.approx(plain.class_weight_)
+    assert limited.score(disk, split="test") == pytest.approx(plain.score(graph, split="test"))
+
+
+def test_without_validation_rows_some_are_held_out(graph, tmp_path):
+    bare = replace(graph, val=graph.val[:0])
+    disk = DiskGraph.write(tmp_path / "g", bare)
+    with pytest.warns(InputNotice, match="no validation rows were given"):
+        limited = RAPNodeClassifier(memory_limit="4GiB").fit(disk)
+    plain = RAPNodeClassifier(search=False).fit(bare)
+    assert limited.validation_score_ == pytest.approx(plain.validation_score_)
+    np.testing.assert_allclose(limited.predict_proba(disk), plain.predict_proba(bare), atol=1e-5)
+
+
+def test_rows_come_in_the_order_that_they_are_asked_for(disk):
+    fitted = RAPNodeClassifier(memory_limit="4GiB").fit(disk)
+    parts = list(fitted.predict_parts(disk, np.array([3, 7, 200]), error_bars=True))
+    assert np.concatenate([nodes for nodes, _ in parts]).tolist() == [3, 7, 200]
+    assert all(found.spread is not None for _, found in parts)
+
+
+def test_what_does_not_go_together_is_refused(graph, disk, molecules):
+    fitted = RAPNodeClassifier(memory_limit="4GiB").fit(disk)
+    for call, words in {
+        lambda: RAPNodeClassifier(memory_limit="4GiB").fit(disk, graph.y): "brings its own labels",
+        lambda: RAPNodeClassifier(memory_limit="much").fit(disk): "must be a size such as",
+        lambda: RAPNodeClassifier(memory_limit="1MiB").fit(disk): "is the least that works",
+        lambda: RAPGraphClassifier(memory_limit="4GiB").fit(molecules): "memory_limit is for the nodes of one graph",
+        lambda: fitted.predict_proba(disk, n_samples=3): "predictions on a graph on disk are exact",
+        lambda: fitted.transform(disk): "not held in memory",
+        lambda: fitted.predict("nowhere"): "nowhere is no graph on disk",
+        lambda: fitted.score(disk, split="all"): "split",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+def test_a_graph_with_other_features_is_refused(disk, tmp_path):
+    fitted = RAPNodeClassifier(memory_limit="4GiB").fit(disk)
+    other = blocks()
+    narrow = DiskGraph.write(tmp_path / "narrow", replace(other, x=other.x[:, :5]))
+    with pytest.raises(InputError, match="trained with 12 node features, the data have 5"):
+        fitted.predict(narrow)

@@ -1,0 +1,197 @@
+"""Numbers for nodes: one target or several, with gaps; saved, scored, searched, refused as classes are."""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+from fuzzing import REFUSED, Tally, examples, finite, outcome
+from rapgnn import (
+    InputError,
+    InputNotice,
+    RAPGraphRegressor,
+    RAPNodeClassifier,
+    RAPNodeRegressor,
+    fit,
+    from_pyg,
+    make_graph,
+)
+from rapgnn.estimators import estimator_for
+from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.propagation.stepwise import pooled
+from rapgnn.training.methods import STRATEGIES
+from samples import FAST, NODE_CONFIG, node_data, on_test
+from spoiled import BAD, BAD_ROWS, BAD_WEIGHTS, NODES, NOTHING, QUICK, E, N, W, X, Y, dates, put
+
+
+def numbers(several: bool = False):
+    """A feature that was handed on once, on a scale of its own."""
+    data = node_data()
+    near = (from_pyg(data).operator("gcn").matrix @ data.x)[:, :2]
+    data.y = (50 * near + 1000) if several else 50 * near[:, 0] + 1000
+    data.train_mask = ~(data.val_mask | data.test_mask)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        ({}, 0.8),
+        (FAST, 0.8),
+        ({"search": False, "head": "mlp", "epochs": 100}, 0.3),  # general settings: the features are normalised
+        ({"search": False, "head": "linear", "epochs": 100}, 0.3),
+    ],
+)
+def test_one_target_is_learned_and_saved(settings, least, tmp_path):
+    data = numbers()
+    model = RAPNodeRegressor(**settings).fit(data)
+    values, test = model.predict(data), data.test_mask.numpy()
+    assert values.shape == (300,)
+    wanted = r2_score(data.y[test], values[test])
+    assert model.score(data, split="test") == pytest.approx(wanted, abs=1e-5)
+    assert wanted > least
+    assert not hasattr(model, "classes_")
+    assert model.validation_score_ < 25  # RMSE, as for whole graphs
+    found, spread = model.predict(data, return_std=True)
+    np.testing.assert_allclose(found, values, rtol=1e-5)
+    assert spread.shape == (300,)
+    assert spread.min() >= 0
+    assert model.transform(data).shape[0] == 300
+    model.save(tmp_path)
+    loaded = RAPNodeRegressor.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(data), values)
+    assert estimator_for(loaded.schema_.task) is RAPNodeRegressor
+    for other in (RAPNodeClassifier, RAPGraphRegressor):
+        with pytest.raises(InputError, match="is for node-regression, not for"):
+            other.load(tmp_path)
+
+
+def test_metrics_of_numbers():
+    data = numbers()
+    test = data.test_mask.numpy()
+    by_name = {"rmse": root_mean_squared_error, "mae": mean_absolute_error, "r2": r2_score}
+    for name, measure in by_name.items():
+        model = RAPNodeRegressor(**FAST, scoring=name).fit(data)
+        wanted = measure(data.y[test], model.predict(data)[test])
+        assert model.score(data, split="test") == pytest.approx(wanted if name == "r2" else -wanted, abs=1e-3)
+    with pytest.raises(InputError, match="accuracy is no metric for numbers"):
+        RAPNodeRegressor(**FAST, scoring="accuracy").fit(data)
+    with pytest.raises(InputError, match="class_weight is for rows with one class each"):
+        RAPNodeRegressor(**FAST, class_weight="balanced").fit(data)
+
+
+def test_several_targets_with_gaps_are_learned_apart():
+    data = numbers(several=True)
+    y = data.y.clone()
+    y[::3, 1] = float("nan")
+    y[1::7] = float("nan")  # nothing known
+    model = RAPNodeRegressor(**FAST, ridge=1e-3).fit(data, y)
+    values = model.predict(data)
+    assert values.shape == (300, 2)
+    test = data.test_mask.numpy()
+    assert r2_score(data.y[test], values[test]) > 0.8
+    second = RAPNodeRegressor(**FAST, ridge=1e-3).fit(data, y[:, 1])
+    np.testing.assert_allclose(values[:, 1], second.predict(data), rtol=1e-4)
+    parts = [r2_score(y[test][k, j], values[test][k, j]) for j, k in enumerate((~y[test].isnan()).T.numpy())]
+    assert model.score(data, y, split="test") == pytest.approx(np.mean(parts), abs=1e-4)
+
+
+def test_every_way_in_gives_the_same_numbers():
+    data = numbers()
+    x, edges, y = data.x.numpy(), data.edge_index.numpy(), data.y.numpy().astype(float)
+    y[data.test_mask] = np.nan
+    del data.test_mask
+    masks = {s: data[f"{s}_mask"].numpy() for s in ("train", "val")}
+    wanted = RAPNodeRegressor(**FAST).fit(data, y, **masks).predict(data)
+
+    def agree(model, *args, **given):
+        np.testing.assert_allclose(model.predict(*args, **given), wanted, rtol=2e-4)
+
+    gaps = [None if v != v else v for v in y]
+    forms = [y, y.tolist(), gaps, torch.tensor(y), pd.Series(y), pd.Series(gaps, dtype="Float64"), y[:, None]]
+    forms += [pd.DataFrame({"y": y}), pd.DataFrame({"y": pd.Series(gaps, dtype="Float64")}), np.array(gaps, object)]
+    for form in forms:
+        agree(RAPNodeRegressor(**FAST).fit(x, form, edge_index=edges, **masks), x, edge_index=edges)
+    G = nx.MultiDiGraph()
+    for i in range(300):
+        split = next((s for s in masks if masks[s][i]), None)
+        G.add_node(i, x=x[i], **({"y": float(y[i])} if y[i] == y[i] else {}), **({"split": split} if split else {}))
+    G.add_edges_from(edges.T.tolist())
+    agree(RAPNodeRegressor(**FAST).fit(G), G)
+    G.remove_nodes_from(list(G))
+    rest = RAPNodeRegressor(**FAST).fit(x, y, edge_index=edges, val=masks["val"])  # all other known rows train
+    np.testing.assert_array_equal(rest.split_["train"], np.flatnonzero(masks["train"]))
+    with pytest.warns(InputNotice, match="the labelled nodes were divided"):
+        RAPNodeRegressor(**FAST).fit(x, y, edge_index=edges)
+    graph = from_pyg(numbers(), task="regression")
+    assert graph.task == "node-regression"
+    assert RAPNodeRegressor(**FAST).fit(graph).score(graph, split="test") > 0.8
+    with pytest.raises(InputError, match="an estimator for node-regression, but the data are for node-class"):
+        RAPNodeRegressor(**FAST).fit(from_pyg(node_data()))
+    with pytest.raises(InputError, match="task 'ranking' is unknown"):
+        make_graph(x, edges, y, masks["train"], masks["val"], [], task="ranking")
+
+
+def test_minus_one_is_a_number():
+    data = numbers()
+    data.y = torch.where(data.x[:, 0] > 0, 1, -1)
+    assert set(np.sign(RAPNodeRegressor(**FAST).fit(data).predict(data))) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("method", STRATEGIES)
+def test_the_baselines_take_numbers_for_nodes(method):
+    graph = from_pyg(numbers(), task="regression")
+    fitted = fit(method, graph, NODE_CONFIG.update(epochs=10, pretrain_epochs=10), 0)
+    spread = float(graph.y[graph.test].std())
+    assert 0 < on_test(graph, fitted) < 1.5 * spread
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "sage", "gin"])
+def test_one_draw_is_that_of_the_layers(backbone):
+    """What a model predicts by one draw is the head on what the layers, one after another, make of that draw."""
+    data = numbers()
+    data.x = data.x.abs()
+    model = RAPNodeRegressor(**FAST, backbone=backbone, num_layers=3, inference="sample").fit(data)
+    net, graph = model.model_, from_pyg(data, task="regression")
+    assert isinstance(net, RAPGNN)
+    operator = graph.operator(backbone, net.config.self_loops, net.config.eps)
+    counter = net.spec.weights.evaluation_counter(int(net.draw_counter))
+    h = pooled(net.spec, operator, torch.as_tensor(graph.x), counter)
+    np.testing.assert_allclose(model.predict(data), net.output(net.head(h))[:, 0].numpy(), rtol=1e-4)
+
+
+Z = Y + 0.25 * np.arange(N)
+BAD_TARGETS = [
+    *(v for v in NOTHING if v is not None), Z[:-1], np.full(N, np.nan), put(Z, np.inf), Z * 1j, Z.astype(str),
+    Z.astype("S4"), dates(N), Z * 1e300, [[float(v)] * (1 + i % 2) for i, v in enumerate(Z)], dict(enumerate(Z)),
+    ["a"] * N, [None] * N, np.zeros((N, 2, 2)), pd.Series(["a"] * N), [1.0, "two"] * 15, np.full((N, 3), np.nan),
+    pd.DataFrame({"a": Z, "b": ["x"] * N}), np.full(N, 1e39), Z.astype("m8[s]"), [object()] * N, {1, 2}, [{}] * N,
+]  # fmt: skip
+SOUND = [Z, Z.tolist(), torch.tensor(Z), pd.Series(Z), put(Z, np.nan), np.stack([Z, put(-Z, np.nan)], 1), Y, Y > 0]
+SOUND += [[None, *Z[1:]], pd.DataFrame({"a": Z, "b": Y}), np.full(N, 2.5)]
+
+
+def test_targets_are_learned_or_refused():
+    tally = Tally()
+
+    @examples("node targets")
+    @given(data=st.data())
+    def one(data):
+        field = data.draw(st.sampled_from(["y", "y", "y", "data", "edge_index", "edge_weight", "train"]))
+        wrong = {"y": BAD_TARGETS, "edge_weight": BAD_WEIGHTS, "train": BAD_ROWS} | {
+            key: BAD[key] for key in ("data", "edge_index")
+        }
+        good = data.draw(st.integers(0, 2)) == 0
+        value = data.draw(st.sampled_from(SOUND if good else wrong[field]))
+        given = NODES | {"y": Z} | {"y" if good else field: value}
+        fitted = tally.count(outcome(lambda: RAPNodeRegressor(**QUICK).fit(**given)))
+        assert (fitted is not REFUSED) == good
+        if good:
+            finite(fitted.predict(X, edge_index=E, edge_weight=W), N)
+
+    one()
+    tally.check(accepted=0.2, refused=0.4)

@@ -1,0 +1,220 @@
+"""A class that only validation or test rows have is a notice: it is a class like others, and never learned."""
+
+import warnings
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import balanced_accuracy_score, f1_score
+from sklearn.model_selection import cross_val_score
+
+from fuzzing import REFUSED, examples, outcome
+from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg, from_pyg_list, make_graph
+from rapgnn.estimators.evaluation import evaluate, fit_without_edges
+from rapgnn.graph.scores import CLASS_METRICS
+from rapgnn.graph.splits import make_folds
+from rapgnn.training.predict import predictor_on
+from samples import FAST, graph_list, node_data
+from spoiled import NODES, QUICK, E, N, W, X, Y
+
+SAID = "classes 1, 3 occur in validation or test rows only: not learned, and such rows count as errors."
+
+
+def rare():
+    """Classes 0, 2 and 4, and in validation two rows of class 1, in test five of class 3."""
+    data = node_data()
+    data.y = 2 * data.y
+    data.y[data.val_mask.nonzero()[:2, 0]] = 1
+    data.y[data.test_mask.nonzero()[:5, 0]] = 3
+    return data
+
+
+def test_every_way_in_gives_the_notice_and_the_class():
+    data = rare()
+    masks = {s: data[f"{s}_mask"] for s in ("train", "val", "test")}
+    labels = np.array(list("abcde"))[data.y]
+    G = nx.Graph()
+    for i in range(300):
+        split = next((s for s in masks if masks[s][i]), None)
+        G.add_node(i, x=data.x[i].numpy(), y=labels[i], **({"split": split} if split else {}))
+    G.add_edges_from(data.edge_index.T.tolist())
+    ways = {
+        "pyg": (data,),
+        "arrays": (data.x.numpy(), data.y.numpy()),
+        "networkx": (G,),
+        "graph": (from_pyg(data),),
+        "graph by hand": (replace(from_pyg(node_data()), y=data.y, num_outputs=5),),
+    }
+    for way, arguments in ways.items():
+        edges = {"edge_index": data.edge_index, **masks} if way == "arrays" else {}
+        said = SAID.replace("1, 3", "'b', 'd'") if way == "networkx" else SAID
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = RAPNodeClassifier(**FAST).fit(*arguments, **edges)
+        assert [str(w.message) for w in caught if "validation or test rows only" in str(w.message)] == [said], way
+        assert all(w.category is InputNotice for w in caught)
+        assert model.classes_.tolist() == (list("abcde") if way == "networkx" else [0, 1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        FAST,
+        {**FAST, "class_weight": "balanced"},
+        {"scoring": "log_loss"},
+        {"scoring": "rocauc", "search": False},
+        {"scoring": "balanced_accuracy", "time_budget": 1.0},
+        {"head": "linear", "search": False, "epochs": 3},
+        {"head": "mlp", "search": False, "epochs": 20},
+        {"embedding": "learnable", "search": False, "epochs": 20, "hidden_channels": 16},
+    ],
+    ids=str,
+)
+def test_the_class_is_as_good_as_impossible_and_its_rows_are_errors(settings, tmp_path):
+    data = rare()
+    model = RAPNodeClassifier(**settings).fit(data)
+    p = model.predict_proba(data)
+    assert p.shape == (300, 5)
+    assert p[:, [1, 3]].max() < 0.05
+    assert np.isfinite(model.validation_score_)
+    answer, test = model.predict(data), data.test_mask.numpy()
+    assert set(answer) <= {0, 2, 4}
+    y = data.y.numpy()
+    assert model.score(data, split="test", scoring="accuracy") == pytest.approx((answer[test] == y[test]).mean())
+    wanted = balanced_accuracy_score(y[test], answer[test])
+    assert model.score(data, split="test", scoring="balanced_accuracy") == pytest.approx(wanted)
+    wanted = f1_score(y[test], answer[test], average="macro")
+    assert model.score(data, split="test", scoring="f1_macro") == pytest.approx(wanted)
+    for name in CLASS_METRICS:
+        for split in ("train", "val", "test"):
+            assert np.isfinite(model.score(data, split=split, scoring=name))
+    model.save(tmp_path)
+    np.testing.assert_array_equal(RAPNodeClassifier.load(tmp_path).predict_proba(data), p)
+    _, spread = model.predict_proba(data, return_std=True)
+    assert np.isfinite(spread).all()
+
+
+def test_the_other_classes_are_learned_as_if_it_were_not_there():
+    """The temperature too: rows of a class that cannot be answered do not make other answers less sure."""
+    data, plain = rare(), rare()
+    seen = ~torch.isin(data.y, torch.tensor([1, 3]))
+    plain.val_mask, plain.test_mask = plain.val_mask & seen, plain.test_mask & seen
+    settings = {**FAST, "ridge": 1.0}
+    with_it, without = (RAPNodeClassifier(**settings).fit(d).predict_proba(d) for d in (data, plain))
+    assert RAPNodeClassifier(**settings).fit(plain).classes_.tolist() == [0, 2, 4]
+    np.testing.assert_allclose(with_it[:, [0, 2, 4]], without, atol=1e-4)
+
+
+def test_wide_features_too():
+    rng = np.random.default_rng(0)
+    words = (rng.random((600, 3000)) < 0.02).astype(np.float32)
+    y = rng.integers(3, size=600)
+    words[np.arange(600), y] = 1
+    y[-20:] = 3
+    rows = dict(zip(("train", "val", "test"), np.split(np.arange(600), [300, 450]), strict=True))
+    edges = rng.integers(600, size=(2, 1200))
+    model = RAPNodeClassifier(search=False).fit(words, y, edge_index=edges, **rows)
+    p = model.predict_proba(words, edge_index=edges)
+    assert np.isfinite(p).all()
+    assert p[:, 3].max() < 0.05
+
+
+def test_what_is_said_about_such_a_model():
+    graph = from_pyg(rare())
+    model = RAPNodeClassifier(**FAST).fit(graph)
+    for scoring in (None, *CLASS_METRICS):
+        bare = fit_without_edges(graph, model.config_, 0, scoring=scoring)
+        record = evaluate(graph, predictor_on(model.model_, graph), scoring, bare)
+        assert np.isfinite([record[key] for key in ("score", "majority", "without_edges", "calibration_error")]).all()
+        assert record["per_class"][3] == {"class": 3, "rows": 5, "precision": None, "recall": 0.0}
+
+
+def test_lists_of_graphs():
+    graphs, splits = graph_list(40), {"train": range(20), "val": range(20, 30), "test": range(30, 40)}
+    labels = [["ring", "star"][i % 2] for i in range(40)]
+    labels[22] = labels[35] = "knot"
+    with pytest.warns(InputNotice, match="class 'knot' occurs in validation or test rows only"):
+        model = RAPGraphClassifier().fit(graphs, labels, **splits)
+    assert model.classes_.tolist() == ["knot", "ring", "star"]
+    assert model.predict_proba(graphs)[:, 0].max() < 0.05
+    assert model.score(graphs, labels, **splits, split="test") == pytest.approx(0.9)
+    assert model.score(graphs[:20:2], labels[:20:2]) == 1.0  # graphs of one class can be scored
+    for i, data in enumerate(graphs):
+        data.y = torch.tensor([2 if i in (22, 35) else i % 2])
+    listed = from_pyg_list(graphs, **splits)
+    assert any("class 2 occurs" in note for note in listed.notes)
+    with pytest.warns(InputNotice, match="class 2 occurs in validation or test rows only"):
+        assert RAPGraphClassifier(**FAST).fit(listed).classes_.tolist() == [0, 1, 2]
+    parts = make_folds(replace(listed, y=listed.y * 2 % 4, num_outputs=3), 0, 4)  # class 1 of three is no graph's
+    assert sorted(torch.cat(parts).tolist()) == list(range(40))
+
+
+def test_folds_without_a_class_are_scored():
+    graphs = graph_list(30)
+    labels = [i % 2 for i in range(29)] + [7]
+    base = RAPGraphClassifier(embedding="identity", head="ridge", search=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class in y has only 1 members")
+        scores = cross_val_score(base, graphs, labels, cv=3, error_score="raise")
+    assert scores.shape == (3,)
+    assert scores.mean() > 0.7
+    model = base.fit(graphs[:29], labels[:29])
+    with pytest.warns(InputNotice, match="label 7 is none of the model's classes: such rows count as errors"):
+        found = model.score(graphs, labels)
+    assert found == pytest.approx((model.predict(graphs) == np.array(labels)).mean())
+    for name in CLASS_METRICS:
+        assert np.isfinite(model.score(graphs, labels, scoring=name))
+    with pytest.raises(InputError, match="label 7 is not one of the model's classes: 0, 1"):
+        model.score(graphs, [7] * 30)
+    with pytest.raises(InputError, match="mix words and numbers"):
+        model.score(graphs, [0, "seven"] * 15)
+
+
+def test_other_refusals_stay():
+    data = rare()
+    with pytest.raises(InputError, match="every training label is 0: there is nothing to tell apart"):
+        RAPNodeClassifier(**FAST).fit(data, train_mask=data.train_mask & (data.y == 0))
+    with pytest.raises(InputError, match="the training split is empty"):
+        RAPNodeClassifier(**FAST).fit(data, train_mask=torch.zeros(300, dtype=torch.bool))
+    with pytest.raises(InputError, match="nothing to tell apart"):
+        RAPGraphClassifier(**FAST).fit(graph_list(10), train=[0, 2, 4], test=[1, 3])
+    x, edges = np.ones((6, 2)), np.array([[0], [1]])
+    with pytest.raises(InputError, match="class 1 does not occur in any split: number the classes from 0"):
+        make_graph(x, edges, [0, 2, 0, 2, 0, 2], [0, 1], [2, 3], [4, 5])
+    with pytest.raises(InputError, match="every label of the training split is class 0"):
+        make_graph(x, edges, [0, 0, 0, 1, 0, 1], [0, 1], [2, 3], [4, 5])
+    other = data.y.clone()
+    other[~(data.train_mask | data.val_mask | data.test_mask)] = 9  # of rows in no split: no class
+    assert RAPNodeClassifier(**FAST).fit(data, other).classes_.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_any_labels_of_held_out_rows_are_learned_or_refused():
+    """Whatever classes validation and test rows have, the fit is sound."""
+
+    @examples("unseen classes")
+    @given(data=st.data())
+    def one(data):
+        y = Y.copy()
+        y[18:] = data.draw(st.lists(st.integers(0, 6), min_size=12, max_size=12))
+        y[:18] = data.draw(st.sampled_from([Y[:18], Y[:18] % 2, Y[:18] * 0, Y[:18] * 3]))
+        labels = np.array(list("abcdefghi"))[y] if data.draw(st.booleans()) else y
+        settings = {"class_weight": data.draw(st.sampled_from([None, "balanced"]))}
+        settings["scoring"] = data.draw(st.sampled_from([None, *CLASS_METRICS]))
+        model = RAPNodeClassifier(**QUICK, **settings)
+        found = outcome(lambda: model.fit(**NODES | {"y": labels}))
+        assert (found is REFUSED) == (len(set(y[:18].tolist())) < 2)
+        if found is REFUSED:
+            return
+        assert model.classes_.tolist() == sorted(set(labels.tolist()))
+        p = model.predict_proba(X, edge_index=E, edge_weight=W)
+        assert p.shape == (N, len(model.classes_))
+        assert np.isfinite(p).all()
+        assert set(model.predict(X, edge_index=E, edge_weight=W)) <= set(labels[:18].tolist())
+        assert np.isfinite(model.score(X, labels, edge_index=E, edge_weight=W))
+
+    one()

@@ -1,0 +1,163 @@
+"""The generated graphs: the same for the same seed, and with the properties that their kind is named after."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from rapgnn.experiments.bench.suite.blocks import compatible, directed, many_classes, noisy, rare, useless
+from rapgnn.experiments.bench.suite.documents import documents
+from rapgnn.experiments.bench.suite.edges import both_ways, pick_members
+from rapgnn.experiments.bench.suite.ego import circles, cycles
+from rapgnn.experiments.bench.suite.few_features import crowd, minesweeper
+from rapgnn.experiments.bench.suite.molecules import molecules
+from rapgnn.experiments.bench.suite.registry import NODES, SETS, SUITE
+from rapgnn.experiments.bench.suite.structure import communities, roles
+from rapgnn.graph.scores import metrics_for
+from rapgnn.sparse import dense
+
+SMALL = {
+    "minesweeper": partial(minesweeper, 20),
+    "crowd": partial(crowd, 1200, 20.0),
+    "documents": partial(documents, 600, 300, 6),
+    "documents-few": partial(documents, 600, 300, 4, counts=False, per_class=10),
+    "roles": partial(roles, 20),
+    "communities": partial(communities, 500, 5),
+    "rare": partial(rare, 1500),
+    "many-classes": partial(many_classes, 1500, 20),
+    "compatible": partial(compatible, 1000),
+    "noisy": noisy,
+    "useless": partial(useless, 800),
+    "directed": partial(directed, 1000),
+    "molecules": partial(molecules, 120),
+    "circles": partial(circles, 60),
+    "cycles": partial(cycles, 60),
+}
+
+
+def same_class(graph) -> float:
+    source, target = graph.edge_index
+    return float((graph.y[source] == graph.y[target]).double().mean())
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_seed_decides_everything_and_no_row_serves_twice(name, fresh_random_state):
+    graph, again, other = SMALL[name](seed=3), SMALL[name](seed=3), SMALL[name](seed=4)
+    assert graph.fingerprint() == again.fingerprint() != other.fingerprint()
+    assert torch.equal(graph.test, again.test)
+    rows = torch.cat([graph.train, graph.val, graph.test])
+    assert len(rows.unique()) == len(rows)
+    assert min(map(len, (graph.train, graph.val, graph.test))) > 0
+    source, target = graph.edge_index
+    assert not bool((source == target).any()) or name == "noisy"  # the block model may draw a node twice
+
+
+def test_the_number_of_mines_around_a_cell_is_what_is_shown():
+    graph = minesweeper(30)
+    x, y = dense(graph.x), graph.y
+    assert x.shape == (900, 7)
+    assert bool((x.sum(1) == 1).all())
+    assert int(x[:, 6].sum()) == 450
+    assert int(y.sum()) == 180
+    source, target = graph.edge_index
+    assert int((source == 0).sum()) == 3  # a corner
+    assert int((source == 31).sum()) == 8
+    around = torch.zeros(900).index_add(0, target, y[source].float())
+    known = x[:, 6] == 0
+    assert torch.equal(x[known, :6].argmax(1), around[known].clamp(max=5).long())
+
+
+def test_classes_and_degrees_of_the_crowd():
+    graph = crowd(3000, 40.0)
+    assert float(graph.y.double().mean()) == pytest.approx(0.22, abs=0.01)
+    degree = torch.bincount(graph.edge_index[0], minlength=3000)
+    assert 25 < float(degree.double().mean()) < 50
+    assert int(degree.max()) > 5 * float(degree.double().median())
+
+
+def test_words_follow_zipf_and_documents_differ_in_length():
+    graph = documents(1500, 800, 8)
+    table = graph.x.scipy()
+    assert table.max() > 1  # counts
+    assert documents(300, 200, 4, counts=False).x.scipy().max() == 1
+    use = np.sort(np.asarray(table.sum(0)).ravel())[::-1]
+    assert use[:80].sum() > 0.35 * use.sum()
+    length = np.asarray(table.sum(1)).ravel()
+    assert np.quantile(length, 0.9) > 3 * np.quantile(length, 0.1)
+    assert 0.5 < same_class(graph) < 0.75
+    few = documents(900, 300, 5, per_class=20)
+    assert torch.bincount(few.y[few.train]).tolist() == [20] * 5
+
+
+def test_the_kinds_of_links():
+    assert same_class(compatible(2000)) < 0.1
+    assert same_class(useless(2000)) < 0.45
+    graph = rare(4000)
+    assert float(graph.y.double().mean()) == pytest.approx(0.05, abs=0.005)
+    source, target = graph.edge_index
+    assert float(graph.y[target][graph.y[source] == 1].double().mean()) > 3 * 0.05
+    one_way = directed(1000)
+    listed = {tuple(pair) for pair in one_way.edge_index.T.tolist()}
+    assert sum((b, a) in listed for a, b in listed) < 0.05 * len(listed)
+    assert same_class(communities(1500, 6)) > 0.5
+    assert len(many_classes(3000, 30).y.unique()) == 30
+
+
+def test_roles_repeat_in_every_copy():
+    graph = roles(30)
+    assert torch.bincount(graph.y).tolist() == [30, 60, 60, 30, 60, 90, 30, 150, 180]
+    assert len(graph.x) == graph.num_nodes == 690
+
+
+def test_motifs_decide_about_molecules():
+    clean, noisy_labels = molecules(200, noise=0.0), molecules(200, noise=0.1)
+    changed = float((clean.y != noisy_labels.y).double().mean())
+    assert 0.02 < changed < 0.2
+    assert 0.25 < float(clean.y.double().mean()) < 0.6
+    kinds = torch.bincount(dense(clean.x).argmax(1), minlength=36)
+    assert kinds[0] > 5 * kinds[10]
+
+
+def test_the_number_of_cycles_is_counted():
+    graph = cycles(20)
+    assert graph.ptr is not None
+    for g in range(20):
+        low, high = graph.ptr[g], graph.ptr[g + 1]
+        source, target = graph.edge_index[:, (graph.edge_index[0] >= low) & (graph.edge_index[0] < high)] - low
+        n = int(high - low)
+        near = [set(target[source == v].tolist()) for v in range(n)]
+        triangles = sum(len(near[u] & near[v]) for u in range(n) for v in near[u]) / 6
+        squares = sum(
+            len(near[u] & near[v]) * (len(near[u] & near[v]) - 1) / 2 for u in range(n) for v in range(u + 1, n)
+        )
+        assert float(graph.y[g]) == pytest.approx(np.log1p(triangles + squares / 2), rel=1e-5)
+        assert dense(graph.x)[low:high].argmax(1).tolist() == [min(len(part), 12) for part in near]
+
+
+def test_members_are_picked_from_the_wanted_group_by_fame():
+    group, fame = np.array([1, 0, 1, 2, 1]), np.array([1.0, 1.0, 8.0, 1.0, 1.0])
+    wanted = np.repeat([0, 1, 2], [50, 5000, 50])
+    found = pick_members(np.random.default_rng(0), group, wanted, fame)
+    assert (group[found] == wanted).all()
+    assert np.mean(found[wanted == 1] == 2) == pytest.approx(0.8, abs=0.03)
+    assert both_ways(np.array([0, 1, 1, 2]), np.array([1, 0, 1, 1])).tolist() == [[0, 1, 1, 2], [1, 2, 0, 1]]
+
+
+def test_the_registry_says_what_every_graph_is():
+    assert set(SUITE) == set(NODES) | set(SETS)
+    assert len(NODES) >= 12
+    assert len(SETS) >= 4
+    for name, entry in SUITE.items():
+        assert entry.about
+        assert entry.sets == (name in SETS)
+        assert entry.metric in {**metrics_for("node-classification"), **metrics_for("graph-regression")}
+
+
+def test_strict_folds_of_real_graphs(data_dir, monkeypatch):
+    monkeypatch.setenv("RAPGNN_DATA", str(data_dir))
+    folds = [make() for make in SUITE["mutag"].makes]
+    tested = torch.cat([graph.test for graph in folds])
+    assert sorted(tested.tolist()) == list(range(188))
+    for graph in folds:
+        assert len(torch.cat([graph.train, graph.val, graph.test]).unique()) == 188

@@ -1,0 +1,232 @@
+"""A folder of tables gives the same graph on disk as the reader of small files, whatever it holds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import folders
+from big_folders import MEMORY, both, plain, same
+from rapgnn.datasets.folder import Reading, read_folder
+from rapgnn.errors import InputError
+from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.tables import convert, edges, features, labels
+from rapgnn.scale.tables.convert import convert_folder
+from strategies import edge_lists
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_words_and_numbers(tmp_path, ending, directed):
+    nodes, edge_table = folders.tables()
+    folder = folders.write(tmp_path / "g", ending, nodes=nodes, edges=edge_table)
+    same(*both(folder, tmp_path, Reading(directed=directed)))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_ids_of_whole_numbers_and_weights(tmp_path, ending):
+    nodes, edge_table = plain()
+    edge_table["weight"] = np.random.default_rng(1).integers(1, 9, size=len(edge_table)) / 4
+    folder = folders.write(tmp_path / "g", ending, nodes=nodes, edges=edge_table)
+    found, expected = both(folder, tmp_path)
+    same(found, expected)
+    assert found.weighted
+    assert found.num_edges > len(edge_table)
+    assert found.ids().tolist() == nodes["id"].tolist()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_without_ids_are_numbered(tmp_path, ending):
+    nodes, edge_table = plain()
+    row = pd.Series(range(len(nodes)), index=nodes["id"])
+    edge_table = edge_table.apply(lambda ends: ends.map(row))
+    folder = folders.write(tmp_path / "g", ending, nodes=nodes.drop(columns="id"), edges=edge_table)
+    same(*both(folder, tmp_path))
+
+
+def test_ids_as_words_in_one_file_and_as_numbers_in_the_other(tmp_path):
+    nodes, edge_table = plain()
+    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes.astype({"id": str}), edges=edge_table)
+    same(*both(folder, tmp_path))
+
+
+def test_ids_with_leading_zeros(tmp_path):
+    nodes, edge_table = plain()
+    nodes["id"] = [f"0{i}" for i in nodes["id"]]
+    edge_table = edge_table.map(lambda i: f"0{i}")
+    folder = folders.write(tmp_path / "g", nodes=nodes, edges=edge_table)
+    same(*both(folder, tmp_path))
+
+
+@pytest.mark.parametrize("way", ["column", "masks", "two splits", "unknown", "several labels"])
+def test_labels_and_splits(tmp_path, way):
+    nodes, edge_table = plain(90)
+    rng = np.random.default_rng(2)
+    if way == "column":
+        nodes["split"] = rng.choice(["train", "valid", "test", ""], p=[0.4, 0.2, 0.2, 0.2], size=90)
+    elif way == "masks":
+        part = rng.integers(4, size=90)
+        for i, split in enumerate(("train", "val", "test")):
+            nodes[f"{split}_mask"] = part == i
+    elif way == "two splits":
+        nodes["val_mask"], nodes["test_mask"] = np.arange(90) < 20, (np.arange(90) > 30) & (np.arange(90) < 45)
+        nodes.loc[60:, "label"] = np.nan
+    elif way == "unknown":
+        nodes.loc[rng.permutation(90)[:60], "label"] = -1
+    else:
+        nodes = nodes.drop(columns="label")
+        for name in "pqr":
+            nodes[f"label_{name}"] = np.where(rng.random(90) < 0.5, rng.integers(2, size=90), np.nan)
+    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table)
+    same(*both(folder, tmp_path))
+
+
+def test_dates_categories_gaps_and_names(tmp_path):
+    nodes, edge_table = plain(400)
+    rng = np.random.default_rng(3)
+    nodes["born"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(900, size=400), "D")
+    nodes["written"] = [f"2021-0{1 + i % 9}-1{i % 10}" for i in range(400)]
+    nodes["town"] = [f"town {i % 130}" for i in range(400)]
+    nodes["name"] = [f"name {i}" for i in range(400)]
+    nodes["colour"] = np.where(rng.random(400) < 0.3, None, rng.choice(["red", "blue"], size=400))
+    nodes["empty"] = np.nan
+    nodes["seen"] = pd.array(rng.choice([True, False], size=400), dtype="boolean")
+    nodes.loc[::7, "a"] = np.nan
+    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table)
+    same(*both(folder, tmp_path, Reading(impute=True)))
+
+
+def test_numbers_as_people_write_them(tmp_path):
+    nodes, edge_table = plain(60)
+    nodes["price"] = [f"{i},{j}5" for i, j in zip(range(60), np.arange(60) % 10, strict=True)]
+    nodes["people"] = [f"{1 + i}.{100 + i}" for i in range(60)]
+    nodes["a"] = [str(v).replace(".", ",") for v in nodes["a"].round(3)]
+    folder = tmp_path / "g"
+    folder.mkdir()
+    nodes.to_csv(folder / "nodes.csv", index=False, sep=";")
+    edge_table.to_csv(folder / "edges.csv", index=False, sep=";")
+    found, expected = both(folder, tmp_path)
+    same(found, expected, 1e-6)
+
+
+def test_many_files_in_the_order_of_their_names(tmp_path):
+    nodes, edge_table = plain(60)
+    whole = folders.write(tmp_path / "whole", "parquet", nodes=nodes, edges=edge_table)
+    folder = tmp_path / "parts"
+    folders.write(folder / "edges", "parquet", **{f"part{i}": edge_table[i::3] for i in range(3)})
+    folders.write(folder, "parquet", **{"nodes-0": nodes[:25], "nodes-1": nodes[25:]})
+    expected = convert_folder(whole, tmp_path / "one", memory=MEMORY)
+    found = convert_folder(folder, tmp_path / "two", memory=MEMORY)
+    assert found.fingerprint == expected.fingerprint
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_features_in_an_array(tmp_path, unequal):
+    nodes, edge_table = plain(60)
+    x = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    x[:, 2] *= 1000 if unequal else 1
+    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes[["id", "label"]], edges=edge_table)
+    np.save(folder / "features.npy", x)
+    found, expected = both(folder, tmp_path)
+    same(found, expected, 1e-6 if unequal else 0.0)
+    assert np.allclose(found.features, x) != unequal
+
+
+def test_edges_of_unknown_nodes_are_dropped_where_the_user_says_so(tmp_path):
+    nodes, edge_table = plain()
+    edge_table.loc[3, "source"] = 5000
+    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table)
+    same(*both(folder, tmp_path, Reading(drop_unknown_edges=True)))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_small_batches_change_nothing(tmp_path, monkeypatch, ending):
+    nodes, edge_table = plain(300)
+    nodes["town"] = [f"town {i * i % 130}" for i in range(300)]
+    nodes["written"] = [f"2021-0{1 + i % 9}-1{i % 10}" for i in range(300)]
+    nodes["flag"] = [i % 3 == 0 for i in range(300)]
+    edge_table["weight"] = np.arange(len(edge_table)) % 5 / 8
+    folder = folders.write(tmp_path / "g", ending, nodes=nodes, edges=edge_table)
+    expected = DiskGraph.write(tmp_path / "expected", read_folder(folder, "g"))
+    for module, name, value in ((edges, "BATCH", 64), (labels, "BATCH", 64), (features, "AT_ONCE", 700)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(convert, "FIRST", 100)
+    monkeypatch.setattr(convert, "LEAST", 30)
+    same(convert_folder(folder, tmp_path / "found", memory=MEMORY, threads=2), expected, 1e-6)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edge_lists(max_nodes=12, max_edges=30), st.booleans())
+def test_any_edges(tmp_path_factory, listed, directed):
+    n, edge_index, weight = listed
+    out = tmp_path_factory.mktemp("any")
+    n = max(n, 6)
+    nodes = pd.DataFrame({"id": np.arange(n)[::-1] * 7, "a": np.arange(n) / n, "label": np.arange(n) % 2})
+    nodes["split"] = ["train"] * n
+    source, target = nodes["id"].to_numpy()[edge_index.numpy()]
+    frame = pd.DataFrame({"source": source, "target": target})
+    if weight is not None:
+        frame["weight"] = weight.numpy()
+    folder = folders.write(out / "g", "parquet", nodes=nodes, edges=frame)
+    same(*both(folder, out, Reading(directed=directed)))
+
+
+def test_a_folder_is_converted_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAPGNN_CACHE", str(tmp_path / "cache"))
+    nodes, edge_table = plain()
+    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table)
+    first = convert_folder(folder, memory=MEMORY)
+    changed = (first.folder / "graph.json").stat().st_mtime_ns
+    again = convert_folder(folder, memory=MEMORY)
+    assert (again.folder / "graph.json").stat().st_mtime_ns == changed
+    assert first.folder.is_relative_to(tmp_path / "cache")
+    assert convert_folder(folder, reading=Reading(directed=True), memory=MEMORY).folder != first.folder
+    nodes["a"] += 1
+    folders.write(folder, "parquet", nodes=nodes)
+    assert convert_folder(folder, memory=MEMORY).folder != first.folder
+
+
+class Stop:
+    """Ends the work when a stage begins, as a user may; notes the stages."""
+
+    def __init__(self, stage: str | None):
+        self.stage, self.begun = stage, []
+
+    def start(self, title, total):
+        if title not in self.begun:
+            self.begun.append(title)
+        if title == self.stage:
+            raise KeyboardInterrupt
+
+    def set(self, done, title): ...
+
+
+@pytest.mark.parametrize("stage", ["labels", "joining", "sorting", "features", "checksums"])
+def test_a_conversion_goes_on_where_it_was_stopped(tmp_path, stage):
+    nodes, edge_table = plain()
+    folder = folders.write(tmp_path / "g", "csv", nodes=nodes, edges=edge_table)
+    with pytest.raises(KeyboardInterrupt):
+        convert_folder(folder, tmp_path / "found", memory=MEMORY, track=Stop(stage))
+    with pytest.raises(InputError, match="no graph on disk"):
+        DiskGraph.open(tmp_path / "found")
+    second = Stop(None)
+    found = convert_folder(folder, tmp_path / "found", memory=MEMORY, track=second)
+    assert second.begun[0] == stage
+    assert found.fingerprint == convert_folder(folder, tmp_path / "other", memory=MEMORY).fingerprint
+    assert not (tmp_path / "found" / "work").exists()
+
+
+def test_files_that_are_something_else_are_not_written_over(tmp_path):
+    nodes, edge_table = plain()
+    folder = folders.write(tmp_path / "g", "csv", nodes=nodes, edges=edge_table)
+    with pytest.raises(InputError, match="no graph on disk"):
+        convert_folder(folder, folder, memory=MEMORY)
+
+
+def test_without_duckdb_the_extra_is_named(tmp_path, monkeypatch):
+    nodes, edge_table = plain()
+    folder = folders.write(tmp_path / "g", "csv", nodes=nodes, edges=edge_table)
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    with pytest.raises(InputError, match=r"pip install .rapgnn\[big\]"):
+        convert_folder(folder, tmp_path / "found")

@@ -1,0 +1,133 @@
+"""A graph that was written is read back the same, and files that are not as they were are refused by name."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.scale.disk_graph import DiskGraph
+from strategies import edge_lists
+
+
+def small(n: int, edges: torch.Tensor, weight: torch.Tensor | None = None) -> Graph:
+    none, x = torch.zeros(0, dtype=torch.int64), torch.rand(n, 3, generator=torch.Generator().manual_seed(n))
+    return Graph("g", x, edges, torch.full((n,), -1), none, none, none, 0, weight)
+
+
+@pytest.fixture
+def graph():
+    return BlockModel(nodes=300, features=20, val=40, test=60, seed=3).generate()
+
+
+def test_written_and_read(tmp_path, graph):
+    graph = replace(graph, classes=("a", "b", "c", "d"), ids=np.array([f"n{i}" for i in range(300)], dtype=object))
+    found = DiskGraph.write(tmp_path / "g", graph)
+    back = found.to_graph()
+    for name in ("x", "y", "train", "val", "test"):
+        assert torch.equal(getattr(back, name), getattr(graph, name))
+    assert (back.classes, back.task, back.num_outputs) == (graph.classes, graph.task, graph.num_outputs)
+    assert back.ids.tolist() == graph.ids.tolist()
+    for backbone in ("gcn", "sage", "gin"):
+        one, other = graph.operator(backbone).matrix.scipy(), back.operator(backbone).matrix.scipy()
+        assert abs(one - other).max() < 1e-6
+
+
+def test_columns_are_one_piece_of_the_file_and_cannot_be_written_to(tmp_path, graph):
+    found = DiskGraph.write(tmp_path / "g", graph)
+    assert isinstance(found.features, np.memmap)
+    assert found.features[:, 3:5].flags.f_contiguous
+    with pytest.raises(ValueError, match="read-only"):
+        found.features[0, 0] = 1.0
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edge_lists())
+def test_any_edges(tmp_path_factory, listed):
+    n, edges, weight = listed
+    found = DiskGraph.write(tmp_path_factory.mktemp("any") / "g", small(n, edges, weight))
+    assert found.num_edges == edges.shape[1]
+    assert (np.diff(found.indptr) == np.bincount(edges[1].numpy(), minlength=n)).all()
+    dense = np.zeros((n, n))
+    np.add.at(dense, (edges[1].numpy(), edges[0].numpy()), 1.0 if weight is None else weight.numpy())
+    rows = np.repeat(np.arange(n), np.diff(found.indptr))
+    back = np.zeros((n, n))
+    np.add.at(back, (rows, found.indices), 1.0 if found.weights is None else found.weights)
+    np.testing.assert_allclose(back, dense)
+
+
+def test_the_order_of_the_edges_does_not_count(tmp_path, graph):
+    order = torch.randperm(graph.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
+    other = replace(graph, edge_index=graph.edge_index[:, order])
+    one, two = DiskGraph.write(tmp_path / "a", graph), DiskGraph.write(tmp_path / "b", other)
+    assert one.fingerprint == two.fingerprint
+    moved = replace(graph, x=graph.x + 1)
+    assert DiskGraph.write(tmp_path / "c", moved).fingerprint != one.fingerprint
+
+
+def test_sparse_features(tmp_path):
+    x = np.zeros((50, 40), dtype=np.float32)
+    x[np.arange(50), np.arange(50) % 40] = 2.0
+    graph = make_graph(x, np.zeros((2, 0), dtype=int), np.arange(50) % 2, np.arange(50), [], [], sparse=True)
+    assert (DiskGraph.write(tmp_path / "g", graph).features == x).all()
+
+
+@pytest.mark.parametrize("name", ["indptr.npy", "indices.npy", "features.npy", "y.npy", "train.npy"])
+def test_files_that_changed_are_refused_by_name(tmp_path, graph, name):
+    folder = DiskGraph.write(tmp_path / "g", graph).folder
+    path = folder / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(InputError, match=f"{name}: it has"):
+        DiskGraph.open(folder, verify=False)
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(InputError, match=f"{name}: it is altered"):
+        DiskGraph.open(folder)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{name} is missing"):
+        DiskGraph.open(folder)
+    path.write_bytes(whole)
+    assert DiskGraph.open(folder).num_nodes == 300
+
+
+def test_a_checksum_is_taken_once(tmp_path, graph):
+    folder = DiskGraph.write(tmp_path / "g", graph).folder
+    said: list[str] = []
+    DiskGraph.open(folder, say=said.append)
+    assert not said
+    (folder / "y.npy").touch()
+    DiskGraph.open(folder, say=said.append)
+    assert said == ["checksum of y.npy"]
+    DiskGraph.open(folder, say=said.append)
+    assert len(said) == 1
+    DiskGraph.open(folder, verify=True, say=said.append)
+    assert len(said) > 5
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "other"}'])
+def test_a_manifest_that_is_none(tmp_path, graph, text):
+    folder = DiskGraph.write(tmp_path / "g", graph).folder
+    (folder / "graph.json").write_text(text)
+    with pytest.raises(InputError, match=r"graph\.json"):
+        DiskGraph.open(folder)
+
+
+def test_a_manifest_that_tells_other_sizes(tmp_path, graph):
+    folder = DiskGraph.write(tmp_path / "g", graph).folder
+    told = json.loads((folder / "graph.json").read_text())
+    (folder / "graph.json").write_text(json.dumps(told | {"num_nodes": 299}))
+    with pytest.raises(InputError, match=r"indptr\.npy: it is int64"):
+        DiskGraph.open(folder)
+
+
+def test_many_graphs_and_no_folder_are_refused(tmp_path, graph):
+    with pytest.raises(InputError, match="one graph"):
+        DiskGraph.write(tmp_path / "g", replace(graph, ptr=torch.tensor([0, 100, 300])))
+    with pytest.raises(InputError, match="no graph on disk"):
+        DiskGraph.open(tmp_path / "nothing")
+    assert not (tmp_path / "g").exists()

@@ -1,0 +1,155 @@
+"""Hops on Ray: the same as in one process, with processes that are killed on the way."""
+
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("ray", reason='Ray is not installed: pip install "rapgnn[ray]"')
+
+from commands import refused
+from rapgnn import RAPNodeClassifier
+from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.errors import InputError
+from rapgnn.scale import on_ray
+from rapgnn.scale.blocks import Budget
+from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.fit import fit_on_disk, labelled_graph
+from rapgnn.scale.hops import hops_of, untrained
+from rapgnn.scale.on_ray import blocks_on_ray, connected, sees_everywhere
+from rapgnn.scale.ray_hops import fill_on_ray, fit_on_ray, hops_on_ray
+from rapgnn.scale.store import HopStore
+from ray_cases import CONFIG, fault, killed_once
+
+TESTS = Path(__file__).parents[1]
+FEATURES = 8
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
+    model = BlockModel(nodes=300, classes=3, features=FEATURES, train=10, val=60, test=100, seed=1)
+    return DiskGraph.write(tmp_path_factory.mktemp("graph") / "graph", model.generate())
+
+
+@pytest.fixture(scope="module")
+def right(graph: DiskGraph, tmp_path_factory: pytest.TempPathFactory) -> HopStore:
+    """By one process."""
+    return hops_of(graph, nodes(graph), untrained(graph, CONFIG), Budget(), tmp_path_factory.mktemp("right") / "store")[
+        0
+    ]
+
+
+@pytest.fixture(scope="module")
+def ray():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # Ray's processes import the cases
+        with connected("local", workers=4) as ray:
+            yield ray
+    assert not ray.is_initialized()
+
+
+def nodes(graph: DiskGraph) -> np.ndarray:
+    return np.union1d(graph.train, graph.val)
+
+
+@pytest.mark.parametrize(("cores", "shared"), [(2, None), (1, None), (1, False)], ids=["2", "4", "4, by objects"])
+def test_hops_are_those_of_one_process(cores: int, shared: bool | None, ray, graph, right, tmp_path: Path):
+    store = HopStore.create(tmp_path / "store", right.of, right.rows)
+    told: list[tuple[int, int]] = []
+    how = {"normalize": CONFIG.normalize_features, "cores": cores, "shared": shared}
+    fill_on_ray(ray, store, graph, width=2, **how, on_hop=lambda *done: told.append(done))
+    assert told == [(i, 4) for i in range(5)]
+    assert torch.equal(HopStore.open(tmp_path / "store").read(slice(None)), right.read(slice(None)))
+
+
+def test_a_process_that_is_killed_is_replaced(ray, graph, right, tmp_path: Path):
+    how = {"of": right.of, "rows": right.rows, "embedding": None, "normalize": CONFIG.normalize_features}
+    compute = partial(killed_once, marks=tmp_path, **how)
+    blocks = [slice(i, i + 2) for i in range(0, FEATURES, 2)]
+    expected, seen = right.read(slice(None)), {}
+    for block, (tried, hops) in blocks_on_ray(ray, graph, blocks, compute):
+        seen[block.start] = tried
+        assert np.array_equal(np.stack(hops, 1), expected[:, :, block].numpy())
+    assert seen.keys() == {0, 2, 4, 6}
+    assert seen[2] == 2
+
+
+def test_a_driver_that_is_killed_goes_on_from_the_store(ray, graph, right, tmp_path: Path):
+    store, address = tmp_path / "store", ray.get_runtime_context().gcs_address
+    command = [sys.executable, str(TESTS / "ray_cases.py"), str(graph.folder), str(store), address]
+    driver = subprocess.Popen(command)
+    try:
+        end = time.monotonic() + 120
+        while len(list(store.glob("columns-*-hop-003.npy"))) < 2:
+            assert driver.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        driver.kill()
+        driver.wait()
+    there = HopStore.open(store, complete=False)
+    done = {path: path.stat().st_mtime_ns for block in there.blocks.values() for path in map(store.joinpath, block)}
+    assert 1 <= len(there.blocks) < FEATURES
+    found, reason = hops_on_ray(graph, nodes(graph), untrained(graph, CONFIG), store, width=1)
+    assert reason == "the layers are linear"
+    assert all(path.stat().st_mtime_ns == before for path, before in done.items())  # not computed again
+    assert torch.equal(found.read(slice(None)), right.read(slice(None)))
+
+
+@pytest.mark.parametrize("changes", [{"head": "ridge"}, {"embedding": "pretrained", "backbone": "gin"}], ids=str)
+def test_a_model_is_that_of_one_process(changes, ray, graph, tmp_path: Path):
+    config = CONFIG.update(hidden_channels=6, epochs=5, pretrain_epochs=5, **changes)
+    small, rows = labelled_graph(graph)
+    expected = fit_on_disk(graph, small, rows, config, 0, Budget())
+    found = fit_on_ray(graph, small, rows, config, 0, Budget(), tmp_path / "store")
+    assert found.blocks > 1
+    for name, value in expected.model.state_dict().items():
+        assert torch.equal(found.model.state_dict()[name], value), name
+
+
+def test_the_estimator_and_the_command_line_train_on_ray(ray, graph, rapgnn, tmp_path: Path):
+    expected = RAPNodeClassifier(num_layers=2).fit(graph)
+    found = RAPNodeClassifier(num_layers=2, engine="ray").fit(graph)
+    assert np.array_equal(found.predict_proba(graph), expected.predict_proba(graph))
+    code, out, err = rapgnn("fit", graph.folder, "--layers", 2, "--cluster", "auto", "--out", tmp_path / "model")
+    assert code == 0, err
+    assert "saved" in out
+    loaded = RAPNodeClassifier.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(graph), expected.predict_proba(graph))
+
+
+def test_a_cluster_that_is_not_there_is_refused_in_one_sentence(ray, graph, rapgnn, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # as in a process that is not connected yet
+    refusal = rapgnn("fit", graph.folder, "--cluster", "no port", "--out", tmp_path / "model")
+    refused(refusal, "Ray", "no port")
+    assert not (tmp_path / "model").exists()
+
+
+def test_what_a_task_refuses_is_one_sentence(ray, graph):
+    with pytest.raises(InputError, match=r"column 0 is at fault\.$"):
+        list(blocks_on_ray(ray, graph, [slice(0, 1)], fault))
+
+
+def test_another_graph_in_the_folder_is_not_taken_for_this_one(ray, graph, tmp_path: Path):
+    other = BlockModel(nodes=50, classes=2, features=3, train=5, val=5, test=5).generate()
+    moved = DiskGraph.write(tmp_path / "graph", other)
+    assert sees_everywhere(ray, moved)
+    DiskGraph.write(tmp_path / "graph", BlockModel(nodes=60, classes=2, features=3, train=5, val=5, test=5).generate())
+    assert not sees_everywhere(ray, moved)
+
+
+def test_without_ray_the_sentence_says_how_to_get_it(graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    small, rows = labelled_graph(graph)
+    with pytest.raises(InputError, match=r'pip install "rapgnn\[ray\]"'):
+        fit_on_ray(graph, small, rows, CONFIG, 0, Budget(), tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    assert on_ray.MISSING.count(".") == 1

@@ -1,0 +1,162 @@
+"""The hop store: what goes in comes out, damage is refused by name, and a run that was stopped goes on."""
+
+import json
+import shutil
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from disk_cases import blocks, fill, full_disk, in_process
+from rapgnn import InputError
+from rapgnn.errors import OutputError
+from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.store import MANIFEST, HopsOf, HopStore
+
+OF = HopsOf("0123", "gcn", False, 0.0, (0, 2), 1.0, "4567", 5)
+ROWS = np.array([1, 4, 5, 9])
+
+
+def filled(folder, hops=None):
+    hops = torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(0)) if hops is None else hops
+    store = HopStore.create(folder, OF, ROWS)
+    for start, stop in ((0, 2), (2, 5)):
+        store.write_block(start, stop, (hop[:, start:stop].split(3) for hop in hops))
+    return hops
+
+
+def test_what_is_written_is_read(tmp_path):
+    hops = filled(tmp_path / "s")
+    store = HopStore.open(tmp_path / "s")
+    assert store.of == OF
+    assert store.rows.tolist() == ROWS.tolist()
+    assert torch.equal(store.read(slice(None)), hops.transpose(0, 1))
+    assert torch.equal(store.read(np.array([3, 0])), hops.transpose(0, 1)[[3, 0]])
+    assert torch.equal(store.read(slice(1, 3), [2])[:, 0], hops[1, 1:3])
+    assert store.places(np.array([9, 1])).tolist() == [3, 0]
+    assert store.bytes == hops.numel() * 4
+
+
+def test_no_rows_are_a_store_too(tmp_path):
+    store = HopStore.create(tmp_path / "s", OF, ROWS[:0])
+    store.write_block(0, 5, (iter([]), iter([])))
+    assert HopStore.open(tmp_path / "s").read(slice(None)).shape == (0, 2, 5)
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "remove"])
+def test_a_damaged_file_is_refused_by_name(tmp_path, damage, place):
+    filled(tmp_path)
+    names = sorted(path.name for path in tmp_path.glob("*.npy"))
+    path = tmp_path / names[0 if place == "first" else -1]
+    whole = path.read_bytes()
+    if damage == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(whole[:-1] if damage == "cut" else whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
+    with pytest.raises(InputError, match=path.name):
+        HopStore.open(tmp_path)
+    if damage == "flip":
+        HopStore.open(tmp_path, verify=False)  # sizes alone do not tell
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": "rapgnn-hops-1"}'])
+def test_a_damaged_manifest_is_refused_by_name(tmp_path, text):
+    filled(tmp_path)
+    (tmp_path / MANIFEST).write_text(text)
+    with pytest.raises(InputError, match=MANIFEST):
+        HopStore.open(tmp_path)
+
+
+def test_other_hops_are_not_mixed_with_these(tmp_path):
+    filled(tmp_path)
+    with pytest.raises(InputError, match="holds other hops"):
+        HopStore.create(tmp_path, HopsOf(**{**vars(OF), "graph": "another"}), ROWS)
+    with pytest.raises(InputError, match="holds other hops"):
+        HopStore.create(tmp_path, OF, ROWS[:2])
+    with pytest.raises(InputError, match="does not have all rows"):
+        HopStore.open(tmp_path).places(np.array([1, 2]))
+
+
+def test_a_folder_of_other_files_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(InputError, match="it holds other files"):
+        HopStore.create(tmp_path, OF, ROWS)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_an_unfinished_store_says_where_it_ends(tmp_path):
+    store = HopStore.create(tmp_path, OF, ROWS)
+    store.write_block(0, 2, ([torch.zeros(4, 2)], [torch.zeros(4, 2)]))
+    assert store.missing() == [(2, 5)]
+    assert store.missing(2) == [(2, 4), (4, 5)]
+    with pytest.raises(InputError, match="unfinished from column 2 on"):
+        HopStore.open(tmp_path)
+
+
+def test_half_a_block_is_never_there(tmp_path):
+    store = HopStore.create(tmp_path, OF, ROWS)
+
+    def hops():
+        yield [torch.zeros(4, 2)]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.write_block(0, 2, hops())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "rows.npy"]
+    assert HopStore.open(tmp_path, complete=False).missing() == [(0, 5)]
+
+
+def test_hops_cover_fewer_layers_of_the_same_graph():
+    deep = HopsOf(**{**vars(OF), "hops": (0, 1, 2, 3)})
+    assert deep.covers(OF)
+    assert not OF.covers(deep)
+    assert not deep.covers(HopsOf(**{**vars(OF), "self_loops": True}))
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A graph, and a store whose run was killed, as nothing can catch it, in the middle of the third of four blocks."""
+    folder = tmp_path_factory.mktemp("killed")
+    DiskGraph.write(folder / "g", blocks())
+    done = in_process("fill", folder=str(folder / "g"), out=str(folder / "s"), width=3, dies_at=10)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (folder / "s" / ".rapgnn-0123456789abcdef.npy").write_bytes(b"half of a file")
+    return folder
+
+
+def test_a_killed_run_goes_on_after_the_last_whole_block(killed, tmp_path):
+    shutil.copytree(killed / "s", tmp_path / "s")
+    half = HopStore.open(tmp_path / "s", complete=False)
+    assert sorted(half.blocks) == [(0, 3), (3, 6)]
+    done = [tmp_path / "s" / name for files in half.blocks.values() for name in files]
+    when = [path.stat().st_mtime_ns for path in done]
+    assert len(list((tmp_path / "s").glob("columns-*"))) > len(done)  # of the third block some files are there
+    fill(killed / "g", tmp_path / "s", 3)
+    assert [path.stat().st_mtime_ns for path in done] == when
+    fill(killed / "g", tmp_path / "w", 3)
+    files = sorted(path.name for path in (tmp_path / "s").iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "w").iterdir())
+    for name in files:
+        assert (tmp_path / "s" / name).read_bytes() == (tmp_path / "w" / name).read_bytes()
+
+
+def test_a_run_that_goes_on_may_have_another_width(killed, tmp_path):
+    shutil.copytree(killed / "s", tmp_path / "s")
+    fill(killed / "g", tmp_path / "s", 4)
+    fill(killed / "g", tmp_path / "w", 12)
+    found, wanted = (HopStore.open(tmp_path / name) for name in ("s", "w"))
+    assert sorted(found.blocks) == [(0, 3), (3, 6), (6, 10), (10, 12)]
+    assert len(list((tmp_path / "s").glob("columns-*"))) == 16  # nothing of the block that was cut off
+    assert torch.equal(found.read(slice(None)), wanted.read(slice(None)))
+
+
+def test_a_full_disk_is_one_sentence_and_nothing_half_written_stays(tmp_path):
+    DiskGraph.write(tmp_path / "g", blocks())
+    with full_disk(2200), pytest.raises(OutputError, match=r"cannot write .*columns-000000.*: File too large\.$"):
+        fill(tmp_path / "g", tmp_path / "s", 3)
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [MANIFEST, "rows.npy"]
+    assert json.loads((tmp_path / "s" / MANIFEST).read_text())["blocks"] == []
+    fill(tmp_path / "g", tmp_path / "s", 3)
+    assert not HopStore.open(tmp_path / "s").missing()
