@@ -30,7 +30,7 @@ from rapgnn.training.predict import Prediction
 
 MOST = 8  # members of an average
 SIZES = (1, 2, 3, 4, 6, 8)
-SECOND = 0.2  # share of what candidates may cost that networks on another network's predictions have
+SECOND = 0.35  # share of what candidates may cost that networks on another network's predictions have
 SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 MEMBER_SEEDS = 1000  # members draw on their own
 
@@ -130,7 +130,7 @@ def choose_average(
 
 def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
     """Best first, by the metric and by the loss together; the metric alone where the user's own decides."""
-    by_merit = sorted(range(len(seen)), key=lambda i: (-seen[i].merit, seen[i].loss))
+    by_merit = sorted(range(len(seen)), key=lambda i: (-seen[i].order, seen[i].loss))
     by_loss = sorted(range(len(seen)), key=lambda i: seen[i].loss)
     place = {i: by_merit.index(i) + (0 if by_metric else by_loss.index(i)) for i in range(len(seen))}
     return [seen[i] for i in sorted(place, key=lambda i: (place[i], i))]

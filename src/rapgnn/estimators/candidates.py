@@ -26,6 +26,7 @@ LARGE = 1 << 30  # bytes of the hops of all nodes beyond which a candidate is no
 MANY = 1000  # training rows from which sketches are twice as wide
 MOST_OUTPUTS = 200  # classes up to which predictions for neighbours are inputs
 FEW = 200  # training rows below which random non-linear features have nothing to learn from
+LEFT = "none", 0  # features as they are
 WALKS = (("gcn", True), ("sage", False))  # symmetric with self-loops, and the random walk
 
 
@@ -57,9 +58,9 @@ def further_candidates(graph: Graph, base: Config, best: Sequence[Any]) -> Itera
 
 
 def treatments(graph: Graph) -> tuple[tuple[str, int], ...]:
-    """What is done to the features of a single graph: narrow ones are standardised, or left; wide ones sketched."""
+    """What is done to the features of a single graph: narrow ones are standardised, wide ones sketched."""
     if graph.num_features <= NARROW:
-        return (("standard", 0), ("none", 0))
+        return (("standard", 0),)
     sketch = min(SKETCH if len(graph.train) < MANY else 2 * SKETCH, graph.num_features)
     return (("length", sketch), ("tfidf" if nonnegative(graph.x) else "standard", sketch))
 
@@ -83,7 +84,10 @@ def _rap(graph: Graph, base: Config) -> Iterator[Wanted]:
     if graph.ptr is None:
         linear = {"embedding": "identity", "head": "ridge", "activation": "identity", "normalize_features": False}
         shapes = (("gcn", 4, "last"), ("gcn", 8, "last"), ("sage", 2, "last"), ("gcn", 2, "cat"))
-        for (backbone, depth, jumping), (features, sketch) in product(shapes, treatments(graph)):
+        tried = list(product(shapes, treatments(graph)))
+        if graph.num_features <= NARROW:
+            tried += [(shapes[0], LEFT), (shapes[2], LEFT)]
+        for (backbone, depth, jumping), (features, sketch) in tried:
             settings = linear | {"backbone": backbone, "num_layers": depth, "jumping": jumping}
             settings["self_loops"] = backbone == "gcn"
             config = base.update(**settings)
@@ -107,7 +111,10 @@ def _rap(graph: Graph, base: Config) -> Iterator[Wanted]:
 def _node_filters(graph: Graph) -> Iterator[NetConfig]:
     narrow, directed = graph.num_features <= NARROW, is_directed(graph)
     shapes = (("ppr", 8), ("cat", 2), ("last", 4), ("last", 2), ("cat", 4))
-    for (jumping, depth), (features, sketch), (backbone, loops) in product(shapes, treatments(graph), WALKS):
+    tried = list(product(shapes, treatments(graph), WALKS))
+    if narrow:
+        tried += [(("ppr", 8), LEFT, WALKS[0]), (("last", 2), LEFT, WALKS[0]), (("cat", 1), LEFT, WALKS[1])]
+    for (jumping, depth), (features, sketch), (backbone, loops) in tried:
         yield NetConfig(
             features=features,
             sketch=sketch,

@@ -14,7 +14,7 @@ def training_cost(graph: Graph) -> float:
     passes = 3 * (n * c * 64 / DENSE + m * (64 + min(64, graph.num_outputs)) / SPARSE)
     batches = 1 if graph.ptr is None else max(1, len(graph.train) // 128)
     # A layer for graphs has an MLP and batch norm, which are not counted.
-    return (0.5 if graph.ptr is None else 1.0) * 200 * (passes + 2.5 * STEP * batches)
+    return (0.8 if graph.ptr is None else 1.0) * 200 * (passes + 2.5 * STEP * batches)
 
 
 def sparse_training_cost(graph: Graph) -> float:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.tasks import Objective
+from rapgnn.graph.tasks import Objective, rocauc
 
 LEFT_OUT_ROWS = 1000  # training rows up to which each is left out in turn
+RARE = 0.3  # share of one of two classes below which accuracy says little
 ENOUGH = 100  # validation rows that need no others beside them
 SHARPNESS = tuple(10.0 ** (k / 4) for k in range(-2, 9))  # what scores are multiplied with, as in ``RidgeHead``
 
@@ -38,6 +39,7 @@ class Verdict:
         merit: the metric, turned so that more is better.
         loss: mean loss.
         probabilities: of the rows that judge; of numbers, the numbers.
+        order: what candidates are ranked by: the merit, or where one of two classes is rare the ROC-AUC.
     """
 
     candidate: Candidate
@@ -46,6 +48,7 @@ class Verdict:
     merit: float
     loss: float
     probabilities: Tensor
+    order: float = 0.0
 
 
 def judged_by_left_out(graph: Graph) -> bool:
@@ -61,6 +64,8 @@ class Judge:
         self.left_out = judged_by_left_out(graph)
         self.rows = torch.cat([graph.val, graph.train]) if self.left_out else graph.val
         self.y, self.validation = graph.y[self.rows], len(graph.val) or len(self.rows)
+        share = graph.y[graph.train].double().mean() if graph.num_outputs == 2 and self.y.dim() == 1 else 0.5
+        self._rare = objective.scoring is None and not RARE <= float(share) <= 1 - RARE
         # Rows of a class that no training row has say nothing about the loss.
         seen = torch.isin(self.y, graph.y[graph.train]) if self.y.dim() == 1 else None
         self._told = None if seen is None or bool(seen.all()) else seen.nonzero()[:, 0]
@@ -89,11 +94,15 @@ class Judge:
     def _with_sharpness(self, candidate: Candidate, penalty: float, raw: Tensor) -> Verdict:
         rule = self.objective
         if rule.metric == "rmse":
-            return Verdict(candidate, penalty, 1.0, *self.of(raw), raw)
+            merit, loss = self.of(raw)
+            return Verdict(candidate, penalty, 1.0, merit, loss, raw, merit)
         losses = torch.stack([self._loss(raw * k) for k in SHARPNESS])
         sharpness = SHARPNESS[int(losses.argmin())]
         scores = raw * sharpness
-        return Verdict(candidate, penalty, sharpness, *self.of(scores), rule.read(scores))
+        merit, loss = self.of(scores)
+        order = rocauc(scores[:, 1:] - scores[:, :1], self.y[:, None].to(scores)) if self._rare else merit
+        order = order if order == order else merit  # of one class alone there is no ROC-AUC
+        return Verdict(candidate, penalty, sharpness, merit, loss, rule.read(scores), order)
 
     def validation_score(self, scores: Tensor) -> float:
         """The metric of the validation rows; where there are none, of the rows that were left out in turn."""
