@@ -67,7 +67,7 @@ def steady(monkeypatch):
 
 
 def test_blocks_grow_with_the_limit(large, steady):
-    limits = [least(large) + (size << 20) for size in (0, 10, 100)]
+    limits = [least(large) + (size << 20) for size in (-14, 0, 100)]
     widths = [block_width(large, WIDTH, Budget(limit)) for limit in limits]
     assert widths[0] < widths[1] < widths[2] == WIDTH
     assert block_width(large, WIDTH, Budget()) == WIDTH
