@@ -71,3 +71,16 @@ def test_constant_columns_and_equal_rows_stay_finite():
     assert torch.isfinite(weight).all()
     assert float(bias) == pytest.approx(4.5)
     assert torch.isfinite(path.left_out(1e-5)).all()
+
+
+@pytest.mark.parametrize("left_out", [True, False])
+def test_columns_that_are_sums_of_others_in_single_precision(left_out):
+    rng = torch.Generator().manual_seed(3)
+    base = torch.randn(2000, 30, generator=rng)
+    h = (base @ torch.randn(30, 400, generator=rng)) * 100.0
+    t = base[:, :2].double()
+    path = RidgePath(h, t, None, left_out)
+    for penalty in (1e-5, 1e-1):
+        weight, bias = path.solve(penalty)
+        assert torch.isfinite(weight).all()
+        torch.testing.assert_close(h.double() @ weight + bias, t, rtol=0.05, atol=0.05)

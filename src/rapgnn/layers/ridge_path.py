@@ -91,9 +91,13 @@ class _Problem:
 
     def _factor(self, floor: float) -> Tensor:
         if self._kept is None or self._kept[0] != floor:
-            matrix = self.gram.clone()
-            matrix.diagonal().add_(floor)
-            self._kept = floor, torch.linalg.cholesky(matrix)
+            added, failed, factor = floor, True, self.gram
+            while failed:  # products in single precision may look indefinite by what they are rounded by
+                matrix = self.gram.clone()
+                matrix.diagonal().add_(added)
+                factor, info = torch.linalg.cholesky_ex(matrix)
+                failed, added = bool(info) and added < float("inf"), 10 * added
+            self._kept = floor, factor
         return self._kept[1]
 
     def solve(self, penalty: float) -> tuple[Tensor, Tensor]:
