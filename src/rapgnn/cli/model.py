@@ -130,8 +130,8 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     """Train an estimator, save the model, and print its scores: the record of it."""
     import warnings
 
-    from rapgnn.cli.chosen import chosen_words
     from rapgnn.errors import InputNotice
+    from rapgnn.estimators.words import chosen_words
     from rapgnn.graph.goals import with_goal
     from rapgnn.training.checkpoint import check_target
 

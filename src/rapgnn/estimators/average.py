@@ -94,6 +94,8 @@ def choose_average(
         except InputError as error:  # a candidate that this graph does not admit
             refusal = error.with_traceback(None)
             return
+        except torch.linalg.LinAlgError:  # type: ignore[reportPrivateImportUsage] - numbers too large or too close
+            return
         if verdict is None:
             return
         seen.append(verdict)

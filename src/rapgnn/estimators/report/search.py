@@ -4,6 +4,7 @@ from typing import Any
 
 from rapgnn.estimators.evaluation import shown
 from rapgnn.estimators.report.subject import Subject
+from rapgnn.estimators.words import member_words
 from rapgnn.report import plots
 from rapgnn.report.parts import Cell, Facts, Figure, More, Panel, Part, Prose, Table
 
@@ -20,6 +21,10 @@ def search_parts(subject: Subject) -> list[Part]:
         engine = getattr(estimator, "engine_", None)
         facts += [("engine", str(engine))] if engine else []
         parts.append(Facts(facts))
+    members = getattr(getattr(estimator, "model_", None), "members", ())
+    if members:
+        rows = [[Cell(str(at)), Cell(member_words(member.config))] for at, member in enumerate(members, 1)]
+        parts[:] = [Table(["member", "settings"], rows, "The model is the average of these", 2)]
     trials = _trials(estimator)
     value = getattr(estimator, "validation_score_", None)
     parts.append(Prose(_why(subject, trials, value)))
@@ -67,8 +72,19 @@ def _why(subject: Subject, trials: list[Any], value: float | None) -> str:
         said += f", the next {second}"
     said += "."
     if value is not None and value == value:
-        said += f" The model that was kept has {shown(metric, value)}."
+        said += f" The model that was kept has {shown(metric, value)} on validation."
     return said
+
+
+def _kind(settings: dict[str, Any]) -> str:
+    """What kind of random network a candidate is."""
+    kinds = {
+        "first": "on another's predictions",
+        "hidden": "trained layer",
+        "lift": "random features",
+        "width": "layers",
+    }
+    return next((words for key, words in kinds.items() if settings.get(key)), "filter")
 
 
 def _candidates(subject: Subject, trials: list[Any]) -> Figure:
@@ -76,7 +92,7 @@ def _candidates(subject: Subject, trials: list[Any]) -> Figure:
     factor = 100 if subject.metric.percent else 1
     series: dict[str, tuple[list[int], list[float]]] = {}
     for at, (settings, value, _) in enumerate(trials[:MOST_TRIALS], 1):
-        name = ", ".join(str(settings[key]) for key in ("embedding", "head") if key in settings) or "candidate"
+        name = ", ".join(str(settings[key]) for key in ("embedding", "head") if key in settings) or _kind(settings)
         if value == value:
             series.setdefault(name, ([], []))
             series[name][0].append(at)

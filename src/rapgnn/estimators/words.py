@@ -8,11 +8,12 @@ def chosen_words(model: Any) -> str:
     members = getattr(model, "members", None)
     if members is None:
         return _network(model.config) + f", {model.config.embedding} embedding, {model.config.head} head"
-    shown = [_member(member.config) for member in members]
+    shown = [member_words(member.config) for member in members]
     return shown[0] if len(shown) == 1 else f"the average of {len(shown)}, " + "; ".join(shown)
 
 
-def _member(config: Any) -> str:
+def member_words(config: Any) -> str:
+    """One member's settings."""
     if not hasattr(config, "lift"):
         words = ["RAP " + _network(getattr(config, "network", config))]
     else:
