@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from rapgnn.device import threads
 from rapgnn.errors import InputError
@@ -25,8 +25,7 @@ from rapgnn.models.config import Config
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.models.treated import TreatedConfig
-from rapgnn.training.averaged import HopsOf, mean_prediction, scores_of
-from rapgnn.training.predict import Prediction
+from rapgnn.training.averaged import HopsOf, scores_of
 
 MOST = 8  # members of an average
 SIZES = (1, 2, 3, 4, 6, 8)
@@ -145,21 +144,18 @@ def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[
     for size in SIZES:
         if size > len(best):
             break
-        together = [Prediction(v.probabilities, v.probabilities) for v in best[:size]]
-        merit, loss = (
-            judge.of(mean_prediction(together, judge.objective, False).scores)
-            if size > 1
-            else (best[0].merit, best[0].loss)
-        )
+        merit, loss = judge.of(_together(best[:size], judge))
         worth = (merit, -loss) if by_metric else (-loss, merit)
         if found is None or worth >= found[0]:
             found = worth, size
     assert found is not None
     members = best[: found[1]]
-    together = [Prediction(v.probabilities, v.probabilities) for v in members]
-    return members, judge.validation_score(
-        scores_of(mean_prediction(together, judge.objective, False).probabilities, judge.objective)
-    )
+    return members, judge.validation_score(_together(members, judge))
+
+
+def _together(members: list[Verdict], judge: Judge) -> Tensor:
+    """The scores of the mean of what these give for the rows that judge."""
+    return scores_of(torch.stack([v.probabilities for v in members]).mean(0), judge.objective)
 
 
 def _keeps_its_rows(config: Any) -> bool:

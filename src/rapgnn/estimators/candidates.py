@@ -136,8 +136,9 @@ def _node_lifts(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
     """Heads that are not linear in the hops: random features of them, and a trained layer."""
     if len(graph.train) < FEW:
         return
-    trained, both = len(graph.val) >= ENOUGH, "both" if is_directed(graph) else "given"
     walks = [net for net in nets if not net.identity]
+    directed = any(net.edges != "given" for net in walks)  # the filters have looked
+    trained, both = len(graph.val) >= ENOUGH, "both" if directed else "given"
     found = dict.fromkeys(replace(net, jumping="cat", edges=both, num_layers=2, whiten=True) for net in walks)
     starts = list(found)[:2]
     if not starts:
