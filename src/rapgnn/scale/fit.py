@@ -71,6 +71,36 @@ def labelled_graph(graph: DiskGraph, scoring: str | None = None, class_weight: A
     return with_goal(small, scoring, class_weight), nodes
 
 
+def begin(
+    graph: DiskGraph,
+    small: Graph,
+    nodes: np.ndarray,
+    config: Config,
+    seed: int,
+    *,
+    budget: Budget | None = None,
+    phase1: bool = True,
+) -> RAPGNN:
+    """The network as it is before the hops: with its embedding trained, where the settings want that.
+
+    Args:
+        small, nodes: what ``labelled_graph`` gives.
+        budget: whose device it is on and whose room is checked; None: on the CPU, unchecked.
+        phase1: False leaves the embedding as it starts, for a worker that gets it from another one.
+    """
+    check_config(config)
+    device = torch.device("cpu" if budget is None else budget.device)
+    model = RAPGNN(graph.num_features, out_channels=graph.num_outputs, seed=seed, config=config).to(device)
+    if small.objective.metric == "rmse":
+        model.output.fit(small.y[small.train].to(device))
+    if budget is not None:
+        check_room(small, model, budget)
+    if phase1 and model.embedding.kind.trained == "before":
+        raw = FirstHop(graph, None, config.normalize_features).pick(nodes)
+        pretrain(model, replace(small, x=raw).to(device), GraphOperator(one_by_one(1.0, device)))
+    return model
+
+
 @torch.inference_mode(False)
 def fit_on_disk(
     graph: DiskGraph,
@@ -89,16 +119,7 @@ def fit_on_disk(
         small, nodes: what ``labelled_graph`` gives.
         store: a folder to keep the hops in, or one that has them; None: a temporary one beside the graph.
     """
-    check_config(config)
-    device = torch.device(budget.device)
-    model = RAPGNN(graph.num_features, out_channels=graph.num_outputs, seed=seed, config=config).to(device)
-    if small.objective.metric == "rmse":
-        model.output.fit(small.y[small.train].to(device))
-    check_room(small, model, budget)
-    if model.embedding.kind.trained == "before":
-        raw = FirstHop(graph, None, config.normalize_features).pick(nodes)
-        pretrain(model, replace(small, x=raw).to(device), GraphOperator(one_by_one(1.0, device)))
-        del raw
+    model = begin(graph, small, nodes, config, seed, budget=budget)
     with hop_folder(graph, store) as folder:
         filled, reason = hops_of(graph, nodes, model, budget, folder, on_hop)
         loop = _train(model, replace(small, x=torch.zeros(len(nodes), 1)), nodes, filled, budget, on_epoch)

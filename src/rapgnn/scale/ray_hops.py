@@ -13,10 +13,9 @@ from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import Embedding
 from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.scale.begin import begin
 from rapgnn.scale.blocks import Budget, OnHop, walk
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import FittedOnDisk, fit_on_disk
+from rapgnn.scale.fit import FittedOnDisk, begin, fit_on_disk
 from rapgnn.scale.hops import description, exact, found_store, hop_folder
 from rapgnn.scale.on_ray import blocks_on_ray, connected, import_ray
 from rapgnn.scale.start import FirstHop

@@ -34,7 +34,11 @@ class StreamedRidge:
     def regression(self) -> RidgeRegression:
         """The sums are taken when the first penalty is tried."""
         shape = self.train.outputs * self.train.channels, self.targets.shape[1]
-        return RidgeRegression.of_sums(shape, ridge_sums(self.train, self.targets, self.weights))
+        return RidgeRegression.of_sums(shape, self.sums())
+
+    def sums(self) -> list[RidgeSums]:
+        """Over all training rows, for each group of labels that are known for the same ones."""
+        return ridge_sums(self.train, self.targets, self.weights)
 
     def solve(self, penalty: float) -> RidgeSolution:
         return self.regression.solve(penalty)

@@ -13,14 +13,13 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.scale.begin import begin
 from rapgnn.scale.blocks import Budget, OnHop
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.distributed.group import Workers
 from rapgnn.scale.distributed.head import LabelledShare, share, train_together
 from rapgnn.scale.distributed.hops import distributed_hops, share_state
 from rapgnn.scale.distributed.ridge import SharedRidge
-from rapgnn.scale.fit import FittedOnDisk
+from rapgnn.scale.fit import FittedOnDisk, begin
 from rapgnn.scale.hops import one_by_one
 from rapgnn.scale.store import HopStore
 from rapgnn.scale.stored import StoredGraph

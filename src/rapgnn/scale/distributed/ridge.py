@@ -5,20 +5,17 @@ r"""The ridge head's equations from sums over the rows of all workers.
 is the Gram matrix around the common mean c, given every worker's own around its mean c_w, for n_w rows.
 """
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
-from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
+from rapgnn.layers.ridge import RidgeHead, same_gaps
 from rapgnn.layers.ridge_problem import RidgeSums
 from rapgnn.scale.distributed.group import Workers
-from rapgnn.scale.ridge_sums import ridge_sums
+from rapgnn.scale.ridge_sums import StreamedRidge, ridge_sums
 from rapgnn.scale.stored import StoredRows
-from rapgnn.training.solve import Merit, choose_penalty
 
 
-class SharedRidge:
+class SharedRidge(StreamedRidge):
     """A ``training.solve.Problem`` whose rows lie on several workers; all of them solve it.
 
     Args:
@@ -37,24 +34,14 @@ class SharedRidge:
         weights: Tensor | None,
         own: slice,
     ):
-        self.workers, self.train, self.val, self.own = workers, train, val, own
-        self.targets, self.weights = targets, weights
-        self.threads = torch.get_num_threads()
+        super().__init__(train, val, targets, weights)
+        self.workers, self.own = workers, own
 
-    @cached_property
-    def regression(self) -> RidgeRegression:
-        shape = self.train.outputs * self.train.channels, self.targets.shape[1]
-        return RidgeRegression.of_sums(shape, [self._sums(columns) for columns, _ in same_gaps(self.targets)])
-
-    def solve(self, penalty: float) -> RidgeSolution:
-        return self.regression.solve(penalty)
-
-    def best(self, merit: Merit) -> RidgeSolution:
-        return choose_penalty(self.regression, merit)
+    def sums(self) -> list[RidgeSums]:
+        return [self._sums(columns) for columns, _ in same_gaps(self.targets)]
 
     def held_out(self, head: RidgeHead) -> Tensor:
-        parts = [head(self.val.expected(part)) for part in self.val.parts()]
-        return self.workers.gather_all(torch.cat([torch.zeros(0, self.targets.shape[1]), *parts]))
+        return self.workers.gather_all(super().held_out(head))
 
     def _sums(self, columns: list[int]) -> RidgeSums:
         """Of labels that are known for the same rows."""
