@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rapgnn import InputError
-from rapgnn.experiments.bench import disk_graphs
+from rapgnn.experiments.bench import disk_graphs, disk_tables
 from rapgnn.experiments.bench.disk import measure
 from rapgnn.experiments.bench.disk_graphs import DISK_SIZES, shared_size, write_power_law
 from rapgnn.experiments.bench.generated import PowerLaw
@@ -43,6 +43,29 @@ def test_a_row_says_time_peak_and_accuracy(tmp_path):
     assert 0 < found["base_memory_mb"] <= found["peak_memory_mb"] < 4096
     assert found["fit_seconds"] >= found["hops_seconds"] > 0
     assert found["test_accuracy"] > 0.3
+
+
+def test_tables_give_the_graph_again(tmp_path, monkeypatch):
+    pytest.importorskip("duckdb", reason="needs the extra rapgnn[big]")
+    from rapgnn.scale.tables.convert import convert_folder
+
+    monkeypatch.setattr(disk_tables, "ROWS", 64)
+    graph = write_power_law(SIZE, tmp_path / "small-0")
+    tables = disk_tables.write_tables(graph, tmp_path / "small-0.tables")
+    again = convert_folder(tables, tmp_path / "again")
+    ends = [np.stack([np.repeat(np.arange(500), np.diff(g.indptr)), g.indices]) for g in (graph, again)]
+    assert np.array_equal(*(np.unique(pairs, axis=1) for pairs in ends))
+    correlation = np.corrcoef(graph.features.T, again.features.T)  # features of a user's folder are standardised
+    assert np.allclose(np.diag(correlation, graph.num_features), 1)
+    assert np.array_equal(graph.y, again.y)
+    for split in ("train", "val", "test"):
+        assert np.array_equal(graph.rows(split), again.rows(split))
+    request = {"tables": str(tables), "limit": "4GiB", "settings": {"num_layers": 2}, "device": "cpu"}
+    found = measure(request)
+    assert found["convert_seconds"] > 0
+    assert found["peak_memory_mb"] >= found["convert_peak_mb"] > 0
+    assert found["test_accuracy"] > 0.3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "small-0", "small-0.tables"]
 
 
 def test_shares():

@@ -16,6 +16,7 @@ def bench_disk(
     share: Annotated[float, typer.Option(help="Of its nodes and edges.")] = 0.05,
     limits: Annotated[str, typer.Option(help="Memory limits, separated by commas.")] = "8GiB,4GiB",
     folder: Annotated[Path, typer.Option(help="For the graph, which stays, and the hops.")] = Path("bench-disk"),
+    tables: Annotated[bool, typer.Option("--tables", help="Begin with Parquet files.")] = False,
     settings: SettingsOption = None,
     device: BenchDevice = "cpu",
     json_file: BenchJson = None,
@@ -39,5 +40,5 @@ def bench_disk(
     chosen = [limit.strip() for limit in limits.split(",")]
     for limit in chosen:
         read_size(limit, "--limits")
-    rows = plan(shared_size(size, share), chosen, given, folder, pick_device(device))
+    rows = plan(shared_size(size, share), chosen, given, folder, pick_device(device), tables)
     show_disk(measure_all("graphs on disk", rows, json_file, again))

@@ -1,13 +1,14 @@
 """Time and peak memory of a graph larger than memory, under one memory limit after another.
 
-Every limit has a process of its own; the peak is that of what no file backs, over the whole fit and the prediction of
-all nodes. ``python -m rapgnn.experiments.bench.disk`` is that process: a request on standard input, the record on
-standard output.
+Every limit has a process of its own; the peak is that of what no file backs, over the conversion of tables, the whole
+fit and the prediction of all nodes. ``python -m rapgnn.experiments.bench.disk`` is that process: a request on standard
+input, the record on standard output.
 """
 
 import json
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Sequence
@@ -17,17 +18,22 @@ import numpy as np
 
 from rapgnn.errors import InputError
 from rapgnn.experiments.bench.disk_graphs import write_power_law
+from rapgnn.experiments.bench.disk_tables import write_tables
 from rapgnn.experiments.bench.generated import PowerLaw
 from rapgnn.experiments.bench.rows import Row, machine
 from rapgnn.experiments.run import Record
+from rapgnn.scale.disk_graph import DiskGraph
 
 
-def plan(size: PowerLaw, limits: Sequence[str], settings: Record, folder: Path, device: str) -> list[Row]:
+def plan(
+    size: PowerLaw, limits: Sequence[str], settings: Record, folder: Path, device: str, tables: bool = False
+) -> list[Row]:
     """A row per memory limit.
 
     Args:
         settings: of the estimator; what is not given is as without a search.
         folder: for the graph and the hops; the graph stays, for the next run.
+        tables: begin with Parquet files, which are converted under the same limit.
     """
     rows = []
     for limit in limits:
@@ -40,11 +46,15 @@ def plan(size: PowerLaw, limits: Sequence[str], settings: Record, folder: Path, 
             "training_rows": size.train,
             "memory_limit": limit,
             "settings": settings,
+            "begins_with": "Parquet tables" if tables else "a graph on disk",
         } | machine(device)
 
         def measure(limit: str = limit) -> Record:
             graph = write_power_law(size, folder / f"{size.name}-{size.seed}".replace(" ", "-"))
-            return _in_child({"graph": str(graph.folder), "limit": limit, "settings": settings, "device": device})
+            request = {"graph": str(graph.folder), "limit": limit, "settings": settings, "device": device}
+            if tables:
+                request["tables"] = str(write_tables(graph, graph.folder.with_suffix(".tables")))
+            return _in_child(request)
 
         rows.append(Row(told, measure))
     return rows
@@ -62,12 +72,29 @@ def _in_child(request: Record) -> Record:
 
 
 def measure(request: Record) -> Record:
-    """Fit under the limit, predict every node, and see what it took."""
+    """From the tables or the graph on disk to predictions of every node under the limit: what it took."""
+    if "tables" not in request:
+        return _fit_and_predict(DiskGraph.open(request["graph"], verify=False), request)
+    from rapgnn.memory import PeakAnonymous
+    from rapgnn.scale.sizes import read_size
+    from rapgnn.scale.tables.convert import convert_folder
+
+    tables = Path(request["tables"])
+    with tempfile.TemporaryDirectory(dir=tables.parent) as made:
+        start = time.perf_counter()
+        with PeakAnonymous() as converting:
+            graph = convert_folder(tables, Path(made) / "graph", memory=read_size(request["limit"]))
+        seconds, peak = time.perf_counter() - start, converting.bytes / 2**20
+        found = _fit_and_predict(graph, request)
+    files = sum(path.stat().st_size for path in tables.iterdir())
+    peaks = {"convert_peak_mb": peak, "peak_memory_mb": max(peak, found["peak_memory_mb"])}
+    return found | peaks | {"convert_seconds": seconds, "tables_bytes": files}
+
+
+def _fit_and_predict(graph: DiskGraph, request: Record) -> Record:
     from rapgnn import RAPNodeClassifier
     from rapgnn.memory import PeakAnonymous, anonymous_bytes
-    from rapgnn.scale.disk_graph import DiskGraph
 
-    graph = DiskGraph.open(request["graph"], verify=False)
     own = {"settings": request["settings"], "memory_limit": request["limit"], "device": request["device"]}
     estimator = RAPNodeClassifier(**own)
     base, marks = anonymous_bytes() or 0, [time.perf_counter()]

@@ -171,6 +171,7 @@ def show_disk(records: Sequence[Record]) -> None:
         Column("limit", "memory_limit"),
         PEAK,
         Column("blocks", "blocks", count),
+        *([Column("convert s", "convert_seconds", number)] if any("convert_seconds" in r for r in records) else []),
         Column("hops s", "hops_seconds", number),
         Column("fit s", "fit_seconds", number),
         Column("predict s", "predict_seconds", number),
