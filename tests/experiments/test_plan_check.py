@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rapgnn.experiments import plan_check
-from rapgnn.experiments.plan_pages import PLAN_TABLES, PROBLEMS
+from rapgnn.experiments.scale_pages import SCALE_TABLES, PROBLEMS
 from rapgnn.scale.plan import rates
 
 
@@ -32,7 +32,7 @@ def test_runs_are_stored_beside_what_was_predicted(root):
 
 
 def test_pages_are_made_of_what_was_stored(root):
-    said = {name: make(root) for name, make in PLAN_TABLES.items()}
+    said = {name: SCALE_TABLES[name](root) for name in ("plan-check", *PROBLEMS)}
     assert "| 2,000 | 40,000 |" in said["plan-check"]
     for name, problem in PROBLEMS.items():
         assert f"{problem.nodes:,} nodes" in said[name]
@@ -41,7 +41,7 @@ def test_pages_are_made_of_what_was_stored(root):
     (record,) = json.loads(path.read_text())
     record["rates"]["product"] = [[t, w, 100 * s] for t, w, s in record["rates"]["product"]]
     path.write_text(json.dumps([record]))
-    assert PLAN_TABLES["plan-papers"](root) != said["plan-papers"]
+    assert SCALE_TABLES["plan-papers"](root) != said["plan-papers"]
 
 
 @pytest.mark.parametrize("arguments", [["--nodes", "many"], ["--memory", "much"]])

@@ -104,7 +104,7 @@ def room(size: int):
 def test_memory_that_does_not_suffice_is_answered_by_narrower_blocks(tmp_path):
     disk = large(tmp_path / "g", 400_000, 64)
     config = Config(**RIDGE | {"num_layers": 2})
-    first, rows = FirstHop(disk), np.arange(0, disk.num_nodes, 1000)
+    first, rows = FirstHop(disk, None, config.normalize_features), np.arange(0, disk.num_nodes, 1000)
     matrix = StreamedMatrix(disk, "gcn", device="cuda")
     store = HopStore.create(tmp_path / "s", description(disk, untrained(disk, config), first), rows)
     with room(150 << 20):  # both buffers of all columns are 205 MB

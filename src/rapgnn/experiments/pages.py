@@ -23,11 +23,11 @@ from rapgnn.experiments.markdown import (
     format_table,
 )
 from rapgnn.experiments.measure import BATCH_SIZES, DEPTH_METHODS, DEPTHS, PLANETOID
-from rapgnn.experiments.plan_pages import PLAN_TABLES
 from rapgnn.experiments.published import find_published, one_published
 from rapgnn.experiments.reproduce_pages import REPRODUCED
 from rapgnn.experiments.results import one_sentence, read_records, results_folder
 from rapgnn.experiments.run import Record
+from rapgnn.experiments.scale_pages import SCALE_TABLES
 from rapgnn.experiments.speed_pages import SPEED_TABLES
 from rapgnn.experiments.tuned import BEST, best_settings
 from rapgnn.files import write_atomic
@@ -177,7 +177,7 @@ TABLES = {
     "batches": batches_table,
     "auto": auto_table,
     **SPEED_TABLES,
-    **PLAN_TABLES,
+    **SCALE_TABLES,
     **REPRODUCED,
 }
 

@@ -62,7 +62,7 @@ def line(page: str, heading: str, title: str) -> list[str]:
 
 def test_the_items_have_the_order_of_the_paper():
     assert list(ITEMS) == [
-        *("table1", "table2", "table3", "large", "identity", "embeddings", "batches", "molbace"),
+        *("table1", "table2", "table3", "large", "identity", "embeddings", "batches", "molbace", "estimators"),
         *("depth", "memory", "collapse", "weights"),
     ]
     assert all(item.name == name and item.title for name, item in ITEMS.items())

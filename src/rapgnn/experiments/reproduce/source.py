@@ -12,6 +12,7 @@ DIGITS = 16
 ROOMS = ("graph", "datasets", "layers", "propagation", "models", "training")
 MODULES = ("sparse", "prng", "device", "memory", "captured", "fused", "fused_kernel")
 EXPERIMENTS = ("experiments/run", "experiments/protocol")
+SEARCH = "estimators"
 
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -25,7 +26,16 @@ def code_version(root: Path = PACKAGE) -> str:
         root: the folder of the package.
     """
     paths = [path for room in ROOMS for path in (root / room).rglob("*.py")]
-    paths += [root / f"{module}.py" for module in (*MODULES, *EXPERIMENTS)]
+    return _digest(root, paths + [root / f"{module}.py" for module in (*MODULES, *EXPERIMENTS)])
+
+
+@cache
+def search_version(root: Path = PACKAGE) -> str:
+    """The same of the estimators' search, which only they depend on."""
+    return _digest(root, list((root / SEARCH).rglob("*.py")))
+
+
+def _digest(root: Path, paths: list[Path]) -> str:
     digest = hashlib.sha256()
     for path in sorted(paths):
         text = statements(path.read_text(encoding="utf-8"))

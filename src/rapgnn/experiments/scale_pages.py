@@ -1,4 +1,4 @@
-"""The tables of docs/plan.md: the cost model against measured runs, and what it predicts for two large graphs."""
+"""The tables of docs/scale.md and docs/plan.md: graphs larger than memory, and the cost model against measured runs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +18,29 @@ BILLION = Problem(10**9, 20 * 10**9, 128, 3, 10**7)
 """A billion nodes with twenty billion edges, a hundredth of them labelled."""
 CLUSTERS = {"plan-papers": ((1, "64GiB"), (8, "64GiB")), "plan-billion": ((1, "64GiB"), (16, "128GiB"))}
 PROBLEMS = {"plan-papers": PAPERS, "plan-billion": BILLION}
+
+
+def disk_table(root: Path) -> str:
+    """From tables to predictions under memory limits."""
+    header = [
+        "nodes",
+        "edges",
+        "features",
+        "`--memory`",
+        "peak memory",
+        "convert, s",
+        "fit, s",
+        "predict, s",
+        "in all",
+    ]
+    rows = []
+    for r in read_records(root, "scale", "disk"):
+        seconds = [r[f"{step}_seconds"] for step in ("convert", "fit", "predict")]
+        peak = show_size(round(r["peak_memory_mb"] * 2**20))
+        sizes_of = [f"{r[name]:,}" for name in ("nodes", "edges", "features")]
+        whole = f"{sum(seconds) / 60:.1f} min"
+        rows.append([*sizes_of, r["memory_limit"], peak, *(f"{value:.0f}" for value in seconds), whole])
+    return format_table(header, rows)
 
 
 def check_table(root: Path) -> str:
@@ -62,7 +85,8 @@ def predicted_table(root: Path, name: str) -> str:
     return "\n\n".join(parts)
 
 
-PLAN_TABLES: dict[str, Callable[[Path], str]] = {
+SCALE_TABLES: dict[str, Callable[[Path], str]] = {
+    "scale-disk": disk_table,
     "plan-check": check_table,
     **{name: partial(predicted_table, name=name) for name in PROBLEMS},
 }
