@@ -10,6 +10,7 @@ from rapgnn.experiments.reproduce.accuracy import accuracy_cell
 from rapgnn.experiments.reproduce.item import Graphs, Item, Scale
 from rapgnn.experiments.reproduce.store import Store
 from rapgnn.experiments.reproduce.whole import Reproduced, reproduce
+from rapgnn.experiments.tune.faithful import VARIANTS
 from rapgnn.graph.graph import Graph
 from rapgnn.models.config import Config
 from rapgnn.training.methods import METHODS as DESCRIBED
@@ -46,14 +47,15 @@ class Stand(Graphs):
         return self._loaded[name]
 
 
-def small_config(graph: Graph, method: str, column: str, embedding: str | None = None) -> Config:
+def small_config(graph: Graph, method: str, column: str, embedding: str | None = None, own: bool = False) -> Config:
     """In place of what searches chose: settings that train in a moment; MUTAG was not searched."""
     if graph.name == "mutag":
         raise InputError("nothing was searched.")
     start = start_config(graph, DESCRIBED[method].trained)
     usual = "pretrained" if DESCRIBED[method].trained else usual_embedding(graph)
     sizes = {"num_layers": 2, "hidden_channels": 8, "epochs": 500, "pretrain_epochs": 300, "head": "linear"}
-    return start.update(embedding=embedding or usual, lr=0.02 if column == "best" else 0.01, **sizes)
+    rate = 0.02 if column == "best" else 0.03 if own else 0.01
+    return start.update(lr=rate, **sizes, **VARIANTS.get(embedding or "", {"embedding": embedding or usual}))
 
 
 def run_in(out: Path, *items: Item, quick: bool = False, **options) -> Reproduced:

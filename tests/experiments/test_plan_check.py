@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rapgnn.experiments import plan_check
-from rapgnn.experiments.scale_pages import SCALE_TABLES, PROBLEMS
+from rapgnn.experiments.scale_pages import PROBLEMS, SCALE_TABLES
 from rapgnn.scale.plan import rates
 
 

@@ -39,8 +39,16 @@ def test_the_columns_of_the_tables_have_their_own_settings(small_graph):
     assert (faithful.inference, faithful.jumping, faithful.embedding) == ("sample", "last", "pretrained")
     assert faithful.hidden_channels in (16, 32)
     assert best.to_dict() == Config().update(**best_settings("cora", "rap", "best")).to_dict()
+    other = chosen_config(cora, "fixed-diagonal", "faithful")
+    assert other.to_dict() == faithful.to_dict()
     full = chosen_config(cora, "fixed-full", "faithful")
-    assert full.distribution in ("glorot", "linear")
+    weights = {"structure": "full", "distribution": "linear"}
+    assert full.to_dict() == faithful.to_dict() | weights
+    own = chosen_config(cora, "fixed-full", "faithful", own=True)
+    assert own.to_dict() != full.to_dict()
+    assert own.distribution in ("glorot", "linear")
+    with pytest.raises(InputError, match="no settings of fixed-full on ptc"):
+        chosen_config(replace(small_graph, name="ptc"), "fixed-full", "faithful", own=True)
     with pytest.raises(InputError, match="no settings of end-to-end on sbm"):
         chosen_config(small_graph, "end-to-end", "best")
     with pytest.raises(InputError, match="column"):

@@ -20,11 +20,6 @@ def _line(cells: Sequence[str]) -> str:
     return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
 
 
-def format_accuracy(record: Record | None) -> str:
-    """Mean and standard deviation over the seeds, in percent."""
-    return MISSING if record is None else f"{100 * record['mean']:.2f} ± {100 * record['std']:.2f}"
-
-
 def format_figure(record: Record | None, prefix: str = "") -> str:
     """A graph dataset's metric with its spread, and the number of seeds where it is below five.
 

@@ -17,6 +17,9 @@ FAITHFUL = "faithful"
 COLUMNS = (FAITHFUL, BEST)
 """What a setting was chosen from: the paper's ranges, architecture and inference, or all that this library offers."""
 
+SHARING = ("fixed-diagonal", "identity", "fixed-full", "random-full")
+"""RAP-GNN with other weights: what is compared is the weights, so all other settings are RAP-GNN's."""
+
 # Without a search: what goes through the whole graph in every epoch is narrower, and stops when validation stalls.
 _SLOW = {"hidden_channels": 64, "patience": 100}
 _UNTUNED: dict[str, dict[str, Any]] = {
@@ -70,36 +73,45 @@ def default_config(graph: Graph, method: str, embedding: str | None = None) -> C
 
 def best_settings(dataset: str, method: str, embedding: str, higher: bool = True) -> dict[str, Any] | None:
     """What the searches chose for an embedding, or for the best one; None where no search was made."""
+    found = _best(dataset, method, embedding, higher)
+    return None if found is None else found["settings"]
+
+
+def _best(dataset: str, method: str, embedding: str, higher: bool) -> dict[str, Any] | None:
+    """The same with its validation metric."""
     found = _rows(dataset, method, BEST) or _rows(dataset, method, FAITHFUL)
     if embedding != BEST:
         found = [s for s in found if s["embedding"] == embedding]
     sign = 1 if higher else -1
     merit = [(s["chosen"], sign * s["val_mean"], sign * s["tie_break"]) for s in found]
-    return found[merit.index(max(merit))]["settings"] if found else None
+    return found[merit.index(max(merit))] if found else None
 
 
 def _rows(dataset: str, method: str, column: str) -> list[dict[str, Any]]:
     return [s for s in stored() if (s["dataset"], s["method"], s["column"]) == (dataset, method, column)]
 
 
-def chosen_config(graph: Graph, method: str, column: str, embedding: str | None = None) -> Config:
+def chosen_config(graph: Graph, method: str, column: str, embedding: str | None = None, own: bool = False) -> Config:
     """The settings of a table's column.
+
+    In the faithful column another kind of weights takes RAP-GNN's settings, all else equal. Full matrices are those of
+    ``nn.Linear`` then: of the frameworks' two defaults, validation prefers it on the citation graphs.
 
     Args:
         column: a name from ``COLUMNS``.
         embedding: a name that was searched with RAP-GNN; None: the paper's for ``"faithful"``, and the one that
-            validation chose for ``"best"``. Where only RAP-GNN was searched, another kind of weights takes its
-            settings, all else equal; full matrices are Glorot's then, as in the frameworks.
+            validation chose for ``"best"``.
+        own: the settings of a method's own search, where others would take RAP-GNN's.
     """
     check_choice("column", column, COLUMNS)
     trained = METHODS[method].trained
     wanted = embedding or (BEST if column == BEST else usual_embedding(graph))
-    found = _pick(graph, method, column, None if trained else wanted)
-    full = METHODS[method].settings.get("structure") == "full"
-    if found is None and not trained:
+    shared = column == FAITHFUL and method in SHARING and not own
+    found = None if shared else _pick(graph, method, column, None if trained else wanted)
+    if found is None and not trained and not own:
         found = _pick(graph, "rap", column, wanted)
-        if found is not None and full and column == FAITHFUL:
-            found = found | {"structure": "full", "distribution": "glorot"}
+        if found is not None and METHODS[method].settings.get("structure") == "full" and column == FAITHFUL:
+            found = found | {"structure": "full", "distribution": "linear"}
     if found is None:
         raise InputError(f"no settings of {method} on {graph.name} were searched for the column {column}.")
     config = start_config(graph, trained).update(**found)
@@ -108,7 +120,10 @@ def chosen_config(graph: Graph, method: str, column: str, embedding: str | None 
 
 
 def _pick(graph: Graph, method: str, column: str, embedding: str | None) -> dict[str, Any] | None:
+    """The settings of a column; the paper's own space is part of all that the library offers."""
+    rows = [s for s in _rows(graph.name, method, FAITHFUL) if embedding in (None, BEST, s["embedding"])]
     if column == BEST:
-        return best_settings(graph.name, method, embedding or BEST, graph.objective.higher)
-    rows = [s for s in _rows(graph.name, method, column) if embedding is None or s["embedding"] == embedding]
+        best, higher = _best(graph.name, method, embedding or BEST, graph.objective.higher), graph.objective.higher
+        rows = [row for row in (best, *rows) if row is not None]
+        rows.sort(key=lambda row: row["val_mean"], reverse=higher)  # the first of equals stays first
     return rows[0]["settings"] if rows else None

@@ -19,7 +19,7 @@ from rapgnn.training.methods import METHODS
 from small_items import SMALL, Stand, small_config
 
 MINE = {m.ITEM.name: m.ITEM for m in (table1, table2, table3, identity, embeddings, batches, molbace)}
-COLUMNS = {"faithful", "best", "expectation", "another draw", "uniform", "linear"}
+COLUMNS = {"faithful", "best", "expectation", "another draw", "uniform", "linear", "own search"}
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,7 @@ def test_identity_shares_the_cells_of_table_1():
     keys = {}
     for name in ("table1", "identity", "embeddings"):
         keys[name] = {cell_key(c, "") for c in MINE[name].cells(Scale(), Stand())}
-    assert len(keys["identity"] - keys["table1"]) == 3  # identity weights on three graphs
+    assert len(keys["identity"] - keys["table1"]) == 6  # identity weights on three graphs, with two settings
     assert len(keys["embeddings"] & keys["table1"]) == 12  # end-to-end and RAP-GNN
 
 

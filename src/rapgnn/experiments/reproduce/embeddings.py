@@ -17,7 +17,7 @@ TITLES = {
 }
 # One linear map and linear layers: the map may come after the hops, which are walked once.
 _LINEAR: Record = VARIANTS["learnable-linear"] | {"pretrain_dropout": 0.0}
-LEARNABLE_LINEAR = Row("learnable, linear", "rap", LINEAR, _LINEAR, "learnable")
+LEARNABLE_LINEAR = Row("learnable, linear", "rap", LINEAR, _LINEAR, "learnable-linear")
 ROWS = (
     *strategies("embeddings", ("end-to-end",)),
     *(

@@ -15,13 +15,14 @@ from rapgnn.graph.graph import Graph
 from rapgnn.models.config import Config
 from rapgnn.training.methods import METHODS
 
-FAITHFUL, BEST, EXPECTATION, ANOTHER, UNIFORM, LINEAR = (
+FAITHFUL, BEST, EXPECTATION, ANOTHER, UNIFORM, LINEAR, OWN = (
     "faithful",
     "best",
     "expectation",
     "another draw",
     "uniform",
     "linear",
+    "own search",
 )
 FOLD_SEEDS = (0,)
 WITH_BEST = ("rap", "end-to-end")  # what is compared; the other strategies explain it, in the paper's settings
@@ -76,13 +77,20 @@ def strategies(table: str, methods: Sequence[str], protocols: Record | None = No
 
 
 METHODS_OF_TABLES = ("pretrained-embedding", "end-to-end", "fixed-diagonal", "fixed-full", "random-full", "rap")
-ANOTHER_DRAW = Row("RAP-GNN, another draw", "rap", ANOTHER, {"inference": "sample", "keep_draw": False})
+_ANOTHER: Record = {"inference": "sample", "keep_draw": False}
+ANOTHER_DRAW = Row("RAP-GNN, another draw", "rap", ANOTHER, _ANOTHER)
+FULL_ANOTHER_DRAW = Row("Random Weights, another draw", "random-full", ANOTHER, _ANOTHER)
 EXACT = Row("RAP-GNN, exact expectation", "rap", EXPECTATION, {"inference": "expected"})
 _UNIFORM: Record = {"distribution": "uniform", "params": (0.0, 1.0)}
 FULL_UNIFORM = (
     Row("Fixed Random Weights, U[0, 1]", "fixed-full", UNIFORM, _UNIFORM),
     Row("Random Weights, U[0, 1]", "random-full", UNIFORM, _UNIFORM),
 )
+
+
+def own_searches(methods: Sequence[str]) -> tuple[Row, ...]:
+    """Rows of methods with the settings of their own search instead of RAP-GNN's."""
+    return tuple(Row(f"{METHODS[m].title}, {OWN}", m, OWN) for m in methods)
 
 
 def cells_of(
@@ -110,10 +118,10 @@ def settings(graph: Graph, row: Row, column: str) -> Config | None:
         return Config()  # its settings are its own paper's
     searched = BEST if column == BEST else FAITHFUL
     try:
-        config = chosen_config(graph, row.method, searched, row.embedding)
+        config = chosen_config(graph, row.method, searched, row.embedding, column == OWN)
     except InputError:
         return None
-    if column == FAITHFUL and row.method == "rap":
+    if row.method == "rap" and (column == FAITHFUL or (column == BEST and config.inference == "sample")):
         config = config.update(inference="sample", keep_draw=True)  # the draw that was best on validation
     config = config.update(**row.changes)
     return None if column == EXPECTATION and signed(config) else config

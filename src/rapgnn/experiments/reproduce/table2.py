@@ -6,6 +6,7 @@ from rapgnn.experiments.reproduce.rows import BEST, EXACT, METHODS_OF_TABLES, Ro
 from rapgnn.experiments.reproduce.tables import (
     OURS,
     PAPER,
+    SHARED,
     STRICT,
     Column,
     Line,
@@ -57,6 +58,7 @@ def show(records: list[Record]) -> str:
         "difference: ours minus paper; of the reservoir systems the strict figure, for the reason below.",
         "Rows without a word after the method have the paper's architecture, search space and inference. "
         "best: anything this library has, jumping knowledge among it, chosen on validation.",
+        SHARED,
         f"{', '.join(RESERVOIRS.values())}: reservoir systems, measured here in their own papers' settings; where an "
         "epoch is chosen for others, it is the settings and the penalty of the readout for them. The published figures "
         "are those that the systems' own papers report, where settings are chosen inside the training folds, as "

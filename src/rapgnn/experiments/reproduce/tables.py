@@ -22,6 +22,11 @@ SETTINGS = (
     "faithful: the paper's search space, architecture and inference; best: anything this library has that keeps the "
     "weights random, and End-to-End in a wider space; both chosen on validation. difference: faithful minus paper."
 )
+SHARED = (
+    "Fixed Random Diagonal, Fixed Random Weights, Random Weights and Identity Weights have RAP-GNN's settings with "
+    "other weights, all else equal. The paper does not say what full random weights are drawn from: here they are "
+    "those of PyTorch's nn.Linear."
+)
 SIGNED = (
     f"{NO_EXACT_FORM}: the embedding that validation chose does not end in a ReLU, so h⁰ has negative entries and the "
     "ReLU of the layers acts."
