@@ -40,14 +40,15 @@ def test_every_table_stands_on_a_page():
 @pytest.mark.parametrize(
     ("file", "key"),
     [
-        ("compare/cora", "mean"),
-        ("compare/proteins", "strict_std"),
-        ("embeddings/pubmed", "std"),
-        ("depth/pubmed", "mean"),
-        ("batches/proteins", "mean"),
+        ("reproduce/table1", "mean"),
+        ("reproduce/table2", "strict_std"),
+        ("reproduce/embeddings", "std"),
+        ("reproduce/large", "infer_all_ms"),
+        ("reproduce/estimators", "mean"),
+        ("scale/disk", "convert_seconds"),
         ("bench-depth/pubmed", "peak_memory_mb"),
         ("bench-graphs/molhiv", "speedup_vs_end_to_end"),
-        ("bench-auto/unseen", "gcn_seconds"),
+        ("bench-auto/suite", "rival_seconds"),
         ("bench-memory/pubmed-h200", "peak_memory_mb"),
         ("bench-peers/planetoid", "seconds"),
         ("bench-scale/generated-h200", "predict_seconds"),
@@ -84,19 +85,22 @@ def test_an_epoch_that_was_validated_is_shown_with_its_validation(copy):
 
 
 def test_a_number_changed_by_hand_is_put_right(copy):
-    page = copy / "docs" / "results.md"
+    page = copy / "docs" / "scale.md"
     right = page.read_text()
-    page.write_text(right.replace("79.54 ± 0.77", "82.54 ± 0.77"))
+    page.write_text(right.replace("| 2,449,029 |", "| 2,449,028 |"))
     assert list(changed_pages(copy)) == [page]
     write_pages(copy)
     assert page.read_text() == right
 
 
 def test_what_was_not_measured_is_said_to_be_so(copy):
-    path = copy / "results" / "compare" / "cora.json"
+    (copy / "results" / "reproduce" / "table1.json").unlink()
+    path = copy / "results" / "reproduce" / "identity.json"
     path.write_text(json.dumps([r for r in json.loads(path.read_text()) if r["method"] != "identity"]))
     write_pages(copy)
-    assert "| Identity Weights | not measured | 80.36 |" in (copy / "README.md").read_text()
+    text = (copy / "docs" / "reproduction.md").read_text()
+    assert "Not measured yet: `rapgnn reproduce table1`." in text
+    assert "| Identity Weights | not searched | – | 80.36 ± 0.40 | – |" in text
 
 
 @pytest.mark.parametrize(
@@ -123,9 +127,9 @@ def test_without_results_the_command_says_so(tmp_path, monkeypatch, capsys):
 
 
 def test_a_missing_file_is_named(copy, capsys):
-    (copy / "results" / "depth" / "pubmed.json").unlink()
+    (copy / "results" / "scale" / "disk.json").unlink()
     assert main(["--check", "--root", str(copy)]) == 2
-    assert "results/depth/pubmed.json is not there" in capsys.readouterr().err
+    assert "results/scale/disk.json is not there" in capsys.readouterr().err
 
 
 def braces(pattern: str) -> list[str]:

@@ -5,16 +5,14 @@ from rapgnn.experiments.published import one_published
 from rapgnn.experiments.reproduce.cells import Cell
 from rapgnn.experiments.reproduce.item import Graphs, Item, Scale
 from rapgnn.experiments.reproduce.molbace import MOLBACE
-from rapgnn.experiments.reproduce.nothing_set import estimator_cell
-from rapgnn.experiments.reproduce.quick import keep_every
-from rapgnn.experiments.reproduce.rows import FAITHFUL, FOLD_SEEDS, Row, cells_of, strategies
+from rapgnn.experiments.reproduce.nothing_set import ESTIMATOR
+from rapgnn.experiments.reproduce.rows import FAITHFUL, NOTHING_SET, Row, cells_of, strategies, untuned_cell
 from rapgnn.experiments.reproduce.table1 import PLANETOID
 from rapgnn.experiments.reproduce.table2 import TU
 from rapgnn.experiments.reproduce.table3 import MOLECULES
 from rapgnn.experiments.reproduce.tables import DATASETS, UNITS, below, figure, show_cuts
 from rapgnn.experiments.run import Record
 
-TITLE = "estimator, nothing set"
 TABLES = {"planetoid": PLANETOID, "tu": TU, "molecules": (*MOLECULES, *MOLBACE)}
 BESIDE = ("end-to-end", "rap")
 
@@ -29,15 +27,8 @@ def cells(scale: Scale, graphs: Graphs) -> list[Cell]:
     found = []
     for table, datasets in TABLES.items():
         for dataset in datasets:
-            graph, labels = graphs.get(dataset), {"title": TITLE, "column": "nothing set"}
-            every = keep_every(graph, scale)
-            if every > 1:
-                labels["cut"] = f"every {every}th graph of training and validation"
-            if graph.folds:
-                found.append(estimator_cell(dataset, FOLD_SEEDS, labels, scale.folds))
-            else:
-                seeds = scale.seeds[:1] if scale.quick else scale.seeds
-                found.append(estimator_cell(dataset, seeds, labels, every=every))
+            labels = {"title": NOTHING_SET.title, "column": "nothing set"}
+            found.append(untuned_cell(graphs.get(dataset), scale, labels))
             found += cells_of(rows_of(table), [dataset], scale, graphs, [FAITHFUL])
     return found
 
@@ -48,7 +39,7 @@ def show(records: list[Record]) -> str:
     for table, datasets in TABLES.items():
         for dataset in datasets:
             mine = {r["method"]: r for r in records if r["dataset"] == dataset}
-            ours = mine.get("estimator")
+            ours = mine.get(ESTIMATOR)
             if ours is None:
                 continue
             others = [_strict(mine.get(method)) for method in BESIDE]

@@ -30,6 +30,8 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.splits import FOLDS
 from rapgnn.training.averaged import model_on
 
+ESTIMATOR = "estimator"  # in the place of a method's name
+
 
 def estimator_cell(dataset: str, seeds: Sequence[int], labels: Record, folds: int = 0, every: int = 1) -> Cell:
     """A cell of this kind.
@@ -41,7 +43,7 @@ def estimator_cell(dataset: str, seeds: Sequence[int], labels: Record, folds: in
     spec: Record = {"seeds": list(seeds), "search": search_version()}
     spec |= {"folds": folds} if folds else {}
     spec |= {"every": every} if every > 1 else {}
-    return Cell("estimator", dataset, spec, labels)
+    return Cell(ESTIMATOR, dataset, spec, labels)
 
 
 def split(cell: Cell, graphs: Graphs) -> list[Cell]:
@@ -66,7 +68,7 @@ def fit(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
     scores = model_on(estimator.model_, here)(here.test).scores
     return {
         "task": graph.task,
-        "method": "estimator",
+        "method": ESTIMATOR,
         "metric": graph.objective.metric,
         "values": [graph.objective.score(scores, here.y[here.test])],
         "validation_score": estimator.validation_score_,
@@ -97,6 +99,7 @@ def join(cell: Cell, fits: Sequence[Record]) -> Record:
         **{name: last[name] for name in ("task", "method", "metric", "threads")},
         "protocol": f"{FOLDS}-fold, inner validation, held-out test{cut}" if count else "fixed split",
         **figures([value for r in fits for value in r["values"]]),
+        "val_mean": statistics.fmean(r["validation_score"] for r in fits),
         "seeds": cell.spec["seeds"],
         "candidates": [r["candidates"] for r in fits],
         "chosen": [r["chosen"] for r in fits],
@@ -110,5 +113,5 @@ def measure(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
     return join(cell, [fit(part, graphs, on_epoch) for part in split(cell, graphs)])
 
 
-KINDS |= {"estimator": measure, "estimator fit": fit}
-PARTS["estimator"] = Parts(split, join)
+KINDS |= {ESTIMATOR: measure, "estimator fit": fit}
+PARTS[ESTIMATOR] = Parts(split, join)

@@ -8,6 +8,7 @@ from rapgnn.experiments.published import Published, one_published
 from rapgnn.experiments.reproduce.accuracy import accuracy_cell
 from rapgnn.experiments.reproduce.cells import Cell
 from rapgnn.experiments.reproduce.item import Graphs, Scale
+from rapgnn.experiments.reproduce.nothing_set import ESTIMATOR, estimator_cell
 from rapgnn.experiments.reproduce.quick import cut, keep_every, signed
 from rapgnn.experiments.run import Record
 from rapgnn.experiments.tuned import chosen_config
@@ -88,6 +89,10 @@ FULL_UNIFORM = (
 )
 
 
+NOTHING_SET = Row("estimator, nothing set", ESTIMATOR, BEST)
+"""What the library chooses by itself among random networks and averages of them."""
+
+
 def own_searches(methods: Sequence[str]) -> tuple[Row, ...]:
     """Rows of methods with the settings of their own search instead of RAP-GNN's."""
     return tuple(Row(f"{METHODS[m].title}, {OWN}", m, OWN) for m in methods)
@@ -105,6 +110,9 @@ def cells_of(
     for dataset in datasets:
         graph = graphs.get(dataset)
         for row in rows:
+            if row.method == ESTIMATOR:
+                cells.append(untuned_cell(graph, scale, {"column": BEST, "title": row.title}))
+                continue
             for column in row.columns(columns):
                 config = settings(graph, row, column)
                 if config is not None:
@@ -125,6 +133,16 @@ def settings(graph: Graph, row: Row, column: str) -> Config | None:
         config = config.update(inference="sample", keep_draw=True)  # the draw that was best on validation
     config = config.update(**row.changes)
     return None if column == EXPECTATION and signed(config) else config
+
+
+def untuned_cell(graph: Graph, scale: Scale, labels: Record) -> Cell:
+    """The estimator with nothing set on a dataset, by the strict protocol where it has folds."""
+    every = keep_every(graph, scale)
+    if every > 1:
+        labels = labels | {"cut": f"every {every}th graph of training and validation"}
+    if graph.folds:
+        return estimator_cell(graph.name, FOLD_SEEDS, labels, scale.folds)
+    return estimator_cell(graph.name, scale.seeds[:1] if scale.quick else scale.seeds, labels, every=every)
 
 
 def _cell(graph: Graph, row: Row, column: str, config: Config, scale: Scale) -> Cell:

@@ -10,6 +10,7 @@ from rapgnn.experiments.reproduce.claims.verdict import FAILS, HOLDS, MISSING, P
 from rapgnn.experiments.run import Record
 
 RANKS = ("rank", "effective_rank")
+EXACT_RANK = "rank_float64"  # by the tolerance of double precision: told, not judged
 KEPT, HALF = 0.9, 0.5  # of the rank before the first layer
 ONE = 2.0  # an effective rank below this is nearly that of one direction
 DIAGONAL = 0.5  # share of the squared entries
@@ -43,16 +44,20 @@ def ends(evidence: Evidence, method: str) -> Record | None:
     some = runs[0][last]
     row: Record = {"dataset": some["dataset"], "method": some.get("title", title(method))}
     row |= {"first_layer": first, "last_layer": last}
-    for rank in RANKS:
-        row[f"{rank}_first"] = statistics.fmean(layers[first][rank] for layers in runs)
-        row[f"{rank}_last"] = statistics.fmean(layers[last][rank] for layers in runs)
+    for rank in (*RANKS, EXACT_RANK):
+        if all(rank in layers[layer] for layers in runs for layer in (first, last)):
+            row[f"{rank}_first"] = statistics.fmean(layers[first][rank] for layers in runs)
+            row[f"{rank}_last"] = statistics.fmean(layers[last][rank] for layers in runs)
     return row | {"runs": len(runs), "quick": any(r.get("quick") for layers in runs for r in layers.values())}
 
 
 def _named(row: Record) -> str:
+    exact = ""
+    if f"{EXACT_RANK}_last" in row:
+        exact = f", in float64 {row[f'{EXACT_RANK}_first']:.4g} to {row[f'{EXACT_RANK}_last']:.4g}"
     return (
         f"{row['method']} {row['rank_first']:.4g} to {row['rank_last']:.4g} "
-        f"(effective {row['effective_rank_first']:.1f} to {row['effective_rank_last']:.1f})"
+        f"(effective {row['effective_rank_first']:.1f} to {row['effective_rank_last']:.1f}{exact})"
     )
 
 
