@@ -57,7 +57,7 @@ def glance(measured: Measured) -> Figure | None:
     axis = {"autorange": "reversed", "title": None, "categoryorder": "array", "categoryarray": names}
     drawn = plots.lines(
         {name: found for name, found in series.items() if found[0]},
-        "RAP-GNN minus End-to-End (points)",
+        "difference, points",
         "",
         hover="%{y}<br>%{fullData.name}: %{x:+.2f} points<extra></extra>",
         yaxis=axis,
