@@ -14,7 +14,7 @@ FAMILIAR = {
     "pubmed": "PubMed",
     "cora-60": "Cora, 60 % labelled",
     "pubmed-60": "PubMed, 60 % labelled",
-    "molecules": "molecules",
+    "molecules": "generated molecules",
 }
 """What the first screen of the README shows of the suite."""
 METRICS = {"accuracy": "accuracy", "rocauc": "ROC-AUC", "rmse": "RMSE"}
