@@ -23,7 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-data_app = typer.Typer(help="Datasets: list, get, info, check.\n\nExample: rapgnn data info cora", no_args_is_help=True)
+data_app = typer.Typer(
+    help="Datasets: list, get, info, check, convert.\n\nExample: rapgnn data info cora", no_args_is_help=True
+)
 bench_app = typer.Typer(
     help="Time, memory and accuracy against end-to-end training and its alternatives, in the same run.\n\n"
     "Example: rapgnn bench depth pubmed --layers 2,8,32",

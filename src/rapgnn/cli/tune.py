@@ -50,7 +50,7 @@ def tune(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Search on validation only, from what rapgnn fit chooses; a killed search continues where it stopped.
+    """Search on validation only, from a short search's best RAP network; a killed search continues where it stopped.
 
     Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/
     """
