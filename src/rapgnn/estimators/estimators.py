@@ -155,8 +155,8 @@ class _GraphEstimator(RAPEstimator):
                 which edge features (a table), edge weights (one number per edge) or both may come, or a rapgnn
                 ``Graph``.
             y: one label per graph; None takes the graphs' own.
-            splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation. And
-                ``directed``, as for nodes.
+            splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation, or
+                nothing where no setting is given and graphs are at most 1,000. And ``directed``, as for nodes.
         """
         if isinstance(graphs, Graph):
             return self.fit_graph(check_graph(graphs, self._task, None, y, splits))
