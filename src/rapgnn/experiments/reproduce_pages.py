@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from rapgnn.experiments.markdown import NONE, format_published, format_table
 from rapgnn.experiments.published import one_published
+from rapgnn.experiments.reproduce.claims.verdict import FAILS, HOLDS, PART
 from rapgnn.experiments.reproduce.claims.verdicts import format_verdicts, verdicts
 from rapgnn.experiments.reproduce.items import ITEMS
 from rapgnn.experiments.reproduce.outputs import describe
@@ -41,9 +43,19 @@ def item_table(name: str) -> Callable[[Path], str]:
 
 def claims_table(root: Path) -> str:
     """The verdicts that the records in results/reproduce give; every single comparison is in its README.md."""
-    records = {name: found for name in ITEMS if (found := _records(root, name))}
-    table, _, _ = format_verdicts(verdicts(records)).strip().partition("\n### ")
+    table, _, _ = format_verdicts(_verdicts(root)).strip().partition("\n### ")
     return re.sub(r"^#", "##", table.strip(), flags=re.MULTILINE)
+
+
+def verdict_counts(root: Path) -> str:
+    """How many claims have which verdict, in a sentence."""
+    counts = Counter(verdict["verdict"] for verdict in _verdicts(root))
+    judged = f"{counts[HOLDS]} hold, {counts[PART]} hold in part, {counts[FAILS]} do not hold"
+    return f"Of {counts.total()} claims {judged}."
+
+
+def _verdicts(root: Path) -> list[Record]:
+    return verdicts({name: found for name in ITEMS if (found := _records(root, name))})
 
 
 SUMMARY = (
@@ -123,6 +135,7 @@ REPRODUCED: dict[str, Callable[[Path], str]] = {
     "reproduce-summary": summary_table,
     "reproduce-reservoirs": reservoirs_table,
     "reproduce-claims": claims_table,
+    "reproduce-verdicts": verdict_counts,
     "reproduce-budgets": budgets_table,
     **{f"reproduce-{name}": item_table(name) for name in ITEMS},
 }
