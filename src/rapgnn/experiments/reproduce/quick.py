@@ -27,8 +27,8 @@ class Budget:
         return min(wanted, max(self.fewest, min(self.most, int(self.work / max(work, 1)))))
 
 
-WALKED = Budget(2e10, 5, 100)  # every epoch walks through the graph, and is one step
-BATCHED = Budget(6e9, 5, 30)  # the same in batches of graphs, a step each
+WALKED = Budget(1e10, 5, 100)  # every epoch walks through the graph, and is one step
+BATCHED = Budget(3e9, 5, 30)  # the same in batches of graphs, a step each
 STORED = Budget(6e8, 30, 200)  # epochs on stored hops
 PRETRAINED = Budget(6e7, 5, 100)  # phase 1
 THINNED = 20  # of many graphs, every so many are kept to train on and to validate with

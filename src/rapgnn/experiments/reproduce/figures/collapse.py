@@ -21,7 +21,7 @@ from rapgnn.training.methods import METHODS
 DATASET, SEED = "pubmed", 0
 LAYERS, CHANNELS, QUICK_CHANNELS = 64, 256, 32
 QUICK_LAYERS = (0, 1, 2, 4, 8, 16, 32, 64)
-EPOCHS, QUICK_EPOCHS = 1000, 60  # of end-to-end training
+EPOCHS, QUICK_EPOCHS = 1000, 30  # of end-to-end training
 SHOWN = (0, 1, 4, 16, 64)
 # Fixed, inside the paper's ranges, and not searched; full matrices as the frameworks start them.
 SETTINGS = Config(rescale=False, embedding_layers=1, lr=0.01, dropout=0.0, weight_decay=5e-4)

@@ -25,7 +25,7 @@ REPEATS = 5
 TIMED = tuple(method for method in TITLES if method != "pretrained-embedding")
 SCORED = ("end-to-end", "fixed-diagonal", "fixed-full", "random-full", "rap")
 SEEDS = 3
-WALKED_EPOCHS = 20  # of a quick run, where every epoch walks through the graph
+WALKED_EPOCHS = 10  # of a quick run, where every epoch walks through the graph
 
 
 def cells(scale: Scale, graphs: Graphs) -> list[Cell]:
