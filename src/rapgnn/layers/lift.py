@@ -8,40 +8,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-SMALLEST = 1e-6  # share of the largest standard deviation below which a column counts as constant
+from rapgnn.layers.standardize import Standard
+
 NONLINEAR = {"relu": torch.relu, "tanh": torch.tanh}
-
-
-class Standard(nn.Module):
-    """Columns with mean 0 and variance 1 on the rows it was fitted on; constant columns become 0.
-
-    Args:
-        together: one variance for all columns, so that their sizes relative to each other stay.
-    """
-
-    shift: Tensor
-    scale: Tensor
-
-    def __init__(self, channels: int, together: bool = False):
-        super().__init__()
-        self.together = together
-        self.register_buffer("shift", torch.zeros(channels, dtype=torch.float32))
-        self.register_buffer("scale", torch.ones(channels, dtype=torch.float32))
-
-    @torch.no_grad()
-    def fit(self, z: Tensor) -> None:
-        if not len(z) or not z.shape[1]:
-            return
-        mean = z.mean(0, dtype=torch.float64)
-        square = (z - mean.to(z.dtype)).square().mean(0, dtype=torch.float64)
-        if self.together:
-            square = square.mean().expand_as(square)
-        std = square.sqrt()
-        self.shift.copy_(mean)
-        self.scale.copy_(torch.where(std > SMALLEST * std.amax(), 1 / std, 0.0))
-
-    def forward(self, z: Tensor) -> Tensor:
-        return (z - self.shift.to(z.dtype)) * self.scale.to(z.dtype)
 
 
 class Lift(nn.Module):

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.heads import Head
-from rapgnn.layers.lift import Lift, Standard
+from rapgnn.layers.lift import Lift
 from rapgnn.layers.ridge import RidgeHead
+from rapgnn.layers.standardize import Standard
 from rapgnn.layers.targets import TargetScale
 from rapgnn.layers.treatment import PLACES, Treatment, place_columns
 from rapgnn.models.net_config import NetConfig
