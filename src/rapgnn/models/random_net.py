@@ -175,9 +175,7 @@ class RandomNet(nn.Module):
         wide = max(1, BLOCK_BYTES // max(1, 4 * len(whole)))
         scaled = lift.standard(whole)
         for start in range(0, config.lift, wide):
-            columns = slice(start, start + wide)
-            weight, bias = (part.to(whole.dtype) for part in (lift.weight[:, columns], lift.bias[columns]))
-            h = lift.activation(torch.addmm(bias, scaled, weight))
+            h = lift.units(scaled, slice(start, start + wide))
             parts = []
             for _ in range(config.lift_hops):
                 h = hops.operator.matrix @ h
