@@ -89,6 +89,14 @@ def test_graphs_one_by_one_are_those_of_a_batch(shape, pooling):
     torch.testing.assert_close(each, whole, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [{}, {"lift": 20}, {"width": 12}, {"jumping": "last", "lift": 5}])
+def test_no_graphs_have_no_rows_and_a_network_may_see_the_last_hop_alone(shape):
+    g = sets(edge_features=2)
+    net = fitted(NetConfig(backbone="gin", places=True, **shape), g)
+    assert net.represent(g, g.train[:0]).shape == (0, net.channels)
+    assert torch.isfinite(net.represent(g)).all()
+
+
 def test_random_layers_by_hand():
     g = sets()
     net = fitted(NetConfig(backbone="gin", width=7, num_layers=2, activation="tanh"), g)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +19,13 @@ from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import (
     BLOCK_BYTES,
     Hops,
-    batches,
     chosen_graphs,
     edge_marks,
+    graph_blocks,
     random_columns,
     received,
     signed_log,
     undirected,
-    walk,
 )
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense
@@ -216,56 +215,44 @@ class RandomNet(nn.Module):
 
     def _of_graphs(self, graph: Graph, rows: Tensor, learn: bool) -> Tensor:
         operator, inputs = self.operator(graph), self.inputs(graph)
-        parts = list(batches(operator, rows, self.channels + (self.lift.weight.shape[0] if self.lift else 0)))
+        assert operator.ptr is not None
         if learn:
-            self._learn(operator, inputs, rows)
-        out = [self._pooled(*chosen_graphs(operator, inputs, part)) for part in parts]
-        return (
-            torch.cat(out)
-            if out
-            else inputs.values.new_zeros(0, self.channels)
-            if isinstance(inputs, SparseMatrix)
-            else inputs.new_zeros(0, self.channels)
-        )
+            self._learn(*chosen_graphs(operator, inputs, next(graph_blocks(operator.ptr, rows, self.channels))))
+        width = self.channels + (self.lift.weight.shape[0] if self.lift else 0)
+        blocks = graph_blocks(operator.ptr, rows, width)
+        found = torch.cat([self._pooled(*chosen_graphs(operator, inputs, block)) for block in blocks])
+        return signed_log(found) if self.config.pooling == "log" else found
 
-    def _learn(self, operator: GraphOperator, inputs: Any, rows: Tensor) -> None:
+    def _learn(self, operator: GraphOperator, h: Tensor) -> None:
         """Means and variances of every layer, over the nodes of some of the graphs."""
-        share = max(1, BLOCK_BYTES // (4 * max(1, self.channels)))
-        sizes = operator.ptr.diff()[rows].cumsum(0) if operator.ptr is not None else rows
-        some = rows[: max(1, int((sizes <= share).sum()))]
-        part, h = chosen_graphs(operator, inputs, some)
-        if self.config.width:
-            outputs = [h]
-            for layer in self.layers:
-                z = part.matrix @ outputs[-1]
-                layer.fit(z)  # type: ignore[operator]
-                outputs.append(layer(z))
-            h = torch.cat(outputs, dim=1)
-        else:
-            h = torch.cat(list(walk(part, h, self.config.num_layers)), dim=1)
-        if self.lift is not None:
-            self.lift.fit(signed_log(h) if self.config.logarithm else h)
+        if self.layers or self.lift is not None:
+            z = torch.cat(self._outputs(operator, h, learn=True), dim=1)
+            if self.lift is not None:
+                self.lift.fit(signed_log(z) if self.config.logarithm else z)
+
+    def _outputs(self, operator: GraphOperator, h: Tensor, learn: bool = False) -> list[Tensor]:
+        """What nodes have after each hop, or random layer, or after the last."""
+        outputs = [h]
+        for number in range(self.config.num_layers):
+            z = operator.matrix @ outputs[-1]
+            if self.config.width:
+                layer = cast(Lift, self.layers[number])
+                if learn:
+                    layer.fit(z)
+                z = layer(z)
+            outputs.append(z)
+        return outputs if self.config.jumping == "cat" else outputs[-1:]
 
     def _pooled(self, operator: GraphOperator, h: Tensor) -> Tensor:
-        config = self.config
-        how = "mean" if config.pooling == "mean" else "sum"
-        if config.width:
-            outputs = [h]
-            for layer in self.layers:
-                outputs.append(layer(operator.matrix @ outputs[-1]))
-        else:
-            outputs = list(walk(operator, h, config.num_layers))
-            outputs = outputs if config.jumping == "cat" else outputs[-1:]
-        if self.lift is None:
-            found = torch.cat([operator.pool(part, how) for part in outputs], dim=1)
-        else:
-            z = torch.cat(outputs, dim=1)
-            lifted = [self.lift(signed_log(z) if config.logarithm else z)]
+        """The nodes' mean or sum in each graph."""
+        parts, config = self._outputs(operator, h), self.config
+        if self.lift is not None:
+            z = torch.cat(parts, dim=1)
+            parts = [self.lift(signed_log(z) if config.logarithm else z)]
             for _ in range(config.lift_hops):
-                lifted.append(operator.matrix @ lifted[-1])
-            lifted = [z, *lifted] if config.lift_hops else lifted
-            found = torch.cat([operator.pool(part, how) for part in lifted], dim=1)
-        return signed_log(found) if config.pooling == "log" else found
+                parts.append(operator.matrix @ parts[-1])
+            parts = [z, *parts] if config.lift_hops else parts
+        return torch.cat([operator.pool(part, "mean" if config.pooling == "mean" else "sum") for part in parts], dim=1)
 
     def __repr__(self) -> str:
         c = self.config
