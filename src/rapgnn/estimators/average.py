@@ -165,10 +165,11 @@ def _keeps_its_rows(config: Any) -> bool:
 
 def _finished(members: list[Verdict], trials: list[Trial], score: float, everything: Graph | None) -> Averaged:
     models, engines = [], []
+    treated, kept = TreatedOf(), HopsOf()
     for verdict in members:
         candidate: Any = verdict.candidate
         if everything is not None and not _keeps_its_rows(candidate.config):
-            candidate = with_all_rows(candidate, everything)
+            candidate = with_all_rows(candidate, everything, treated, kept)
         models.append(candidate.finished(verdict.penalty, verdict.sharpness))
         layered = isinstance(candidate, NetCandidate) and candidate.config.width > 0
         engines.append("stepwise" if layered else "polynomial")

@@ -88,6 +88,11 @@ class NetConfig:
             raise InputError("random layers are joined side by side: jumping must be cat.")
 
     @property
+    def pools(self) -> str:
+        """What is taken of the nodes of a graph: their ``mean`` or their ``sum``."""
+        return "mean" if self.pooling == "mean" else "sum"
+
+    @property
     def network(self) -> Config:
         """What of it a RAP network's settings can say: the propagation, and the kind of head."""
         return Config(
@@ -95,7 +100,7 @@ class NetConfig:
             num_layers=max(1, self.num_layers),
             self_loops=self.self_loops and self.backbone != "gin",
             jumping="cat" if self.jumping == "cat" else "last",
-            pooling="mean" if self.pooling == "mean" else "sum",
+            pooling=self.pools,
             structure="identity",
             activation="identity",
             normalize_features=False,

@@ -1,5 +1,6 @@
 """RandomNet: hops of the features, random non-linear features of them, and a head on top."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import cast
@@ -153,9 +154,33 @@ class RandomNet(nn.Module):
         rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
         return self.standard(self._represent(graph, rows, hops, learn=False))
 
+    @torch.no_grad()
+    def pooled(self, graph: Graph, rows: Tensor, hows: Sequence[str], learn: bool = False) -> list[Tensor]:
+        """The nodes' sum or mean in each of some graphs, before ``read_pooled``; several poolings in one pass.
+
+        Args:
+            hows: ``sum`` or ``mean``.
+            learn: learn first what lift and layers need, of these rows.
+        """
+        operator, inputs = self.operator(graph), self.inputs(graph)
+        assert operator.ptr is not None
+        if learn:
+            self._learn(*chosen_graphs(operator, inputs, next(graph_blocks(operator.ptr, rows, self.channels))))
+        width = self.channels + (self.lift.weight.shape[0] if self.lift else 0)
+        found = []
+        for block in graph_blocks(operator.ptr, rows, width):
+            part, h = chosen_graphs(operator, inputs, block)
+            columns = self._columns(part, h)
+            found.append([torch.cat([part.pool(c, how) for c in columns], dim=1) for how in hows])
+        return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+    def read_pooled(self, found: Tensor) -> Tensor:
+        """The representation of graphs, from what ``config.pools`` says of them: their sums or their means."""
+        return signed_log(found) if self.config.pooling == "log" else found
+
     def _represent(self, graph: Graph, rows: Tensor, hops: Hops | None, learn: bool) -> Tensor:
         if graph.ptr is not None:
-            return self._of_graphs(graph, rows, learn)
+            return self.read_pooled(self.pooled(graph, rows, (self.config.pools,), learn)[0])
         hops = self.hops(graph) if hops is None else hops
         config, lift = self.config, self.lift
         said = None if self.first is None else self._said(graph, hops)
@@ -213,16 +238,6 @@ class RandomNet(nn.Module):
             total = total.add(hops.of(k, rows), alpha=alpha * (1 - alpha) ** k)
         return total
 
-    def _of_graphs(self, graph: Graph, rows: Tensor, learn: bool) -> Tensor:
-        operator, inputs = self.operator(graph), self.inputs(graph)
-        assert operator.ptr is not None
-        if learn:
-            self._learn(*chosen_graphs(operator, inputs, next(graph_blocks(operator.ptr, rows, self.channels))))
-        width = self.channels + (self.lift.weight.shape[0] if self.lift else 0)
-        blocks = graph_blocks(operator.ptr, rows, width)
-        found = torch.cat([self._pooled(*chosen_graphs(operator, inputs, block)) for block in blocks])
-        return signed_log(found) if self.config.pooling == "log" else found
-
     def _learn(self, operator: GraphOperator, h: Tensor) -> None:
         """Means and variances of every layer, over the nodes of some of the graphs."""
         if self.layers or self.lift is not None:
@@ -243,8 +258,8 @@ class RandomNet(nn.Module):
             outputs.append(z)
         return outputs if self.config.jumping == "cat" else outputs[-1:]
 
-    def _pooled(self, operator: GraphOperator, h: Tensor) -> Tensor:
-        """The nodes' mean or sum in each graph."""
+    def _columns(self, operator: GraphOperator, h: Tensor) -> list[Tensor]:
+        """What is pooled, side by side."""
         parts, config = self._outputs(operator, h), self.config
         if self.lift is not None:
             z = torch.cat(parts, dim=1)
@@ -252,7 +267,7 @@ class RandomNet(nn.Module):
             for _ in range(config.lift_hops):
                 parts.append(operator.matrix @ parts[-1])
             parts = [z, *parts] if config.lift_hops else parts
-        return torch.cat([operator.pool(part, "mean" if config.pooling == "mean" else "sum") for part in parts], dim=1)
+        return parts
 
     def __repr__(self) -> str:
         c = self.config
