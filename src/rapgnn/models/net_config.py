@@ -88,6 +88,12 @@ class NetConfig:
             raise InputError("random layers are joined side by side: jumping must be cat.")
 
     @property
+    def walk(self) -> tuple[Any, ...]:
+        """What decides the hops of a graph's nodes: networks that agree in it have the same ones."""
+        inputs = self.features, self.sketch, self.places, self.identity
+        return *inputs, self.backbone, self.self_loops, self.edges
+
+    @property
     def pools(self) -> str:
         """What is taken of the nodes of a graph: their ``mean`` or their ``sum``."""
         return "mean" if self.pooling == "mean" else "sum"

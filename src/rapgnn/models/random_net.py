@@ -183,7 +183,7 @@ class RandomNet(nn.Module):
             return self.read_pooled(self.pooled(graph, rows, (self.config.pools,), learn)[0])
         hops = self.hops(graph) if hops is None else hops
         config, lift = self.config, self.lift
-        said = None if self.first is None else self._said(graph, hops)
+        said = None if self.first is None else self.said(graph, hops)
         joined = self._joined(hops, rows, said)
         if lift is None:
             return joined
@@ -208,13 +208,20 @@ class RandomNet(nn.Module):
         walked = [torch.cat([parts[k] for parts in further], dim=1) for k in range(config.lift_hops)]
         return torch.cat([joined, lifted, *walked], dim=1)
 
-    def _said(self, graph: Graph, hops: Hops) -> Hops:
-        """Hops of what the first network predicts for every node."""
-        assert self.first is not None
-        if id(self.first) not in hops.said:
-            found = graph.objective.read(self.first.output(self.first.scores(self.first.represent(graph))))
-            hops.said[id(self.first)] = Hops(hops.operator, found)
-        return hops.said[id(self.first)]
+    @torch.no_grad()
+    def said(self, graph: Graph, hops: Hops, before: Hops | None = None) -> Hops:
+        """Hops of what the first network predicts for every node, kept with this one's hops.
+
+        Args:
+            before: the hops that the first network needs; None: this one's where they are the same.
+        """
+        first = self.first
+        assert first is not None
+        if id(first) not in hops.said:
+            before = hops if before is None and first.config.walk == self.config.walk else before
+            found = graph.objective.read(first.output(first.scores(first.represent(graph, None, before))))
+            hops.said[id(first)] = Hops(hops.operator, found)
+        return hops.said[id(first)]
 
     def _joined(self, hops: Hops, rows: Tensor | None, said: Hops | None) -> Tensor:
         """The hops joined as the settings say, and beside them what was predicted for the neighbours."""
