@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rapgnn.device import threads
 from rapgnn.errors import InputError
 from rapgnn.estimators.candidates import Wanted, first_candidates, further_candidates, second_candidates
+from rapgnn.estimators.costs import SMALL_COST
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
 from rapgnn.graph.goals import BALANCED, with_goal
@@ -30,7 +31,6 @@ from rapgnn.training.averaged import HopsOf, scores_of
 MOST = 8  # members of an average
 SIZES = (1, 2, 3, 4, 6, 8)
 SECOND = 0.35  # share of what candidates may cost that networks on another network's predictions have
-SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 MEMBER_SEEDS = 1000  # members draw on their own
 
 

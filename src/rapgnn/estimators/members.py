@@ -1,6 +1,5 @@
 """Candidates for an average: RAP networks and random networks, each with a head in closed form."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +17,10 @@ from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import edge_marks
 from rapgnn.models.random_net import RandomNet
 from rapgnn.models.treated import TreatedConfig, TreatedRAP
-from rapgnn.prng import Stream, seeded
+from rapgnn.prng import Stream
 from rapgnn.training.averaged import hops_for
 from rapgnn.training.fit import prepare_rapgnn
-from rapgnn.training.loop import optimise, shuffled, validator
+from rapgnn.training.readouts import Gradient, Readouts
 from rapgnn.training.reuse import Reuse
 from rapgnn.training.solve import RIDGES, DirectProblem, ridge_targets, row_weights
 
@@ -111,26 +110,11 @@ def seen_rows(net: RandomNet, graph: Graph, kept: dict[Any, Any]) -> tuple[Tenso
 
 
 def train_on(net: RandomNet, h: Tensor, held: Tensor, graph: Graph) -> None:
-    """Train the head by gradient descent on the representations of the training rows; validation chooses the epoch."""
-    head, rule = net.head, graph.objective
+    """Train the head on the representations of the training rows; validation chooses the epoch."""
+    head, how = net.head, Gradient(trained_epochs(len(h)), RATE, DECAY, BATCH, PATIENCE)
     assert isinstance(head, Head)
-    y, order = net.output.standardise(graph.y[graph.train]), seeded(net.seed, Stream.BATCHES)
     noise = dropout_generator(net.seed, Stream.DROPOUT, h.device, 8 * head.mlp.mask_words(min(BATCH, len(h))))
-
-    def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows in shuffled(len(h), BATCH, order, h.device):
-            yield head(h[rows], noise), y[rows]
-
-    optimise(
-        [head],
-        passes,
-        rule,
-        lr=RATE,
-        weight_decay=DECAY,
-        epochs=trained_epochs(len(h)),
-        patience=PATIENCE,
-        validate=validator(rule, graph.y[graph.val], lambda epoch: net.output(head(held))),
-    )
+    Readouts(graph, h, held, net.output).train_network(head, how, net.seed, noise)
 
 
 def trained_epochs(rows: int) -> int:
