@@ -12,7 +12,8 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.reservoir import BLOCK_BYTES
 from rapgnn.prng import Stream, seeded
-from rapgnn.sparse import Features, SparseMatrix, column_block, dense, row_block
+from rapgnn.propagation.cache import next_hop
+from rapgnn.sparse import Features, dense, row_block
 
 
 class Hops:
@@ -36,18 +37,8 @@ class Hops:
     @staticmethod
     def _hop(walked: list[Any], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:
         while len(walked) <= k:
-            walked.append(step(operator.matrix, walked[-1]))
+            walked.append(next_hop(operator.matrix, walked[-1], BLOCK_BYTES))
         return dense(walked[k] if rows is None else row_block(walked[k], rows))
-
-
-def step(matrix: SparseMatrix, h: Features) -> Tensor:
-    """S h, some columns at a time."""
-    wide = max(1, BLOCK_BYTES // max(1, 4 * matrix.shape[0]))
-    if h.shape[1] <= wide and not isinstance(h, SparseMatrix):
-        return matrix @ h
-    return torch.cat(
-        [matrix @ column_block(h, start, min(h.shape[1], start + wide)) for start in range(0, h.shape[1], wide)], dim=1
-    )
 
 
 def undirected(graph: Graph) -> Graph:
