@@ -187,14 +187,13 @@ class RandomNet(nn.Module):
         joined = self._joined(hops, rows, said)
         if lift is None:
             return joined
-        joined = signed_log(joined) if config.logarithm else joined
+        joined = self._logged(joined)
         if learn:
             lift.fit(joined)
         lifted = lift(joined)
         if not config.lift_hops:
             return lifted
-        whole = self._joined(hops, None, said)
-        whole = signed_log(whole) if config.logarithm else whole
+        whole = self._logged(self._joined(hops, None, said))
         further = []
         wide = max(1, BLOCK_BYTES // max(1, 4 * len(whole)))
         scaled = lift.standard(whole)
@@ -245,12 +244,15 @@ class RandomNet(nn.Module):
             total = total.add(hops.of(k, rows), alpha=alpha * (1 - alpha) ** k)
         return total
 
+    def _logged(self, z: Tensor) -> Tensor:
+        return signed_log(z) if self.config.logarithm else z
+
     def _learn(self, operator: GraphOperator, h: Tensor) -> None:
         """Means and variances of every layer, over the nodes of some of the graphs."""
         if self.layers or self.lift is not None:
             z = torch.cat(self._outputs(operator, h, learn=True), dim=1)
             if self.lift is not None:
-                self.lift.fit(signed_log(z) if self.config.logarithm else z)
+                self.lift.fit(self._logged(z))
 
     def _outputs(self, operator: GraphOperator, h: Tensor, learn: bool = False) -> list[Tensor]:
         """What nodes have after each hop, or random layer, or after the last."""
@@ -267,13 +269,13 @@ class RandomNet(nn.Module):
 
     def _columns(self, operator: GraphOperator, h: Tensor) -> list[Tensor]:
         """What is pooled, side by side."""
-        parts, config = self._outputs(operator, h), self.config
+        parts, hops = self._outputs(operator, h), self.config.lift_hops
         if self.lift is not None:
             z = torch.cat(parts, dim=1)
-            parts = [self.lift(signed_log(z) if config.logarithm else z)]
-            for _ in range(config.lift_hops):
+            parts = [self.lift(self._logged(z))]
+            for _ in range(hops):
                 parts.append(operator.matrix @ parts[-1])
-            parts = [z, *parts] if config.lift_hops else parts
+            parts = [z, *parts] if hops else parts
         return parts
 
     def __repr__(self) -> str:
