@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rapgnn.layers.standardize import Standardize
+from rapgnn.layers.standardize import Standard, Standardize
 
 
 @pytest.mark.parametrize("sizes", [[200], [1, 199], [50, 0, 150], [3] * 66 + [2]])
@@ -28,3 +28,21 @@ def test_it_is_saved_with_the_model():
     one, other = Standardize(3).fit([rows]), Standardize(3)
     other.load_state_dict(one.state_dict())
     assert torch.equal(one(rows), other(rows))
+
+
+def test_columns_together_keep_their_sizes():
+    z = torch.randn(100, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 10.0])
+    each, together = Standard(2), Standard(2, together=True)
+    each.fit(z)
+    together.fit(z)
+    torch.testing.assert_close(each(z).std(0, correction=0), torch.ones(2))
+    ratio = together(z).std(0)
+    assert float(ratio[1] / ratio[0]) == pytest.approx(float(z[:, 1].std() / z[:, 0].std()))
+
+
+def test_a_column_that_hardly_varies_beside_the_others_is_constant_for_one_and_not_for_the_other():
+    rows = torch.randn(100, 2, generator=torch.Generator().manual_seed(2)) * torch.tensor([1.0, 1e-8])
+    beside = Standard(2)
+    beside.fit(rows)
+    assert not beside(rows)[:, 1].any()
+    torch.testing.assert_close(Standardize(2).fit([rows])(rows).std(0, correction=0), torch.ones(2))

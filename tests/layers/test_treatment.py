@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from rapgnn.layers.lift import Lift, Standard
+from rapgnn.layers.lift import Lift
 from rapgnn.layers.treatment import PLACES, Treatment, place_columns
 from rapgnn.sparse import SparseMatrix, dense
 
@@ -88,13 +88,3 @@ def test_lifted_features(inputs, activation):
     assert torch.equal(same.weight, lift.weight)
     lift.after = True  # means and variances of the products instead
     assert torch.linalg.matrix_rank(found - found.mean(0)) > 20  # no linear map of six columns
-
-
-def test_columns_together_keep_their_sizes():
-    z = torch.randn(100, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 10.0])
-    each, together = Standard(2), Standard(2, together=True)
-    each.fit(z)
-    together.fit(z)
-    torch.testing.assert_close(each(z).std(0, correction=0), torch.ones(2))
-    ratio = together(z).std(0)
-    assert float(ratio[1] / ratio[0]) == pytest.approx(float(z[:, 1].std() / z[:, 0].std()))

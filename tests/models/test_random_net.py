@@ -1,6 +1,7 @@
 """Random networks with a solved head: what they see, on hostile graphs, alone and in an average."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import Hops, edge_marks, signed_log
 from rapgnn.models.random_net import RandomNet
 from rapgnn.sparse import dense
-from rapgnn.training.averaged import average_on, model_on
+from rapgnn.training.averaged import average_on, hops_for, model_on
 
 LIFTS = {
     "last": NetConfig(jumping="last", num_layers=3),
@@ -87,6 +88,14 @@ def test_graphs_one_by_one_are_those_of_a_batch(shape, pooling):
     assert torch.isfinite(whole).all()
     each = torch.cat([net.represent(g, torch.tensor([row])) for row in range(g.num_rows)])
     torch.testing.assert_close(each, whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [{}, {"lift": 20}, {"width": 12}, {"jumping": "last", "lift": 5}])
+def test_no_graphs_have_no_rows_and_a_network_may_see_the_last_hop_alone(shape):
+    g = sets(edge_features=2)
+    net = fitted(NetConfig(backbone="gin", places=True, **shape), g)
+    assert net.represent(g, g.train[:0]).shape == (0, net.channels)
+    assert torch.isfinite(net.represent(g)).all()
 
 
 def test_random_layers_by_hand():
@@ -190,6 +199,28 @@ def test_a_network_sees_what_another_predicts_for_the_neighbours():
     torch.testing.assert_close(again.represent(g), net.represent(g))
     with pytest.raises(InputError, match="first"):
         NetConfig(first=net.config)
+
+
+@pytest.mark.parametrize("backbone", ["gcn", "sage"])
+def test_the_first_network_walks_no_hop_that_is_there_already(backbone, monkeypatch):
+    g = graph(7)
+    before = NetConfig(features="standard", places=True, backbone=backbone)
+    first = fitted(before, g)
+    first.head.weight.normal_(generator=torch.Generator().manual_seed(0))
+    net = RandomNet(5, 3, seed=3, config=replace(before, backbone="sage", num_layers=1, first=before))
+    net.first = first
+    net.treatment.fit(g.x)
+    said = g.objective.read(first.output(first.scores(first.represent(g))))
+    walked, walk = [], RandomNet.hops
+    monkeypatch.setattr(RandomNet, "hops", lambda self, graph: walked.append(self) or walk(self, graph))
+    alone = net.fit_features(g, g.train)
+    assert walked == ([net] if backbone == "sage" else [net, first])
+    assert torch.equal(alone[:, -6:-3], (g.operator("sage").matrix @ said)[g.train])
+    kept = {}
+    hops_for(first, g, kept)
+    walked.clear()
+    assert torch.equal(net.fit_features(g, g.train, hops_for(net, g, kept)), alone)
+    assert walked == ([] if backbone == "sage" else [net])
 
 
 def test_an_estimator_without_features_knows_communities():

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rapgnn.device import threads
 from rapgnn.errors import InputError
 from rapgnn.estimators.candidates import Wanted, first_candidates, further_candidates, second_candidates
+from rapgnn.estimators.costs import SMALL_COST
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
 from rapgnn.graph.goals import BALANCED, with_goal
@@ -30,7 +31,6 @@ from rapgnn.training.averaged import HopsOf, scores_of
 MOST = 8  # members of an average
 SIZES = (1, 2, 3, 4, 6, 8)
 SECOND = 0.35  # share of what candidates may cost that networks on another network's predictions have
-SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 MEMBER_SEEDS = 1000  # members draw on their own
 
 
@@ -165,10 +165,11 @@ def _keeps_its_rows(config: Any) -> bool:
 
 def _finished(members: list[Verdict], trials: list[Trial], score: float, everything: Graph | None) -> Averaged:
     models, engines = [], []
+    treated, kept = TreatedOf(), HopsOf()
     for verdict in members:
         candidate: Any = verdict.candidate
         if everything is not None and not _keeps_its_rows(candidate.config):
-            candidate = with_all_rows(candidate, everything)
+            candidate = with_all_rows(candidate, everything, treated, kept)
         models.append(candidate.finished(verdict.penalty, verdict.sharpness))
         layered = isinstance(candidate, NetCandidate) and candidate.config.width > 0
         engines.append("stepwise" if layered else "polynomial")

@@ -6,6 +6,7 @@ from rapgnn.models.config import Config
 from rapgnn.training.wide import DENSE, SPARSE, direct_cost, feature_cost, matrix_free_cost, too_wide
 
 STEP, CANDIDATE = 8e-4, 0.01  # seconds around every optimiser step, around every candidate
+SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 
 
 def training_cost(graph: Graph) -> float:

@@ -1,6 +1,5 @@
 """Candidates for an average: RAP networks and random networks, each with a head in closed form."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,15 +17,16 @@ from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import edge_marks
 from rapgnn.models.random_net import RandomNet
 from rapgnn.models.treated import TreatedConfig, TreatedRAP
-from rapgnn.prng import Stream, seeded
+from rapgnn.prng import Stream
 from rapgnn.training.averaged import hops_for
 from rapgnn.training.fit import prepare_rapgnn
-from rapgnn.training.loop import optimise, shuffled, validator
+from rapgnn.training.readouts import Gradient, Readouts
 from rapgnn.training.reuse import Reuse
 from rapgnn.training.solve import RIDGES, DirectProblem, ridge_targets, row_weights
 
 BATCH, STEPS, PATIENCE = 512, 600, 12  # of heads that are trained
 RATE, DECAY = 5e-3, 1e-4
+POOLS, POOLED_BYTES = ("sum", "mean"), 256 << 20  # kept of graphs; where they take more, they are dropped
 TreatedOf = dict[tuple[str, int], tuple[dict[str, Any], Graph, Reuse]]
 
 
@@ -34,7 +34,7 @@ class NetCandidate:
     """A random network, its head not yet chosen.
 
     Args:
-        kept: hops that other networks have walked.
+        kept: what other networks with this seed have of these rows: hops, or sums over the nodes of graphs.
         first: the network before it, finished, where the settings name one.
     """
 
@@ -56,13 +56,10 @@ class NetCandidate:
         net.treatment.load_state_dict(kept[key])
         if first is not None:
             net.first = first
-        hops = hops_for(net, graph, kept)
-        h = net.fit_features(graph, graph.train, hops)
-        net.standard.fit(h)
-        h = net.standard(h)
         if config.identity:
             net.edges_seen.copy_(edge_marks(graph))
-        self.net, self.val = net, net.represent(graph, graph.val, hops)
+        h, self.val = seen_rows(net, graph, kept)
+        self.net = net
         if config.hidden:
             self.penalties = (0.0,)
             train_on(net, h, self.val, graph)
@@ -88,27 +85,36 @@ class NetCandidate:
         return self.net.eval()
 
 
+def seen_rows(net: RandomNet, graph: Graph, kept: dict[Any, Any]) -> tuple[Tensor, Tensor]:
+    """What the head sees of the training rows, which the network learns of, and of the validation rows.
+
+    Networks on graphs that differ in the pooling alone share one pass: sums and means are kept.
+    """
+    if graph.ptr is None:
+        hops = hops_for(net, graph, kept)
+        h = net.fit_features(graph, graph.train, hops)
+        net.standard.fit(h)
+        return net.standard(h), net.represent(graph, graph.val, hops)
+    key = "pooled", replace(net.config, pooling="sum", whiten=True)
+    if key not in kept:
+        before = [k for k in kept if k[0] == "pooled"]
+        if sum(t.nbytes for k in before for pair in kept[k][2].values() for t in pair) > POOLED_BYTES:
+            for k in before:
+                del kept[k]
+        parts = net.pooled(graph, graph.train, POOLS, learn=True), net.pooled(graph, graph.val, POOLS)
+        kept[key] = net.layers, net.lift, dict(zip(POOLS, zip(*parts, strict=True), strict=True))
+    net.layers, net.lift, pooled = kept[key]
+    train, val = (net.read_pooled(rows) for rows in pooled[net.config.pools])
+    net.standard.fit(train)
+    return net.standard(train), net.standard(val)
+
+
 def train_on(net: RandomNet, h: Tensor, held: Tensor, graph: Graph) -> None:
-    """Train the head by gradient descent on the representations of the training rows; validation chooses the epoch."""
-    head, rule = net.head, graph.objective
+    """Train the head on the representations of the training rows; validation chooses the epoch."""
+    head, how = net.head, Gradient(trained_epochs(len(h)), RATE, DECAY, BATCH, PATIENCE)
     assert isinstance(head, Head)
-    y, order = net.output.standardise(graph.y[graph.train]), seeded(net.seed, Stream.BATCHES)
     noise = dropout_generator(net.seed, Stream.DROPOUT, h.device, 8 * head.mlp.mask_words(min(BATCH, len(h))))
-
-    def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows in shuffled(len(h), BATCH, order, h.device):
-            yield head(h[rows], noise), y[rows]
-
-    optimise(
-        [head],
-        passes,
-        rule,
-        lr=RATE,
-        weight_decay=DECAY,
-        epochs=trained_epochs(len(h)),
-        patience=PATIENCE,
-        validate=validator(rule, graph.y[graph.val], lambda epoch: net.output(head(held))),
-    )
+    Readouts(graph, h, held, net.output).train_network(head, how, net.seed, noise)
 
 
 def trained_epochs(rows: int) -> int:
@@ -173,8 +179,10 @@ def needs_no_validation(graph: Graph) -> bool:
     return 0 < len(graph.train) <= LEFT_OUT_ROWS
 
 
-def with_all_rows(candidate: NetCandidate | RapCandidate, graph: Graph) -> NetCandidate | RapCandidate:
-    """The same candidate on another split of the same graph."""
+def with_all_rows(
+    candidate: NetCandidate | RapCandidate, graph: Graph, treated: TreatedOf, kept: dict[Any, Any]
+) -> NetCandidate | RapCandidate:
+    """The same candidate on another split of the same graph; ``treated`` and ``kept`` are of that split."""
     if isinstance(candidate, NetCandidate):
-        return NetCandidate(graph, candidate.config, candidate.seed, {})
-    return RapCandidate(graph, candidate.config, candidate.model.seed, {})
+        return NetCandidate(graph, candidate.config, candidate.seed, kept)
+    return RapCandidate(graph, candidate.config, candidate.model.seed, treated)

@@ -15,7 +15,7 @@ import torch
 from rapgnn.device import threads
 from rapgnn.errors import InputError
 from rapgnn.estimators.average import Trial
-from rapgnn.estimators.costs import CANDIDATE, nominal_cost, sparse_training_cost, training_cost
+from rapgnn.estimators.costs import CANDIDATE, SMALL_COST, nominal_cost, sparse_training_cost, training_cost
 from rapgnn.estimators.sketch import sketched, sketching_cost
 from rapgnn.estimators.start import DRAWN, linear_settings, suited
 from rapgnn.graph.goals import BALANCED, with_goal
@@ -30,7 +30,6 @@ Settings = dict[str, Any]
 OnTrial = Callable[[Settings, float], None]
 Stage = Callable[[Graph, Config | None], Iterator[Settings]]
 
-SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16)
 CLASS_WEIGHT = "class_weight"  # a candidate's key that is no setting of Config
 

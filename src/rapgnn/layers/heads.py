@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from rapgnn.errors import InputError
 from rapgnn.layers.dropout import Noise
 from rapgnn.layers.mlp import MLP
+from rapgnn.layers.standardize import SMALLEST, inverse
 
 HEADS = ("linear", "mlp", "ridge")
 
@@ -61,8 +62,7 @@ class Head(nn.Module):
             return
         mean, square = mean.double(), square.double()
         std = (square - mean.square()).clamp(min=0).sqrt()
-        varies = std > 1e-6 * square.sqrt()
-        scale = torch.where(varies, 1.0 / std.where(varies, torch.ones_like(std)), torch.zeros_like(std))
+        scale = inverse(std, SMALLEST * square.sqrt())
         self.input_scale.copy_(scale)
         self.input_offset.copy_(-mean * scale)
 

@@ -1,6 +1,7 @@
 r"""Random non-linear features: :math:`σ(z W + b)` with drawn W and b, never trained.
 
-A linear head on many of them can be any smooth function of z (Rahimi and Recht, 2008).
+A linear head on many of them can be any smooth function of z (Rahimi and Recht, 2008). ``RandomLayer`` standardises
+after σ and draws by counters; here z or z W is standardised before σ, and one generator draws for a whole network.
 """
 
 import math
@@ -8,40 +9,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-SMALLEST = 1e-6  # share of the largest standard deviation below which a column counts as constant
-NONLINEAR = {"relu": torch.relu, "tanh": torch.tanh}
-
-
-class Standard(nn.Module):
-    """Columns with mean 0 and variance 1 on the rows it was fitted on; constant columns become 0.
-
-    Args:
-        together: one variance for all columns, so that their sizes relative to each other stay.
-    """
-
-    shift: Tensor
-    scale: Tensor
-
-    def __init__(self, channels: int, together: bool = False):
-        super().__init__()
-        self.together = together
-        self.register_buffer("shift", torch.zeros(channels, dtype=torch.float32))
-        self.register_buffer("scale", torch.ones(channels, dtype=torch.float32))
-
-    @torch.no_grad()
-    def fit(self, z: Tensor) -> None:
-        if not len(z) or not z.shape[1]:
-            return
-        mean = z.mean(0, dtype=torch.float64)
-        square = (z - mean.to(z.dtype)).square().mean(0, dtype=torch.float64)
-        if self.together:
-            square = square.mean().expand_as(square)
-        std = square.sqrt()
-        self.shift.copy_(mean)
-        self.scale.copy_(torch.where(std > SMALLEST * std.amax(), 1 / std, 0.0))
-
-    def forward(self, z: Tensor) -> Tensor:
-        return (z - self.shift.to(z.dtype)) * self.scale.to(z.dtype)
+from rapgnn.layers.reservoir import NONLINEARITIES
+from rapgnn.layers.standardize import Standard
 
 
 class Lift(nn.Module):
@@ -51,7 +20,7 @@ class Lift(nn.Module):
         in_channels: c.
         inputs: how many inputs each feature looks at; 0: all.
         groups: parts of equal width that the inputs come in; a feature that looks at few looks at one part.
-        activation: a name from ``NONLINEAR``.
+        activation: a name from ``NONLINEARITIES``.
         after: standardise the products instead of the inputs, as a layer of a deep random network does.
     """
 
@@ -69,7 +38,7 @@ class Lift(nn.Module):
         groups: int = 1,
     ):
         super().__init__()
-        self.activation, self.after = NONLINEAR[activation], after
+        self.activation, self.after = activation, after
         self.standard = Standard(width if after else in_channels)
         drawn = torch.randn(in_channels, width, generator=generator, dtype=torch.float32, device="cpu")
         if 0 < inputs < in_channels:
@@ -91,5 +60,11 @@ class Lift(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         if self.after:
-            return self.activation(self.standard(z @ self.weight.to(z.dtype)) + self.bias.to(z.dtype))
-        return self.activation(torch.addmm(self.bias.to(z.dtype), self.standard(z), self.weight.to(z.dtype)))
+            z = self.standard(z @ self.weight.to(z.dtype)) + self.bias.to(z.dtype)
+            return NONLINEARITIES[self.activation](z)
+        return self.units(self.standard(z), slice(None))
+
+    def units(self, z: Tensor, which: slice) -> Tensor:
+        """Some of the features, of inputs that are standardised already."""
+        weight, bias = (part.to(z.dtype) for part in (self.weight[:, which], self.bias[which]))
+        return NONLINEARITIES[self.activation](torch.addmm(bias, z, weight))

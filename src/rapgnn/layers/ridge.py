@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.graph.tasks import Objective
-from rapgnn.layers.ridge_problem import RidgeProblem, RidgeSums, make_problem
+from rapgnn.layers.ridge_problem import RidgeProblem, RidgeSums, make_problem, without_itself
 
 
 class RidgeHead(nn.Module):
@@ -146,11 +146,10 @@ class RidgeRegression:
             root = 1.0 if w is None else w.sqrt()[:, None]
             assert isinstance(problem, RidgeProblem)
             fitted, leverage = problem.fitted(penalty)
-            leverage = (leverage + share).clamp(max=1 - 1e-6)[:, None]
             place = known.nonzero()[:, 0][:, None]
             mine = torch.tensor(columns, device=scores.device)
-            found = fitted / root + level
-            scores[place, mine] = (found - leverage * self._targets[place, mine].double()) / (1 - leverage)
+            targets = self._targets[place, mine].double()
+            scores[place, mine] = without_itself(fitted / root + level, leverage + share, targets)
         return scores
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.layers.ridge import same_gaps
+from rapgnn.layers.ridge_problem import without_itself
 
 DECOMPOSED = 1200  # unknowns up to which the eigendecomposition is cheaper than a factorisation per penalty
 NARROW = 256  # the same where no rows are left out
@@ -131,6 +132,4 @@ class _Problem:
                 leverage = half.square().sum(0)
                 fitted = self.m.double() @ torch.cholesky_solve(self.seen, factor)
         # The level is a mean over the rows as well, so every row has its share in it.
-        leverage = (leverage + self.share).clamp(max=1 - 1e-6)[:, None]
-        scores = fitted / self.root + self.level
-        return (scores - leverage * self.targets) / (1 - leverage)
+        return without_itself(fitted / self.root + self.level, leverage + self.share, self.targets)

@@ -25,6 +25,12 @@ class RidgeSums:
     scatter: Tensor
 
 
+def without_itself(scores: Tensor, leverage: Tensor, targets: Tensor) -> Tensor:
+    """The scores ``[r, t]`` of training rows by solutions without them, given those with, and how much each counts."""
+    leverage = leverage.clamp(max=1 - 1e-6)[:, None]
+    return (scores - leverage * targets) / (1 - leverage)
+
+
 def make_problem(m: Tensor, scatter: Tensor | None, t: Tensor) -> "RidgeProblem | CertainRidge":
     """The equations; without a scatter nothing is random."""
     return CertainRidge(m, t) if scatter is None else RidgeProblem(m, scatter.double(), t)

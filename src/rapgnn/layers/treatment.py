@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import check_choice
+from rapgnn.layers.standardize import inverse
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features, SparseMatrix, dense, row_sums
 
@@ -48,7 +49,7 @@ class Treatment(nn.Module):
         elif self.kind == "standard":
             table = dense(x).double()
             std = table.std(0, correction=0) if len(table) else torch.ones(x.shape[1], dtype=torch.float64)
-            self.weight.copy_(torch.where(std > 1e-7 * std.amax(), 1 / std, 0.0) if len(std) else std)
+            self.weight.copy_(inverse(std, 1e-7 * std.amax()) if len(std) else std)
             self.shift.copy_(table.mean(0) if len(table) else torch.zeros_like(std))
         if self.sketch:
             self.basis.copy_(_directions(self._treated(x), self.sketch, self.seed))

@@ -5,7 +5,7 @@ from typing import Any
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.layers.lift import NONLINEAR
+from rapgnn.layers.reservoir import NONLINEARITIES
 from rapgnn.layers.treatment import TREATMENTS
 from rapgnn.models.config import Config
 
@@ -50,7 +50,7 @@ class NetConfig:
     lift_hops: int = 0
     """Hops of the random features that stand beside them and beside the hops."""
     activation: str = "relu"
-    """σ: ``relu`` or ``tanh``."""
+    """σ, a name from ``NONLINEARITIES``."""
     pooling: str = "sum"
     """How the nodes of a graph become one row: ``sum``, ``mean``, or ``log``: sign(s) log(1 + |s|) of the sum s."""
     whiten: bool = True
@@ -70,7 +70,7 @@ class NetConfig:
         check_choice("treatment of the features", self.features, TREATMENTS)
         check_choice("backbone", self.backbone, [name for name, rule in BACKBONES.items() if not rule.edges])
         check_choice("jumping knowledge", self.jumping, JOINED)
-        check_choice("activation", self.activation, NONLINEAR)
+        check_choice("activation", self.activation, NONLINEARITIES)
         check_choice("pooling", self.pooling, POOLED)
         check_choice("direction of the edges", self.edges, DIRECTIONS)
         if not isinstance(self.dropout, float) or not 0 <= self.dropout < 1:
@@ -88,6 +88,17 @@ class NetConfig:
             raise InputError("random layers are joined side by side: jumping must be cat.")
 
     @property
+    def walk(self) -> tuple[Any, ...]:
+        """What decides the hops of a graph's nodes: networks that agree in it have the same ones."""
+        inputs = self.features, self.sketch, self.places, self.identity
+        return *inputs, self.backbone, self.self_loops, self.edges
+
+    @property
+    def pools(self) -> str:
+        """What is taken of the nodes of a graph: their ``mean`` or their ``sum``."""
+        return "mean" if self.pooling == "mean" else "sum"
+
+    @property
     def network(self) -> Config:
         """What of it a RAP network's settings can say: the propagation, and the kind of head."""
         return Config(
@@ -95,7 +106,7 @@ class NetConfig:
             num_layers=max(1, self.num_layers),
             self_loops=self.self_loops and self.backbone != "gin",
             jumping="cat" if self.jumping == "cat" else "last",
-            pooling="mean" if self.pooling == "mean" else "sum",
+            pooling=self.pools,
             structure="identity",
             activation="identity",
             normalize_features=False,

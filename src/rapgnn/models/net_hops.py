@@ -1,4 +1,4 @@
-"""What random networks see of a graph before any weight: hops, edges and nodes as columns, batches of graphs."""
+"""What random networks see of a graph before any weight: hops, edges and nodes as columns, blocks of graphs."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from torch import Tensor
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.layers.reservoir import BLOCK_BYTES
 from rapgnn.prng import Stream, seeded
-from rapgnn.sparse import SparseMatrix, column_block, dense
-
-BLOCK_BYTES = 64 << 20  # of one block of columns, or of one batch of graphs
+from rapgnn.propagation.cache import next_hop
+from rapgnn.sparse import Features, dense, row_block
 
 
 class Hops:
     """S^k z one after another, each computed when it is first asked for; of all nodes."""
 
-    def __init__(self, operator: GraphOperator, inputs: Tensor | SparseMatrix, back: GraphOperator | None = None):
+    def __init__(self, operator: GraphOperator, inputs: Features, back: GraphOperator | None = None):
         self.operator, self._back = operator, back
-        self._hops: list[Tensor | SparseMatrix] = [inputs]
-        self._against: list[Tensor | SparseMatrix] = [inputs]
+        self._hops: list[Features] = [inputs]
+        self._against: list[Features] = [inputs]
         self.said: dict[int, Hops] = {}  # of what other networks predict, by network
 
     def of(self, k: int, rows: Tensor | None = None) -> Tensor:
@@ -37,29 +37,8 @@ class Hops:
     @staticmethod
     def _hop(walked: list[Any], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:
         while len(walked) <= k:
-            walked.append(step(operator.matrix, walked[-1]))
-        hop = walked[k]
-        if isinstance(hop, SparseMatrix):
-            return dense(hop) if rows is None else dense(hop.rows(rows))
-        return hop if rows is None else hop[rows]
-
-
-def step(matrix: SparseMatrix, h: Tensor | SparseMatrix) -> Tensor:
-    """S h, some columns at a time."""
-    wide = max(1, BLOCK_BYTES // max(1, 4 * matrix.shape[0]))
-    if h.shape[1] <= wide and not isinstance(h, SparseMatrix):
-        return matrix @ h
-    return torch.cat(
-        [matrix @ column_block(h, start, min(h.shape[1], start + wide)) for start in range(0, h.shape[1], wide)], dim=1
-    )
-
-
-def walk(operator: GraphOperator, h: Tensor, depth: int) -> Iterator[Tensor]:
-    """h, S h, S² h, ..."""
-    yield h
-    for _ in range(depth):
-        h = operator.matrix @ h
-        yield h
+            walked.append(next_hop(operator.matrix, walked[-1], BLOCK_BYTES))
+        return dense(walked[k] if rows is None else row_block(walked[k], rows))
 
 
 def undirected(graph: Graph) -> Graph:
@@ -92,21 +71,20 @@ def received(graph: Graph, edges: Tensor) -> Tensor:
     return edges.new_zeros(graph.num_nodes, edges.shape[1]).index_add_(0, target, edges)
 
 
-def chosen_graphs(
-    operator: GraphOperator, inputs: Tensor | SparseMatrix, graphs: Tensor
-) -> tuple[GraphOperator, Tensor]:
+def chosen_graphs(operator: GraphOperator, inputs: Features, graphs: Tensor) -> tuple[GraphOperator, Tensor]:
     part, nodes = operator.select(graphs)
-    return part, dense(inputs.rows(nodes)) if isinstance(inputs, SparseMatrix) else inputs[nodes]
+    return part, dense(row_block(inputs, nodes))
 
 
-def batches(operator: GraphOperator, rows: Tensor, channels: int) -> Iterator[Tensor]:
-    """The graphs in parts whose nodes' channels fit into a block."""
-    assert operator.ptr is not None
-    most = max(1, BLOCK_BYTES // (4 * max(1, channels)))
-    sizes = operator.ptr.diff()[rows].cumsum(0)
-    start = 0
-    while start < len(rows):
-        before = int(sizes[start - 1]) if start else 0
+def graph_blocks(ptr: Tensor, rows: Tensor, width: int) -> Iterator[Tensor]:
+    """Graphs in blocks whose nodes, so many numbers each, take at most ``BLOCK_BYTES``; a large graph is alone.
+
+    Of no graphs there is one block, which is empty.
+    """
+    most = max(1, BLOCK_BYTES // (4 * max(1, width)))
+    sizes = ptr.diff()[rows].cumsum(0)
+    start = before = 0
+    while start < len(rows) or not start:
         stop = max(start + 1, int(torch.searchsorted(sizes, before + most, right=True)))
         yield rows[start:stop]
-        start = stop
+        start, before = stop, int(sizes[stop - 1]) if len(sizes) else 0

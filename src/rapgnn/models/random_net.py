@@ -1,8 +1,9 @@
 """RandomNet: hops of the features, random non-linear features of them, and a head on top."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -10,22 +11,22 @@ from torch import Tensor, nn
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.heads import Head
-from rapgnn.layers.lift import Lift, Standard
+from rapgnn.layers.lift import Lift
 from rapgnn.layers.ridge import RidgeHead
+from rapgnn.layers.standardize import Standard
 from rapgnn.layers.targets import TargetScale
 from rapgnn.layers.treatment import PLACES, Treatment, place_columns
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import (
     BLOCK_BYTES,
     Hops,
-    batches,
     chosen_graphs,
     edge_marks,
+    graph_blocks,
     random_columns,
     received,
     signed_log,
     undirected,
-    walk,
 )
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense
@@ -153,30 +154,51 @@ class RandomNet(nn.Module):
         rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
         return self.standard(self._represent(graph, rows, hops, learn=False))
 
+    @torch.no_grad()
+    def pooled(self, graph: Graph, rows: Tensor, hows: Sequence[str], learn: bool = False) -> list[Tensor]:
+        """The nodes' sum or mean in each of some graphs, before ``read_pooled``; several poolings in one pass.
+
+        Args:
+            hows: ``sum`` or ``mean``.
+            learn: learn first what lift and layers need, of these rows.
+        """
+        operator, inputs = self.operator(graph), self.inputs(graph)
+        assert operator.ptr is not None
+        if learn:
+            self._learn(*chosen_graphs(operator, inputs, next(graph_blocks(operator.ptr, rows, self.channels))))
+        width = self.channels + (self.lift.weight.shape[0] if self.lift else 0)
+        found = []
+        for block in graph_blocks(operator.ptr, rows, width):
+            part, h = chosen_graphs(operator, inputs, block)
+            columns = self._columns(part, h)
+            found.append([torch.cat([part.pool(c, how) for c in columns], dim=1) for how in hows])
+        return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+    def read_pooled(self, found: Tensor) -> Tensor:
+        """The representation of graphs, from what ``config.pools`` says of them: their sums or their means."""
+        return signed_log(found) if self.config.pooling == "log" else found
+
     def _represent(self, graph: Graph, rows: Tensor, hops: Hops | None, learn: bool) -> Tensor:
         if graph.ptr is not None:
-            return self._of_graphs(graph, rows, learn)
+            return self.read_pooled(self.pooled(graph, rows, (self.config.pools,), learn)[0])
         hops = self.hops(graph) if hops is None else hops
         config, lift = self.config, self.lift
-        said = None if self.first is None else self._said(graph, hops)
+        said = None if self.first is None else self.said(graph, hops)
         joined = self._joined(hops, rows, said)
         if lift is None:
             return joined
-        joined = signed_log(joined) if config.logarithm else joined
+        joined = self._logged(joined)
         if learn:
             lift.fit(joined)
         lifted = lift(joined)
         if not config.lift_hops:
             return lifted
-        whole = self._joined(hops, None, said)
-        whole = signed_log(whole) if config.logarithm else whole
+        whole = self._logged(self._joined(hops, None, said))
         further = []
         wide = max(1, BLOCK_BYTES // max(1, 4 * len(whole)))
         scaled = lift.standard(whole)
         for start in range(0, config.lift, wide):
-            columns = slice(start, start + wide)
-            weight, bias = (part.to(whole.dtype) for part in (lift.weight[:, columns], lift.bias[columns]))
-            h = lift.activation(torch.addmm(bias, scaled, weight))
+            h = lift.units(scaled, slice(start, start + wide))
             parts = []
             for _ in range(config.lift_hops):
                 h = hops.operator.matrix @ h
@@ -185,13 +207,20 @@ class RandomNet(nn.Module):
         walked = [torch.cat([parts[k] for parts in further], dim=1) for k in range(config.lift_hops)]
         return torch.cat([joined, lifted, *walked], dim=1)
 
-    def _said(self, graph: Graph, hops: Hops) -> Hops:
-        """Hops of what the first network predicts for every node."""
-        assert self.first is not None
-        if id(self.first) not in hops.said:
-            found = graph.objective.read(self.first.output(self.first.scores(self.first.represent(graph))))
-            hops.said[id(self.first)] = Hops(hops.operator, found)
-        return hops.said[id(self.first)]
+    @torch.no_grad()
+    def said(self, graph: Graph, hops: Hops, before: Hops | None = None) -> Hops:
+        """Hops of what the first network predicts for every node, kept with this one's hops.
+
+        Args:
+            before: the hops that the first network needs; None: this one's where they are the same.
+        """
+        first = self.first
+        assert first is not None
+        if id(first) not in hops.said:
+            before = hops if before is None and first.config.walk == self.config.walk else before
+            found = graph.objective.read(first.output(first.scores(first.represent(graph, None, before))))
+            hops.said[id(first)] = Hops(hops.operator, found)
+        return hops.said[id(first)]
 
     def _joined(self, hops: Hops, rows: Tensor | None, said: Hops | None) -> Tensor:
         """The hops joined as the settings say, and beside them what was predicted for the neighbours."""
@@ -215,58 +244,39 @@ class RandomNet(nn.Module):
             total = total.add(hops.of(k, rows), alpha=alpha * (1 - alpha) ** k)
         return total
 
-    def _of_graphs(self, graph: Graph, rows: Tensor, learn: bool) -> Tensor:
-        operator, inputs = self.operator(graph), self.inputs(graph)
-        parts = list(batches(operator, rows, self.channels + (self.lift.weight.shape[0] if self.lift else 0)))
-        if learn:
-            self._learn(operator, inputs, rows)
-        out = [self._pooled(*chosen_graphs(operator, inputs, part)) for part in parts]
-        return (
-            torch.cat(out)
-            if out
-            else inputs.values.new_zeros(0, self.channels)
-            if isinstance(inputs, SparseMatrix)
-            else inputs.new_zeros(0, self.channels)
-        )
+    def _logged(self, z: Tensor) -> Tensor:
+        return signed_log(z) if self.config.logarithm else z
 
-    def _learn(self, operator: GraphOperator, inputs: Any, rows: Tensor) -> None:
+    def _learn(self, operator: GraphOperator, h: Tensor) -> None:
         """Means and variances of every layer, over the nodes of some of the graphs."""
-        share = max(1, BLOCK_BYTES // (4 * max(1, self.channels)))
-        sizes = operator.ptr.diff()[rows].cumsum(0) if operator.ptr is not None else rows
-        some = rows[: max(1, int((sizes <= share).sum()))]
-        part, h = chosen_graphs(operator, inputs, some)
-        if self.config.width:
-            outputs = [h]
-            for layer in self.layers:
-                z = part.matrix @ outputs[-1]
-                layer.fit(z)  # type: ignore[operator]
-                outputs.append(layer(z))
-            h = torch.cat(outputs, dim=1)
-        else:
-            h = torch.cat(list(walk(part, h, self.config.num_layers)), dim=1)
-        if self.lift is not None:
-            self.lift.fit(signed_log(h) if self.config.logarithm else h)
+        if self.layers or self.lift is not None:
+            z = torch.cat(self._outputs(operator, h, learn=True), dim=1)
+            if self.lift is not None:
+                self.lift.fit(self._logged(z))
 
-    def _pooled(self, operator: GraphOperator, h: Tensor) -> Tensor:
-        config = self.config
-        how = "mean" if config.pooling == "mean" else "sum"
-        if config.width:
-            outputs = [h]
-            for layer in self.layers:
-                outputs.append(layer(operator.matrix @ outputs[-1]))
-        else:
-            outputs = list(walk(operator, h, config.num_layers))
-            outputs = outputs if config.jumping == "cat" else outputs[-1:]
-        if self.lift is None:
-            found = torch.cat([operator.pool(part, how) for part in outputs], dim=1)
-        else:
-            z = torch.cat(outputs, dim=1)
-            lifted = [self.lift(signed_log(z) if config.logarithm else z)]
-            for _ in range(config.lift_hops):
-                lifted.append(operator.matrix @ lifted[-1])
-            lifted = [z, *lifted] if config.lift_hops else lifted
-            found = torch.cat([operator.pool(part, how) for part in lifted], dim=1)
-        return signed_log(found) if config.pooling == "log" else found
+    def _outputs(self, operator: GraphOperator, h: Tensor, learn: bool = False) -> list[Tensor]:
+        """What nodes have after each hop, or random layer, or after the last."""
+        outputs = [h]
+        for number in range(self.config.num_layers):
+            z = operator.matrix @ outputs[-1]
+            if self.config.width:
+                layer = cast(Lift, self.layers[number])
+                if learn:
+                    layer.fit(z)
+                z = layer(z)
+            outputs.append(z)
+        return outputs if self.config.jumping == "cat" else outputs[-1:]
+
+    def _columns(self, operator: GraphOperator, h: Tensor) -> list[Tensor]:
+        """What is pooled, side by side."""
+        parts, hops = self._outputs(operator, h), self.config.lift_hops
+        if self.lift is not None:
+            z = torch.cat(parts, dim=1)
+            parts = [self.lift(self._logged(z))]
+            for _ in range(hops):
+                parts.append(operator.matrix @ parts[-1])
+            parts = [z, *parts] if hops else parts
+        return parts
 
     def __repr__(self) -> str:
         c = self.config

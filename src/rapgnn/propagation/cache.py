@@ -55,7 +55,9 @@ class HopCache:
 
     def _hop(self, k: int, block_bytes: int) -> Tensor:
         while len(self._hops) <= k:
-            self._last = [self._next(part, block_bytes) for part in self._last] if self._last else self._first()
+            self._last = (
+                [next_hop(self.matrix, part, block_bytes) for part in self._last] if self._last else self._first()
+            )
             hop = [part[self.rows] for part in self._last]
             self._hops.append(hop[0] if len(hop) == 1 else torch.cat(hop, dim=1))
         return self._hops[k]
@@ -64,14 +66,15 @@ class HopCache:
         whole = dense(self.h).to(self.matrix.dtype)
         return [whole] if self.columns is None else [part.contiguous() for part in whole.split(self.columns, dim=1)]
 
-    def _next(self, last: Tensor, block_bytes: int) -> Tensor:
-        """S times the last hop, by the same blocks of columns as without a cache."""
-        n, d = last.shape
-        width = max(1, min(d, block_bytes // max(1, 4 * n)))
-        if width == d:
-            return self.matrix @ last
-        hop = torch.empty_like(last)
-        for start in range(0, d, width):
-            stop = min(d, start + width)
-            hop[:, start:stop] = self.matrix @ column_block(last, start, stop)
-        return hop
+
+def next_hop(matrix: SparseMatrix, last: Features, block_bytes: int) -> Tensor:
+    """S times the last hop, by the same blocks of columns as without a cache: n × block takes at most so many bytes."""
+    n, d = last.shape
+    width = max(1, min(d, block_bytes // max(1, 4 * n)))
+    if width == d and not isinstance(last, SparseMatrix):
+        return matrix @ last
+    hop = torch.empty(n, d, dtype=last.dtype, device=last.device)
+    for start in range(0, d, width):
+        stop = min(d, start + width)
+        hop[:, start:stop] = matrix @ column_block(last, start, stop)
+    return hop

@@ -26,11 +26,12 @@ def hops_for(net: RandomNet, graph: Graph, kept: HopsOf) -> Hops | None:
     """The hops that a network needs of a graph's nodes, shared with other networks that need the same."""
     if graph.ptr is not None:
         return None
-    c = net.config
-    key = c.features, c.sketch, c.places, c.backbone, c.self_loops, c.edges, c.identity
-    if key not in kept:
-        kept[key] = net.hops(graph)
-    return kept[key]
+    if net.config.walk not in kept:
+        kept[net.config.walk] = net.hops(graph)
+    hops = kept[net.config.walk]
+    if net.first is not None:
+        net.said(graph, hops, hops_for(net.first, graph, kept))
+    return hops
 
 
 @torch.no_grad()

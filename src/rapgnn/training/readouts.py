@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.dropout import Noise
 from rapgnn.layers.heads import Head
 from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution
 from rapgnn.layers.targets import TargetScale
 from rapgnn.prng import Stream, seeded
-from rapgnn.training.loop import optimise, shuffled, validator
+from rapgnn.training.loop import Loop, optimise, shuffled, validator
 from rapgnn.training.solve import RIDGES, ridge_targets, row_weights
 
 Merit = tuple[float, float]
@@ -87,23 +88,7 @@ class Readouts:
         """Train a head; every epoch counts as one that was tried. Nothing is tried without validation rows."""
         if not len(self.y_val):
             return False
-        y, rule, order = (
-            self.output.standardise(self.graph.y[self.graph.train]),
-            self.graph.objective,
-            seeded(seed, Stream.BATCHES),
-        )
-        noise = seeded(seed, Stream.DROPOUT)
-
-        def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-            for batch in shuffled(len(self.train), settings.batch_size, order, self.train.device):
-                yield head(self.train[batch], noise), y[batch]
-
-        validate = validator(rule, self.y_val, lambda epoch: self.output(head(self.val)))
-        loop = optimise(
-            [head], passes, rule, lr=settings.learning_rate, weight_decay=settings.weight_decay,
-            epochs=settings.epochs, validate=validate,
-        )  # fmt: skip
-        first = len(choice.history)
+        loop, first = self.train_network(head, settings, seed, seeded(seed, Stream.DROPOUT)), len(choice.history)
         choice.history += loop.history
         if loop.best is None or (first and loop.best <= choice.merit):
             return False
@@ -111,12 +96,33 @@ class Readouts:
         choice.named = {"readout": "network", "epoch": loop.best_epoch}
         return True
 
+    def train_network(self, head: Head, settings: "Gradient", seed: int, noise: Noise) -> Loop:
+        """Train a head by gradient descent; validation chooses the epoch."""
+        y, order = self.output.standardise(self.graph.y[self.graph.train]), seeded(seed, Stream.BATCHES)
+
+        def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+            for batch in shuffled(len(self.train), settings.batch_size, order, self.train.device):
+                yield head(self.train[batch], noise), y[batch]
+
+        rule = self.graph.objective
+        return optimise(
+            [head],
+            passes,
+            rule,
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            epochs=settings.epochs,
+            patience=settings.patience,
+            validate=validator(rule, self.y_val, lambda epoch: self.output(head(self.val))),
+        )
+
 
 @dataclass(frozen=True)
 class Gradient:
-    """How a network readout is trained."""
+    """How a network readout is trained; with ``patience`` it stops after so many epochs without a better one."""
 
     epochs: int
     learning_rate: float
     weight_decay: float
     batch_size: int
+    patience: int | None = None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.reservoir import BLOCK_BYTES
+from rapgnn.models.net_hops import graph_blocks
 from rapgnn.sparse import Features, row_block
 
 S = TypeVar("S")
@@ -73,21 +73,6 @@ class ReservoirEncoder(nn.Module):
 def _first(parts: Iterator[Tensor], count: int) -> Iterator[Tensor]:
     for part, _ in zip(parts, range(count), strict=False):
         yield part
-
-
-def graph_blocks(ptr: Tensor, rows: Tensor, width: int) -> Iterator[Tensor]:
-    """Graphs in blocks whose nodes, so many numbers each, take at most ``BLOCK_BYTES``; a large graph is alone."""
-    if not len(rows):
-        yield rows
-        return
-    most = max(1, BLOCK_BYTES // (4 * max(1, width)))
-    sizes, start, total = (ptr[rows + 1] - ptr[rows]).tolist(), 0, 0
-    for at, size in enumerate(sizes):
-        if total and total + size > most:
-            yield rows[start:at]
-            start, total = at, 0
-        total += size
-    yield rows[start:]
 
 
 def choices(settings: S) -> list[S]:
