@@ -3,6 +3,7 @@
 import pytest
 
 from html_pages import ReadPage
+from rapgnn.experiments.reproduce.items import ITEMS
 from rapgnn.report import library
 
 pytest.importorskip("plotly")
@@ -23,7 +24,7 @@ def test_the_paper_is_written_from_a_folder(rapgnn, tmp_path):
     (tmp_path / "reproduce").mkdir()
     page = tmp_path / "report.html"
     code, out, err = rapgnn("report", "--results", tmp_path / "reproduce", "--out", page)
-    assert (code, f"wrote {page} (0 of 12 items" in out) == (0, True)
+    assert (code, f"wrote {page} (0 of {len(ITEMS)} items" in out) == (0, True)
     assert "not measured yet" in err
     assert "reproduced" in ReadPage(page.read_text()).words[""]
 

@@ -195,11 +195,14 @@ def _bars(axes: Any, records: Sequence[Record], key: str, label: str) -> None:
     titles, values = [r["title"] for r in records], [r[key] for r in records]
     axes.barh(titles, values, color=[COLORS.get(r["method"], OTHER) for r in records])
     for i, value in enumerate(values):
-        axes.text(value * 1.08, i, f"{value:,.0f}" if value >= 100 else f"{value:.3g}", va="center", fontsize=8)
+        said = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+        axes.annotate(said, (value, i), (4, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set(xscale="log", xlabel=label)
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.xaxis.set_minor_formatter("")
-    axes.margins(x=0.25)
+    if values:  # bars that are nearly equal are shown so, and numbers have room behind the longest
+        low, high = min(values) / 2, 2 * max(values)
+        axes.set_xlim(low, high * (high / low) ** 0.15)
     axes.invert_yaxis()
 
 

@@ -40,8 +40,8 @@ def test_the_settings_are_kept_at_another_depth(method, graphs):
     assert "cut" not in full.labels
     assert quick.spec["seeds"] == [0]
     if method in ("end-to-end", "random-full"):  # fewer than in the tables: there are many depths
-        assert quick.spec["config"]["epochs"] == 20
-        assert quick.labels["cut"] == "20 of 1000 epochs"
+        assert quick.spec["config"]["epochs"] == 10
+        assert quick.labels["cut"] == "10 of 1000 epochs"
     else:
         usual, said = cut(graph, method, CONFIG, Scale(quick=True))
         assert quick.spec["config"]["epochs"] == usual.epochs
