@@ -10,21 +10,10 @@ from pathlib import Path
 import pytest
 
 from commands import QUICK, SBM, refused
+from listening import begin
 
 LONG = "sbm:nodes=20000,features=200,train=2000,val=2000"
 SETTINGS = ["--epochs", "1000000", "--layers", "30", "--hidden", "64", "--embedding", "learnable", "--head", "linear"]
-
-
-LISTENS = (
-    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-)
-
-
-def begin(*words: str, **options) -> subprocess.Popen:
-    """Python that Ctrl-C ends, also where this process was started in the background and ignores the key."""
-    command = [sys.executable, "-c", LISTENS, *words]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, **options)
 
 
 def start(*words: object, **options) -> subprocess.Popen:

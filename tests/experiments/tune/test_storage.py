@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from listening import begin
 from rapgnn.errors import InputError, OutputError
 from rapgnn.experiments.tune.search import search
 from rapgnn.experiments.tune.study import open_storage, storing, trial_records
@@ -107,17 +108,15 @@ def test_a_full_disk_is_one_sentence_and_loses_no_trial(small_graph, tmp_path):
 def test_workers_end_at_once_with_ctrl_c(tmp_path, after):
     """From the moment on that they are started, also while they load their libraries."""
     sbm = "sbm:nodes=3000,features=60,train=200,val=500"
-    words = [sys.executable, "-m", "rapgnn", "tune", sbm, "--trials", "100000", "--workers", "2"]
-    with subprocess.Popen(
-        [*words, "--storage", str(tmp_path / "t.db")], stderr=subprocess.PIPE, start_new_session=True
-    ) as process:
+    words = ["-m", "rapgnn", "tune", sbm, "--trials", "100000", "--workers", "2"]
+    with begin(*words, "--storage", str(tmp_path / "t.db")) as process:
         while not (tmp_path / "t.db").exists():
             time.sleep(0.05)
         time.sleep(after)
-        begin = time.monotonic()
+        pressed = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         _, err = process.communicate(timeout=60)
-        seconds = time.monotonic() - begin
+        seconds = time.monotonic() - pressed
     assert process.returncode in (130, -signal.SIGINT), err.decode()  # a shell calls both 130
     lines = [line for line in err.decode().splitlines() if line.strip() and "0:0" not in line]
     assert lines == ["rapgnn: interrupted."]
