@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from rapgnn.experiments.bench.suite.page import goals, suite_table
+from rapgnn.experiments.bench.suite.page import goals, metric_title, suite_table
 from rapgnn.experiments.markdown import format_ratio, format_table
 from rapgnn.experiments.results import read_records
 from rapgnn.experiments.run import Record
@@ -17,7 +17,6 @@ FAMILIAR = {
     "molecules": "generated molecules",
 }
 """What the first screen of the README shows of the suite."""
-METRICS = {"accuracy": "accuracy", "rocauc": "ROC-AUC", "rmse": "RMSE"}
 
 
 def familiar_table(root: Path) -> str:
@@ -31,7 +30,7 @@ def familiar_table(root: Path) -> str:
             scores = [_score(r, r["mean"]), f"{_score(r, r['best_rival_mean'])} ({r['best_rival']})"]
             seconds = [r["fit_seconds"], r["rival_seconds"]]
             ratio = format_ratio(seconds[1] / seconds[0])
-            title = f"{title}, {METRICS[r['metric']]}"
+            title = f"{title}, {metric_title(r)}"
             rows.append([title, *scores, *(f"{value:.1f}" for value in seconds), ratio])
     header = ["", "rapgnn, nothing set", "best tuned GNN", "whole fit, s", "one run of the GNN, s", "faster"]
     return format_table(header, rows) + "\n\n" + goals(records)

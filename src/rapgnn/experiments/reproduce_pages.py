@@ -11,8 +11,12 @@ from rapgnn.experiments.published import one_published
 from rapgnn.experiments.reproduce.claims.verdict import FAILS, HOLDS, PART
 from rapgnn.experiments.reproduce.claims.verdicts import format_verdicts, verdicts
 from rapgnn.experiments.reproduce.items import ITEMS
+from rapgnn.experiments.reproduce.molbace import MOLBACE
 from rapgnn.experiments.reproduce.outputs import describe
+from rapgnn.experiments.reproduce.rows import NOTHING_SET
+from rapgnn.experiments.reproduce.table1 import PLANETOID
 from rapgnn.experiments.reproduce.table2 import RESERVOIRS, TU
+from rapgnn.experiments.reproduce.table3 import MOLECULES
 from rapgnn.experiments.reproduce.tables import DATASETS, UNITS, figure
 from rapgnn.experiments.results import results_folder
 from rapgnn.experiments.run import Record
@@ -59,10 +63,10 @@ def _verdicts(root: Path) -> list[Record]:
 
 
 SUMMARY = (
-    ("planetoid", "table1", ("cora", "citeseer", "pubmed")),
-    ("tu", "table2", ("mutag", "ptc", "proteins")),
-    ("molecules", "table3", ("molesol", "moltox21", "molhiv")),
-    ("molecules", "molbace", ("molbace",)),
+    ("planetoid", "table1", PLANETOID),
+    ("tu", "table2", TU),
+    ("molecules", "table3", MOLECULES),
+    ("molecules", "molbace", MOLBACE),
 )
 """Table of the paper, item, datasets."""
 
@@ -89,7 +93,7 @@ def summary_table(root: Path) -> str:
 
 def _best(records: dict[tuple[str, str], Record]) -> Record | None:
     """Of RAP-GNN in the best settings and the estimator with nothing set, the one that validation prefers."""
-    titles = ("RAP-GNN", "RAP-GNN, best", "estimator, nothing set")
+    titles = ("RAP-GNN", "RAP-GNN, best", NOTHING_SET.title)
     found = [record for name in titles if (record := records.get((name, "best"))) is not None]
     sign = -1 if found and found[0]["metric"] == "rmse" else 1
     return max(found, key=lambda record: sign * record["val_mean"], default=None)

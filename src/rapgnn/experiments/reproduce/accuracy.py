@@ -16,9 +16,21 @@ from functools import cache
 
 import numpy as np
 
-from rapgnn.experiments.protocol import at_best_mean_epoch, paper_folds, strict_folds
+from rapgnn.experiments.protocol import at_best_mean_epoch
 from rapgnn.experiments.reproduce.cells import Cell
-from rapgnn.experiments.reproduce.folds import BOTH, COSTS, PAPER, STRICT, described, figures, numbers, train_folds
+from rapgnn.experiments.reproduce.folds import (
+    BOTH,
+    COSTS,
+    PAPER,
+    STRICT,
+    cut_words,
+    described,
+    figures,
+    fold_of,
+    numbers,
+    strict_words,
+    train_folds,
+)
 from rapgnn.experiments.reproduce.item import Graphs
 from rapgnn.experiments.reproduce.kinds import KINDS, PARTS, Parts
 from rapgnn.experiments.reproduce.thin import thinned
@@ -78,8 +90,7 @@ def train(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
         graph = thinned(graph, spec["every"])
     if "fold" not in spec:
         return run(method, graph, config, [seed], on_epoch=on_epoch)
-    folds = (paper_folds if spec["protocol"] == PAPER else strict_folds)(graph, seed)
-    (fold,) = (fold for i, fold in enumerate(folds) if i == spec["fold"])
+    fold = fold_of(graph, spec["protocol"], seed, spec["fold"])
     return _train_fold(method, fold, config, seed, spec["protocol"], on_epoch)
 
 
@@ -142,10 +153,9 @@ def _of_folds(cell: Cell, trainings: Sequence[Record]) -> Record:
         best_epochs.append(epoch)
         values += at_epoch
     strict = [v for r in trainings if "history" not in r for v in r["values"]]
-    cut = "" if count == FOLDS else f", the first {count} held out"
     if not values:
-        return {"protocol": f"{FOLDS}-fold, inner validation, held-out test{cut}", **figures(strict)}
-    found = {"protocol": f"{FOLDS}-fold, epoch of the best mean validation{cut}", **figures(values)}
+        return {"protocol": strict_words(count), **figures(strict)}
+    found = {"protocol": f"{FOLDS}-fold, epoch of the best mean validation{cut_words(count)}", **figures(values)}
     found |= {"val_mean": found["mean"], "val_values": values, "best_epochs": best_epochs}
     return found | ({f"strict_{key}": value for key, value in figures(strict).items()} if strict else {})
 

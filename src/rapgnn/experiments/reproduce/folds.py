@@ -1,6 +1,7 @@
 """The folds of a cross-validation as records: what each says of itself, and several of them trained at once."""
 
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from rapgnn.experiments.reproduce.cells import Cell
 from rapgnn.experiments.reproduce.item import Graphs
 from rapgnn.experiments.run import OnEpoch, Record, folds_at_once
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.splits import FOLDS
 from rapgnn.memory import PeakMemory
 from rapgnn.models.config import Config
 from rapgnn.training.side_by_side import fit_side_by_side
@@ -52,6 +54,22 @@ def train_folds(parts: Sequence[Cell], graphs: Graphs, on_epoch: OnEpoch) -> lis
                 record |= figures([fold.objective.score(one.test_scores, fold.y[fold.test])])
             records.append(record)
     return records
+
+
+def fold_of(graph: Graph, protocol: str, seed: int, number: int) -> Graph:
+    """One fold of a cross-validation by its number."""
+    folds = (paper_folds if protocol == PAPER else strict_folds)(graph, seed)
+    return next(islice(folds, number, None))
+
+
+def strict_words(count: int) -> str:
+    """The strict protocol with so many folds held out, in words."""
+    return f"{FOLDS}-fold, inner validation, held-out test{cut_words(count)}"
+
+
+def cut_words(count: int) -> str:
+    """What follows a protocol's words where fewer folds are held out."""
+    return "" if count == FOLDS else f", the first {count} held out"
 
 
 def described(method: str, fold: Graph, config: Config, megabytes: float | None, device: str) -> Record:

@@ -18,16 +18,14 @@ import torch
 from rapgnn.errors import InputNotice
 from rapgnn.estimators import estimator_for
 from rapgnn.estimators.words import chosen_words
-from rapgnn.experiments.protocol import strict_folds
 from rapgnn.experiments.reproduce.cells import Cell
-from rapgnn.experiments.reproduce.folds import figures
+from rapgnn.experiments.reproduce.folds import STRICT, figures, fold_of, strict_words
 from rapgnn.experiments.reproduce.item import Graphs
 from rapgnn.experiments.reproduce.kinds import KINDS, PARTS, Parts
 from rapgnn.experiments.reproduce.source import search_version
 from rapgnn.experiments.reproduce.thin import thinned
 from rapgnn.experiments.run import OnEpoch, Record
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.splits import FOLDS
 from rapgnn.training.averaged import model_on
 
 ESTIMATOR = "estimator"  # in the place of a method's name
@@ -86,18 +84,15 @@ def _split_of(cell: Cell, graphs: Graphs) -> Graph:
         return thinned(graph, cell.spec["every"])
     if "fold" not in cell.spec:
         return graph
-    folds = strict_folds(graph, cell.spec["seed"])
-    (found,) = (fold for number, fold in enumerate(folds) if number == cell.spec["fold"])
-    return replace(found, folds=False)
+    return replace(fold_of(graph, STRICT, cell.spec["seed"], cell.spec["fold"]), folds=False)
 
 
 def join(cell: Cell, fits: Sequence[Record]) -> Record:
     """One record of all fits."""
     count, last = cell.spec.get("folds"), fits[-1]
-    cut = "" if count in (None, FOLDS) else f", the first {count} held out"
     return {
         **{name: last[name] for name in ("task", "method", "metric", "threads")},
-        "protocol": f"{FOLDS}-fold, inner validation, held-out test{cut}" if count else "fixed split",
+        "protocol": strict_words(count) if count else "fixed split",
         **figures([value for r in fits for value in r["values"]]),
         "val_mean": statistics.fmean(r["validation_score"] for r in fits),
         "seeds": cell.spec["seeds"],

@@ -19,7 +19,7 @@ def suite_table(records: Sequence[Record]) -> str:
         [
             record["dataset"],
             record["about"],
-            _title(record),
+            metric_title(record),
             _value(record, record["mean"]),
             record["best_rival"] or NONE,
             _value(record, record["best_rival_mean"]),
@@ -50,7 +50,7 @@ def show_suite(records: Sequence[Record]) -> None:
     columns = [
         Column("graph", "dataset"),
         Column("kind", "about"),
-        Column("metric", _title),
+        Column("metric", metric_title),
         Column("ours", lambda r: r, lambda r: _value(r, r["mean"])),
         Column("best rival", "best_rival"),
         Column("its score", lambda r: r, lambda r: _value(r, r["best_rival_mean"])),
@@ -67,7 +67,8 @@ def _faster(record: Record) -> float:
     return record["rival_seconds"] / record["fit_seconds"]
 
 
-def _title(record: Record) -> str:
+def metric_title(record: Record) -> str:
+    """The name of the metric for people."""
     return metrics_for(record["task"])[record["metric"]].title
 
 
