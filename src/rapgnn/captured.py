@@ -11,6 +11,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from rapgnn.device import free_memory
+
 Named = dict[str, Tensor]
 _ONE_AT_A_TIME = threading.RLock()  # captures of several threads would get into each other's graphs
 
@@ -96,7 +98,7 @@ def _capture(
         warm_up()
         # A capture cannot use memory that is free but kept: where that is much of what there is, it is given back.
         kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        if kept > torch.cuda.mem_get_info()[0] // 4:
+        if kept > free_memory() // 4:
             side.synchronize()
             torch.cuda.empty_cache()
         # Other threads of a program may use the GPU meanwhile.

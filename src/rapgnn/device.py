@@ -38,6 +38,27 @@ def pick_device(name: str) -> str:
     return "cuda"
 
 
+def free_memory(device: torch.device | str = "cuda") -> int:
+    """Bytes of a GPU that this process may still take: what is free, and what torch allows the process."""
+    index = _index(device)
+    free, total = torch.cuda.mem_get_info(index)
+    share = torch.cuda.get_per_process_memory_fraction(index)
+    return free if share >= 1 else max(0, min(free, int(share * total) - torch.cuda.memory_reserved(index)))
+
+
+def allow_memory(size: int, device: torch.device | str = "cuda") -> None:
+    """Let this process take so many bytes of a GPU and no more; torch answers what is above as out of memory."""
+    index = _index(device)
+    total = torch.cuda.mem_get_info(index)[1]
+    torch.cuda.set_per_process_memory_fraction(min(1.0, size / total), index)
+
+
+def _index(device: torch.device | str) -> int:
+    """The number of a GPU; the present one's, where only the kind is named."""
+    index = torch.device(device).index
+    return torch.cuda.current_device() if index is None else index
+
+
 def full_precision(device: torch.device | str) -> torch.autocast:
     """Random layers run in the precision of their input: inside autocast only the head may be rounded."""
     return torch.autocast(torch.device(device).type, enabled=False)

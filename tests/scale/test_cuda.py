@@ -9,6 +9,7 @@ import torch
 from disk_cases import BACKBONES, ROOM, blocks, fit_both, hostile, largest_difference
 from operators import relative_error
 from rapgnn import Config, Graph, InputError
+from rapgnn.device import allow_memory, free_memory
 from rapgnn.scale import streamed
 from rapgnn.scale.blocks import Budget, block_width, fill_store, keeps_graph
 from rapgnn.scale.disk_graph import DiskGraph
@@ -115,10 +116,25 @@ def test_memory_that_does_not_suffice_is_answered_by_narrower_blocks(tmp_path):
 
 
 def test_not_one_column_is_one_sentence(tmp_path):
-    disk = large(tmp_path / "g", 4_000_000, 1)
+    disk = large(tmp_path / "g", 12_000_000, 1)  # a column is larger than what a segment may have left
     first, matrix = FirstHop(disk), StreamedMatrix(disk, "gcn", device="cuda")
     of = description(disk, untrained(disk, Config(**RIDGE)), first)
     store = HopStore.create(tmp_path / "s", of, np.arange(10))
     with room(0), pytest.raises(InputError, match="too little free memory for one column"):
         fill_store(store, matrix, first, 1)
     assert store.missing() == [(0, 1)]
+
+
+def test_what_torch_allows_the_process_is_the_room(tmp_path):
+    disk = large(tmp_path / "g", 400_000, 64)
+    config = Config(**RIDGE | {"num_layers": 2})
+    allow_memory(torch.cuda.memory_reserved() + (150 << 20))
+    try:
+        assert free_memory() <= 150 << 20
+        found, _ = hops_of(disk, np.arange(0, disk.num_nodes, 1000), untrained(disk, config), GPU, tmp_path / "s")
+    finally:
+        allow_memory(1 << 62)
+    assert free_memory() > 150 << 20
+    assert len(found.blocks) >= 2
+    wanted, _ = hops_of(disk, found.rows, untrained(disk, config), ROOM, tmp_path / "w")
+    assert relative_error(found.read(slice(None)), wanted.read(slice(None))) < 1e-5

@@ -43,6 +43,28 @@ def disk_table(root: Path) -> str:
     return format_table(header, rows)
 
 
+def gpu_table(root: Path) -> str:
+    """The same on a GPU of which a part may be taken, and how far predictions lie from those in memory."""
+    header = [
+        "columns",
+        "GPU memory allowed",
+        "taken",
+        "blocks",
+        "fit, s",
+        "predict, s",
+        "in memory, all",
+        "difference",
+    ]
+    rows = []
+    for r in read_records(root, "scale", "disk-h200"):
+        kind = "embedded" if r["settings"] else "features"
+        taken = show_size(round(r["device_peak_mb"] * 2**20))
+        seconds = [f"{r[name]:.1f}" for name in ("fit_seconds", "predict_seconds", "memory_seconds")]
+        sizes_of = [f"{r['hidden_channels']} {kind}", r["device_memory"], taken, str(r["blocks"])]
+        rows.append([*sizes_of, *seconds[:2], f"{seconds[2]} s", f"{r['relative_error']:.0e}"])
+    return format_table(header, rows)
+
+
 def check_table(root: Path) -> str:
     """Measured and predicted, by size."""
     (record,) = read_records(root, "scale", "plan")
@@ -87,6 +109,7 @@ def predicted_table(root: Path, name: str) -> str:
 
 SCALE_TABLES: dict[str, Callable[[Path], str]] = {
     "scale-disk": disk_table,
+    "scale-gpu": gpu_table,
     "plan-check": check_table,
     **{name: partial(predicted_table, name=name) for name in PROBLEMS},
 }

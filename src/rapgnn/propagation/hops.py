@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from rapgnn.device import free_memory
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.propagation.coefficients import stored_hops
 from rapgnn.propagation.spec import Propagation
@@ -16,7 +17,7 @@ WORTH_IT = 1 << 22  # multiply-adds of a hop from which it pays to look for the 
 
 def bytes_of_block(device: torch.device) -> int:
     """How large one n × block buffer may be: on a GPU a share of what is free."""
-    return max(BLOCK_BYTES, torch.cuda.mem_get_info(device)[0] // 32) if device.type == "cuda" else BLOCK_BYTES
+    return max(BLOCK_BYTES, free_memory(device) // 32) if device.type == "cuda" else BLOCK_BYTES
 
 
 def hops(

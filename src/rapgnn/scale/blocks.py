@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rapgnn.device import free_memory
 from rapgnn.errors import InputError
 from rapgnn.memory import anonymous_bytes, give_back
 from rapgnn.scale.disk_graph import DiskGraph
@@ -65,7 +66,7 @@ class Budget:
         if self.device_limit is not None:
             return self.device_limit
         torch.cuda.empty_cache()
-        return int(DEVICE_SHARE * torch.cuda.mem_get_info()[0])
+        return int(DEVICE_SHARE * free_memory(self.device))
 
 
 def block_width(graph: DiskGraph, columns: int, budget: Budget, *, self_loops: bool = False) -> int:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.captured import Captured
+from rapgnn.device import free_memory
 from rapgnn.graph.tasks import Objective
 from rapgnn.layers.heads import Head
 from rapgnn.layers.targets import TargetScale
@@ -64,7 +65,7 @@ class Phase2:
     @property
     def budget(self) -> int:
         """Bytes that a block may keep."""
-        return max(BLOCK_BYTES, torch.cuda.mem_get_info(self.y.device)[0] // 32 if self.y.is_cuda else 0)
+        return max(BLOCK_BYTES, free_memory(self.y.device) // 32 if self.y.is_cuda else 0)
 
     def steps(self, head: Head) -> int:
         """The most steps of one captured graph: what fits, where an epoch is long."""

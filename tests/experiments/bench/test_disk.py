@@ -74,3 +74,12 @@ def test_shares():
     assert (small.nodes, small.edges, small.features, small.name) == (200_000, 2_000_000, 64, "0.01 of wide")
     with pytest.raises(InputError, match="share"):
         shared_size("wide", 0)
+
+
+def test_predictions_are_compared_with_those_in_memory(tmp_path):
+    graph = write_power_law(SIZE, tmp_path)
+    request = {"graph": str(graph.folder), "limit": "4GiB", "settings": {"num_layers": 2}, "device": "cpu"}
+    found = measure(request | {"compare": True})
+    assert found["relative_error"] < 1e-5
+    assert found["same_class"] == 1
+    assert "relative_error" not in measure(request | {"compare": False})

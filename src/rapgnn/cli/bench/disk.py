@@ -17,6 +17,8 @@ def bench_disk(
     limits: Annotated[str, typer.Option(help="Memory limits, separated by commas.")] = "8GiB,4GiB",
     folder: Annotated[Path, typer.Option(help="For the graph, which stays, and the hops.")] = Path("bench-disk"),
     tables: Annotated[bool, typer.Option("--tables", help="Begin with Parquet files.")] = False,
+    device_memory: Annotated[str | None, typer.Option(help="What may be taken of a GPU, such as 4GiB.")] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="With predictions of the graph in memory.")] = False,
     settings: SettingsOption = None,
     device: BenchDevice = "cpu",
     json_file: BenchJson = None,
@@ -30,7 +32,7 @@ def bench_disk(
     given = read_settings(settings)
     check_options(given, device=device)
     from rapgnn.device import pick_device
-    from rapgnn.errors import check_choice
+    from rapgnn.errors import InputError, check_choice
     from rapgnn.experiments.bench.disk import plan
     from rapgnn.experiments.bench.disk_graphs import DISK_SIZES, shared_size
     from rapgnn.experiments.bench.tables import show_disk
@@ -40,5 +42,11 @@ def bench_disk(
     chosen = [limit.strip() for limit in limits.split(",")]
     for limit in chosen:
         read_size(limit, "--limits")
-    rows = plan(shared_size(size, share), chosen, given, folder, pick_device(device), tables)
+    where = pick_device(device)
+    if device_memory is not None:
+        read_size(device_memory, "--device-memory")
+        if where == "cpu":
+            raise InputError("--device-memory is for a GPU: add --device cuda.")
+    how = {"tables": tables, "device_memory": device_memory, "compare": compare}
+    rows = plan(shared_size(size, share), chosen, given, folder, where, **how)
     show_disk(measure_all("graphs on disk", rows, json_file, again))

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from rapgnn.device import free_memory as free_device_memory
 from rapgnn.experiments.bench.timing import median_ms
 from rapgnn.experiments.run import Record
 from rapgnn.graph.graph import Graph
@@ -56,7 +57,7 @@ def fits(needed: float, device: torch.device | str) -> bool:
 def free_memory(device: torch.device | str) -> float:
     """Bytes that can still be taken; infinite where the system does not tell."""
     if torch.device(device).type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
+        return float(free_device_memory(device))
     info = Path("/proc/meminfo")
     for line in info.read_text().splitlines() if info.exists() else []:
         if line.startswith("MemAvailable:"):

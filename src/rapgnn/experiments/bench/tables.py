@@ -38,6 +38,11 @@ def short(value: float | None) -> str:
     return f"{value / 1e3:.0f}k" if value < 1e6 else f"{value / 1e6:.1f}M"
 
 
+def tiny(value: float | None) -> str:
+    """A share of one, by its order of magnitude."""
+    return NONE if value is None else f"{value:.0e}"
+
+
 def percent(value: float | None) -> str:
     """A share, times 100."""
     return NONE if value is None else f"{100 * value:.2f}"
@@ -175,6 +180,8 @@ def show_disk(records: Sequence[Record]) -> None:
         Column("hops s", "hops_seconds", number),
         Column("fit s", "fit_seconds", number),
         Column("predict s", "predict_seconds", number),
+        *([Column("GPU peak MB", "device_peak_mb", count)] if any("device_peak_mb" in r for r in records) else []),
+        *([Column("off memory by", "relative_error", tiny)] if any("relative_error" in r for r in records) else []),
     ]
     bench_table(f"{records[0]['dataset']}, on disk · {_hardware(records)}", records, columns)
 
