@@ -15,7 +15,14 @@ from torch import Tensor, nn
 
 from rapgnn.device import threads
 from rapgnn.errors import InputError
-from rapgnn.estimators.candidates import Wanted, first_candidates, further_candidates, second_candidates
+from rapgnn.estimators.candidates import (
+    Wanted,
+    first_candidates,
+    further_candidates,
+    probing_candidates,
+    second_candidates,
+    trained_candidates,
+)
 from rapgnn.estimators.costs import SMALL_COST
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
@@ -79,6 +86,8 @@ def choose_average(
     treated, kept = TreatedOf(), HopsOf()
     refusal: InputError | None = None
 
+    tried: set[Any] = set()
+
     def attempt(wanted: Wanted, on: Graph, first: Verdict | None = None) -> None:
         nonlocal refusal
         began, number = time.perf_counter(), MEMBER_SEEDS * (seed + 1) + len(trials)
@@ -105,12 +114,13 @@ def choose_average(
             on_trial(settings, value)
 
     left = (1 - SECOND) * allowance
-    for stage in (first_candidates, further_candidates):
+    for stage in (first_candidates, probing_candidates, trained_candidates, further_candidates):
         best = [v.candidate for v in ranked(seen, reweigh)]
         for wanted in stage(graph, base, best):
-            if seen and (late() or wanted.cost > left):
+            if seen and (late() or wanted.cost > left or wanted.config in tried):
                 continue
             left -= wanted.cost
+            tried.add(wanted.config)
             attempt(wanted, graph)
     verdicts = {id(v.candidate): v for v in seen}
     for first, wanted in second_candidates(graph, [v.candidate for v in ranked(seen, reweigh)]):
@@ -126,7 +136,9 @@ def choose_average(
     if not seen:
         raise refusal or InputError("no candidate could be solved: the features or labels leave nothing to fit.")
     members, score = chosen_members(seen, judge, reweigh)
-    return _finished(members, trials, score, everything)
+    free = [v for v in seen if not getattr(v.candidate.config, "bound", False)]
+    others = members if not free or all(_among(v, free) for v in members) else chosen_members(free, judge, reweigh)[0]
+    return _finished(members, others, trials, score, everything)
 
 
 def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
@@ -158,15 +170,28 @@ def _together(members: list[Verdict], judge: Judge) -> Tensor:
     return scores_of(torch.stack([v.probabilities for v in members]).mean(0), judge.objective)
 
 
+def _among(verdict: Verdict, some: list[Verdict]) -> bool:
+    return any(verdict is one for one in some)
+
+
 def _keeps_its_rows(config: Any) -> bool:
     """Whether a network is not solved again: its head needs rows to stop by, or it stands on another network."""
     return isinstance(config, NetConfig) and (config.hidden > 0 or config.first is not None)
 
 
-def _finished(members: list[Verdict], trials: list[Trial], score: float, everything: Graph | None) -> Averaged:
-    models, engines = [], []
+def _finished(
+    members: list[Verdict], others: list[Verdict], trials: list[Trial], score: float, everything: Graph | None
+) -> Averaged:
+    """The model.
+
+    Args:
+        others: the members for other graphs than this one.
+    """
+    models, engines, uses = [], [], []
     treated, kept = TreatedOf(), HopsOf()
-    for verdict in members:
+    for verdict in [*members, *(v for v in others if not _among(v, members))]:
+        here, elsewhere = _among(verdict, members), _among(verdict, others)
+        uses.append("both" if here and elsewhere else "here" if here else "elsewhere")
         candidate: Any = verdict.candidate
         if everything is not None and not _keeps_its_rows(candidate.config):
             candidate = with_all_rows(candidate, everything, treated, kept)
@@ -175,5 +200,5 @@ def _finished(members: list[Verdict], trials: list[Trial], score: float, everyth
         engines.append("stepwise" if layered else "polynomial")
     engine = "stepwise" if "stepwise" in engines else "polynomial"
     reason = "random non-linear layers go one by one" if engine == "stepwise" else "hops are walked once"
-    model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models)
+    model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses)
     return Averaged(model, tuple(trials), score, engine, reason)

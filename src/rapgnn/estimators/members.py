@@ -13,6 +13,7 @@ from rapgnn.layers.dropout import dropout_generator
 from rapgnn.layers.heads import Head
 from rapgnn.layers.ridge import RidgeHead, RidgeSolution
 from rapgnn.layers.ridge_path import PENALTIES, RidgePath
+from rapgnn.models.known_labels import KnownLabels, known_shape
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import edge_marks
 from rapgnn.models.random_net import RandomNet
@@ -46,7 +47,8 @@ class NetCandidate:
         self.settings: dict[str, Any] = config.to_dict()
         self.config, self.seed = config, seed
         channels = graph.num_features, graph.num_outputs
-        net = RandomNet(*channels, edge_channels=graph.num_edge_features, seed=seed, config=config).to(graph.y.device)
+        shape = {"edge_channels": graph.num_edge_features, "known": known_shape(graph) if config.known else (0, 0)}
+        net = RandomNet(*channels, **shape, seed=seed, config=config).to(graph.y.device)
         if graph.objective.metric == "rmse":
             net.output.fit(graph.y[graph.train])
         key = "treatment", config.features, config.sketch
@@ -56,7 +58,10 @@ class NetCandidate:
         net.treatment.load_state_dict(kept[key])
         if first is not None:
             net.first = first
-        if config.identity:
+        if config.known:
+            kept.setdefault("known", KnownLabels.of(graph))
+            net.known = kept["known"]
+        if config.bound:
             net.edges_seen.copy_(edge_marks(graph))
         h, self.val = seen_rows(net, graph, kept)
         self.net = net

@@ -8,6 +8,7 @@ from rapgnn.graph.backbones import BACKBONES
 from rapgnn.layers.reservoir import NONLINEARITIES
 from rapgnn.layers.treatment import TREATMENTS
 from rapgnn.models.config import Config
+from rapgnn.models.known_labels import MOST_HOPS
 
 JOINED = ("last", "cat", "ppr")
 POOLED = ("sum", "mean", "log")
@@ -61,12 +62,16 @@ class NetConfig:
     """In a head that is trained."""
     first: "NetConfig | None" = None
     """Another network, whose predictions for the neighbours stand beside the hops (single graphs alone)."""
+    known: int = 0
+    """Hops of the training rows' labels, 0 to 2, without each row's own: for the graph that was trained on alone."""
 
     def __post_init__(self) -> None:
         if isinstance(self.first, dict):
             object.__setattr__(self, "first", NetConfig(**self.first))
         if self.first is not None and (not isinstance(self.first, NetConfig) or self.first.first is not None):
             raise InputError("first must be the settings of a network that has none before it.")
+        if self.first is not None and self.first.known:
+            raise InputError("first must not see labels: what it predicts for its neighbours would tell a row its own.")
         check_choice("treatment of the features", self.features, TREATMENTS)
         check_choice("backbone", self.backbone, [name for name, rule in BACKBONES.items() if not rule.edges])
         check_choice("jumping knowledge", self.jumping, JOINED)
@@ -75,10 +80,22 @@ class NetConfig:
         check_choice("direction of the edges", self.edges, DIRECTIONS)
         if not isinstance(self.dropout, float) or not 0 <= self.dropout < 1:
             raise InputError(f"dropout must lie in [0, 1), got {self.dropout!r}.")
-        for name in ("identity", "hidden", "sketch", "width", "lift", "lift_inputs", "num_layers", "lift_hops"):
+        for name in (
+            "identity",
+            "hidden",
+            "sketch",
+            "width",
+            "lift",
+            "lift_inputs",
+            "num_layers",
+            "lift_hops",
+            "known",
+        ):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
                 raise InputError(f"{name} must be a whole number from 0 to {MOST}, got {value!r}.")
+        if self.known > MOST_HOPS:
+            raise InputError(f"known must be a whole number from 0 to {MOST_HOPS}, got {self.known!r}.")
         for name in ("places", "self_loops", "logarithm", "whiten"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}.")
@@ -92,6 +109,11 @@ class NetConfig:
         """What decides the hops of a graph's nodes: networks that agree in it have the same ones."""
         inputs = self.features, self.sketch, self.places, self.identity
         return *inputs, self.backbone, self.self_loops, self.edges
+
+    @property
+    def bound(self) -> bool:
+        """Whether it speaks of the nodes of one graph alone: it tells them apart, or knows labels of theirs."""
+        return bool(self.identity or self.known)
 
     @property
     def pools(self) -> str:

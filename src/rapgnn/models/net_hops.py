@@ -11,6 +11,8 @@ from torch import Tensor
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.reservoir import BLOCK_BYTES
+from rapgnn.models.known_labels import MOST_HOPS, KnownLabels
+from rapgnn.models.net_config import NetConfig
 from rapgnn.prng import Stream, seeded
 from rapgnn.propagation.cache import next_hop
 from rapgnn.sparse import Features, dense, row_block
@@ -24,6 +26,7 @@ class Hops:
         self._hops: list[Features] = [inputs]
         self._against: list[Features] = [inputs]
         self.said: dict[int, Hops] = {}  # of what other networks predict, by network
+        self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
 
     def of(self, k: int, rows: Tensor | None = None) -> Tensor:
         """Hop k of some nodes, or of all."""
@@ -33,6 +36,31 @@ class Hops:
         """Likewise, against the direction of the edges."""
         assert self._back is not None
         return self._hop(self._against, self._back, k, rows)
+
+    def labels(self, known: KnownLabels, count: int) -> list[Tensor]:
+        """Hops 1 to ``count`` of known labels, for all nodes; then against the edges too, where both ways count."""
+        if id(known) not in self._labels:
+            like = self.of(0, known.rows[:0])
+            ways = [way for way in (self.operator, self._back) if way is not None]
+            # The labels are kept with their hops, so that no others get their number.
+            self._labels[id(known)] = known, [known.hops(way, like, MOST_HOPS) for way in ways]
+        return [hop for way in self._labels[id(known)][1] for hop in way[:count]]
+
+    def joined(self, config: NetConfig, rows: Tensor | None = None) -> Tensor:
+        """The hops of some nodes, or of all, joined as the settings say."""
+        depth = config.num_layers
+        if config.jumping == "last":
+            return self.of(depth, rows)
+        if config.jumping == "cat":
+            found = [self.of(k, rows) for k in range(depth + 1)]
+            if config.edges == "both":
+                found += [self.against(k, rows) for k in range(1, depth + 1)]
+            return torch.cat(found, dim=1)
+        alpha = config.teleport
+        total = alpha * self.of(0, rows)
+        for k in range(1, depth + 1):
+            total = total.add(self.of(k, rows), alpha=alpha * (1 - alpha) ** k)
+        return total
 
     @staticmethod
     def _hop(walked: list[Any], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:

@@ -16,6 +16,7 @@ from rapgnn.layers.ridge import RidgeHead
 from rapgnn.layers.standardize import Standard
 from rapgnn.layers.targets import TargetScale
 from rapgnn.layers.treatment import PLACES, Treatment, place_columns
+from rapgnn.models.known_labels import KnownLabels
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import (
     BLOCK_BYTES,
@@ -41,6 +42,7 @@ class RandomNet(nn.Module):
         in_channels: width of the features.
         out_channels: number of classes, labels or targets.
         edge_channels: width of the edge features; each node gets the sum of those that it receives.
+        known: rows and columns of the labels that it knows, where the settings want them.
         seed: of everything random in here.
     """
 
@@ -53,6 +55,7 @@ class RandomNet(nn.Module):
         out_channels: int,
         *,
         edge_channels: int = 0,
+        known: tuple[int, int] = (0, 0),
         seed: int = 0,
         config: NetConfig | None = None,
     ):
@@ -75,9 +78,15 @@ class RandomNet(nn.Module):
             joined = base * groups
         self.first: RandomNet | None = None
         if config.first is not None:
-            channels = {"edge_channels": edge_channels, "seed": seed}
-            self.first = RandomNet(in_channels, out_channels, **channels, config=config.first)
+            self.first = RandomNet(
+                in_channels, out_channels, edge_channels=edge_channels, seed=seed, config=config.first
+            )
             joined, groups = joined + PASSES * out_channels, 1
+        self.known: KnownLabels | None = None
+        if config.known:
+            self.known = KnownLabels(*known, out_channels)
+            ways = 2 if config.edges == "both" else 1
+            joined, groups = joined + config.known * ways * out_channels, 1
         self.lift: Lift | None = None
         self.channels = joined
         if config.lift:
@@ -118,8 +127,10 @@ class RandomNet(nn.Module):
         return Hops(self.operator(graph), self.inputs(graph), back)
 
     def suits(self, graph: Graph) -> bool:
-        """Whether this is a graph it can say something about: nodes that are told apart must be the same ones."""
-        return not self.config.identity or torch.equal(edge_marks(graph), self.edges_seen.cpu())
+        """Whether this is a graph it can say something about: one that is bound to nodes must have the same."""
+        if self.known is not None and not self.known.suits(graph):
+            return False
+        return not self.config.bound or torch.equal(edge_marks(graph), self.edges_seen.cpu())
 
     def scores(self, h: Tensor) -> Tensor:
         """Of a representation, before targets that are numbers get their size back."""
@@ -183,8 +194,8 @@ class RandomNet(nn.Module):
             return self.read_pooled(self.pooled(graph, rows, (self.config.pools,), learn)[0])
         hops = self.hops(graph) if hops is None else hops
         config, lift = self.config, self.lift
-        said = None if self.first is None else self.said(graph, hops)
-        joined = self._joined(hops, rows, said)
+        beside = self._beside(graph, hops)
+        joined = self._joined(hops, rows, beside)
         if lift is None:
             return joined
         joined = self._logged(joined)
@@ -193,7 +204,7 @@ class RandomNet(nn.Module):
         lifted = lift(joined)
         if not config.lift_hops:
             return lifted
-        whole = self._logged(self._joined(hops, None, said))
+        whole = self._logged(self._joined(hops, None, beside))
         further = []
         wide = max(1, BLOCK_BYTES // max(1, 4 * len(whole)))
         scaled = lift.standard(whole)
@@ -222,27 +233,22 @@ class RandomNet(nn.Module):
             hops.said[id(first)] = Hops(hops.operator, found)
         return hops.said[id(first)]
 
-    def _joined(self, hops: Hops, rows: Tensor | None, said: Hops | None) -> Tensor:
-        """The hops joined as the settings say, and beside them what was predicted for the neighbours."""
-        own = self._own_hops(hops, rows)
-        if said is None:
-            return own
-        return torch.cat([own, *(said.of(k, rows).to(own.dtype) for k in range(1, PASSES + 1))], dim=1)
+    def _beside(self, graph: Graph, hops: Hops) -> list[Tensor]:
+        """What stands beside the hops, for all nodes: predictions for their neighbours, and labels of theirs."""
+        found = []
+        if self.first is not None:
+            said = self.said(graph, hops)
+            found += [said.of(k) for k in range(1, PASSES + 1)]
+        if self.known is not None:
+            found += hops.labels(self.known, self.config.known)
+        return found
 
-    def _own_hops(self, hops: Hops, rows: Tensor | None) -> Tensor:
-        config, depth = self.config, self.config.num_layers
-        if config.jumping == "last":
-            return hops.of(depth, rows)
-        if config.jumping == "cat":
-            found = [hops.of(k, rows) for k in range(depth + 1)]
-            if config.edges == "both":
-                found += [hops.against(k, rows) for k in range(1, depth + 1)]
-            return torch.cat(found, dim=1)
-        alpha = config.teleport
-        total = alpha * hops.of(0, rows)
-        for k in range(1, depth + 1):
-            total = total.add(hops.of(k, rows), alpha=alpha * (1 - alpha) ** k)
-        return total
+    def _joined(self, hops: Hops, rows: Tensor | None, beside: Sequence[Tensor]) -> Tensor:
+        """The hops joined as the settings say, and what stands beside them."""
+        own = hops.joined(self.config, rows)
+        if not beside:
+            return own
+        return torch.cat([own, *((part if rows is None else part[rows]).to(own.dtype) for part in beside)], dim=1)
 
     def _logged(self, z: Tensor) -> Tensor:
         return signed_log(z) if self.config.logarithm else z

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
 from rapgnn.models.average import Average
@@ -49,8 +48,8 @@ def model_on(model: Any, graph: Graph, **how: Any) -> Predict:
 
 @torch.no_grad()
 def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tensor:
-    """What the head of the best member sees of these rows, or of all."""
-    best: Any = model.members[0] if isinstance(model, Average) else model
+    """What the head of the best member for this graph sees of these rows, or of all."""
+    best: Any = model.members_for(graph)[0] if isinstance(model, Average) else model
     if isinstance(best, RandomNet):
         return best.represent(graph, rows)
     if isinstance(best, TreatedRAP):
@@ -66,11 +65,7 @@ def average_on(model: Average | TreatedRAP | RandomNet, graph: Graph, device: st
     """
     if device is not None:
         model, graph = model.to(device), graph.to(device)
-    members = list(model.members) if isinstance(model, Average) else [model]
-    suitable = [m for m in members if not isinstance(m, RandomNet) or m.suits(graph)]
-    if not suitable:
-        raise InputError("this model tells the nodes of its own graph apart, and has nothing to say about another one.")
-    members = suitable
+    members: list[Any] = (model if isinstance(model, Average) else Average([model])).members_for(graph)
     kept: HopsOf = {}
     predictors: list[Predict] = []
     for member in members:

@@ -32,11 +32,11 @@ from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.average import Average
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.training.numbers import MissingError, read_header, read_numbers
-from rapgnn.training.saved import IN_INDEX, KIND_OF, build, check_tensors, members_of
+from rapgnn.training.saved import IN_INDEX, build, check_tensors, described, members_of
 from rapgnn.training.schema import Schema
 from rapgnn.versions import versions
 
-FORMAT, VERSION = "rapgnn checkpoint", 3
+FORMAT, VERSION = "rapgnn checkpoint", 4
 ONE_MODEL = 2  # the version that earlier releases read
 INDEX = "checkpoint.json"
 ATTEMPTS, SWAPS = 50, 5  # of a load that saves overtake, and where the file of numbers is missing
@@ -95,9 +95,8 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     if isinstance(model, RAPGNN):
         index["draw_counter"] = int(model.draw_counter)
     else:
-        members: Any = model.members
         index["draw_counter"] = 0  # members predict by their exact expectation
-        index["members"] = [{"kind": KIND_OF[type(m)], "config": m.config.to_dict(), "seed": m.seed} for m in members]
+        index["members"] = described(model)
     numbers = save(state, {"index": index_digest(index)})
     digest = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{digest[:16]}.safetensors", "sha256": digest}

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from rapgnn.errors import InputError
-from rapgnn.models.average import Average
+from rapgnn.models.average import USES, Average
 from rapgnn.models.config import Config
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.random_net import RandomNet
@@ -36,6 +36,8 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
         isinstance(m, dict)
         and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
         and m["kind"] in KINDS
+        and m.get("use", USES[0]) in USES
+        and _is_shape(m.get("known", [0, 0]))
         for m in members
     )
     if not fine:
@@ -52,13 +54,33 @@ def check_tensors(folder: Path, members: list[dict[str, Any]], average: bool, sc
 
 
 def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
-    channels = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
+    channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
     built = []
     for member in members:
         model, settings = KINDS[member["kind"]]
         config = settings(**member["config"])
-        built.append(model(schema.in_channels, **channels, seed=member["seed"], config=config))
-    return Average(built) if average else built[0]
+        more: dict[str, Any] = {"known": tuple(member["known"])} if "known" in member and model is RandomNet else {}
+        built.append(model(schema.in_channels, **channels, **more, seed=member["seed"], config=config))
+    return Average(built, [member.get("use", USES[0]) for member in members]) if average else built[0]
+
+
+def described(model: Average) -> list[dict[str, Any]]:
+    """What an index says of the members, from which ``build`` makes them."""
+    found = []
+    for member, use in zip(model.members, model.uses, strict=True):
+        one: Any = member
+        said = {"kind": KIND_OF[type(one)], "config": one.config.to_dict(), "seed": one.seed}
+        if isinstance(one, RandomNet) and one.known is not None:
+            said["known"] = list(one.known.y.shape)
+        found.append(said if use == USES[0] else said | {"use": use})
+    return found
+
+
+def _is_shape(given: Any) -> bool:
+    """Whether these are a number of rows and of columns."""
+    if not isinstance(given, list) or len(given) != 2:
+        return False
+    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40 for n in given)
 
 
 def _kinds(members: list[dict[str, Any]], average: bool, schema: Schema) -> Kinds:
