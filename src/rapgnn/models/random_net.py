@@ -85,19 +85,14 @@ class RandomNet(nn.Module):
         self.known: KnownLabels | None = None
         if config.known:
             self.known = KnownLabels(*known, out_channels)
-            ways = 2 if config.edges == "both" else 1
-            joined, groups = joined + config.known * ways * out_channels, 1
+        labels = config.known * out_channels * (2 if config.edges == "both" else 1)
+        # Hops of lifted labels would bring a row's own back to it, so there they stand beside the lift.
+        inside = joined if config.lift_hops else joined + labels
         self.lift: Lift | None = None
-        self.channels = joined
+        self.channels = joined = joined + labels
         if config.lift:
-            self.lift = Lift(
-                joined,
-                config.lift,
-                generator,
-                config.lift_inputs,
-                config.activation,
-                groups=groups if not config.lift_hops else 1,
-            )
+            groups = 1 if config.lift_hops or labels else groups
+            self.lift = Lift(inside, config.lift, generator, config.lift_inputs, config.activation, groups=groups)
             self.channels = config.lift
             if config.lift_hops:
                 self.channels = joined + config.lift * (1 + config.lift_hops)
@@ -194,7 +189,10 @@ class RandomNet(nn.Module):
             return self.read_pooled(self.pooled(graph, rows, (self.config.pools,), learn)[0])
         hops = self.hops(graph) if hops is None else hops
         config, lift = self.config, self.lift
-        beside = self._beside(graph, hops)
+        beside = [] if self.first is None else [self.said(graph, hops).of(k) for k in range(1, PASSES + 1)]
+        labels = [] if self.known is None else hops.labels(self.known, config.known)
+        if not config.lift_hops:
+            beside += labels
         joined = self._joined(hops, rows, beside)
         if lift is None:
             return joined
@@ -216,7 +214,7 @@ class RandomNet(nn.Module):
                 parts.append(h[rows])
             further.append(parts)
         walked = [torch.cat([parts[k] for parts in further], dim=1) for k in range(config.lift_hops)]
-        return torch.cat([joined, lifted, *walked], dim=1)
+        return torch.cat([joined, lifted, *walked, *(part[rows] for part in labels)], dim=1)
 
     @torch.no_grad()
     def said(self, graph: Graph, hops: Hops, before: Hops | None = None) -> Hops:
@@ -232,16 +230,6 @@ class RandomNet(nn.Module):
             found = graph.objective.read(first.output(first.scores(first.represent(graph, None, before))))
             hops.said[id(first)] = Hops(hops.operator, found)
         return hops.said[id(first)]
-
-    def _beside(self, graph: Graph, hops: Hops) -> list[Tensor]:
-        """What stands beside the hops, for all nodes: predictions for their neighbours, and labels of theirs."""
-        found = []
-        if self.first is not None:
-            said = self.said(graph, hops)
-            found += [said.of(k) for k in range(1, PASSES + 1)]
-        if self.known is not None:
-            found += hops.labels(self.known, self.config.known)
-        return found
 
     def _joined(self, hops: Hops, rows: Tensor | None, beside: Sequence[Tensor]) -> Tensor:
         """The hops joined as the settings say, and what stands beside them."""

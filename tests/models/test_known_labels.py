@@ -1,0 +1,188 @@
+"""Labels of neighbours as inputs: no row sees its own, on any graph; and the model keeps them."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from disk_cases import blocks, hostile
+from operators import relative_error
+from rapgnn import RAPNodeClassifier, RAPNodeRegressor
+from rapgnn.errors import InputError
+from rapgnn.estimators.members import NetCandidate
+from rapgnn.estimators.node_heads import knows_labels
+from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.models.average import Average
+from rapgnn.models.known_labels import KnownLabels
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.random_net import RandomNet
+from rapgnn.training.averaged import model_on
+from rapgnn.training.checkpoint import load_checkpoint
+
+BACKBONES = (("gcn", True), ("gcn", False), ("sage", False), ("gin", False))
+ZERO = torch.zeros(0)
+
+
+def by_hand(graph: Graph, backbone: str, loops: bool) -> list[torch.Tensor]:
+    """S Y and S² Y with the label of each row taken out of Y before its own row is computed."""
+    matrix = graph.operator(backbone, loops).matrix.scipy().toarray().astype(np.float64)
+    y = np.zeros((graph.num_nodes, graph.num_outputs))
+    y[graph.train, graph.y[graph.train]] = 1.0
+    found = np.zeros((2, *y.shape))
+    for node in range(graph.num_nodes):
+        others = y.copy()
+        others[node] = 0.0
+        found[0, node] = matrix[node] @ others
+        found[1, node] = matrix[node] @ (matrix @ others)
+    return [torch.from_numpy(hop) for hop in found]
+
+
+@pytest.mark.parametrize("name", hostile())
+@pytest.mark.parametrize(("backbone", "loops"), BACKBONES)
+def test_every_row_sees_the_labels_of_others_alone(name, backbone, loops):
+    graph = hostile()[name]
+    found = KnownLabels.of(graph).hops(graph.operator(backbone, loops), ZERO, 2)
+    for hop, wanted in zip(found, by_hand(graph, backbone, loops), strict=True):
+        assert float((hop - wanted).abs().max()) < 1e-5 * max(1.0, float(wanted.abs().max()))
+
+
+@pytest.mark.parametrize("edges", ["given", "undirected", "both"])
+@pytest.mark.parametrize("more", [{}, {"lift": 9}, {"lift": 16, "lift_inputs": 2, "lift_hops": 1}, {"hidden": 8}])
+def test_another_own_label_changes_nothing_in_a_row(edges, more):
+    graph = hostile()["directed"]
+    config = NetConfig(features="standard", backbone="sage", edges=edges, known=2, **more)
+    row = int(graph.train[0])
+    net = NetCandidate(graph, config, 0, {}).net
+    here = net.represent(graph, torch.tensor([row]))
+    assert net.known is not None
+    net.known.y[0, 0] = (net.known.y[0, 0] + 1) % 3
+    torch.testing.assert_close(net.represent(graph, torch.tensor([row])), here, rtol=0, atol=1e-6)
+    assert float((net.represent(graph) - NetCandidate(graph, config, 0, {}).net.represent(graph)).abs().max()) > 1e-3
+
+
+def test_gaps_and_numbers_count_less_their_mean():
+    y = np.array([[1.0, np.nan], [3.0, 0.0], [np.nan, 1.0], [0.0, 0.0]])
+    edges = np.array([[0, 1, 2, 0], [3, 3, 3, 1]])
+    graph = make_graph(np.ones((4, 1)), edges, y, [0, 1, 2], [3], [], task="regression")
+    hop, _ = KnownLabels.of(graph).hops(graph.operator("sage", False), ZERO, 2)
+    torch.testing.assert_close(hop[3], torch.tensor([(-1.0 + 1.0) / 3, (-0.5 + 0.5) / 3]))
+    torch.testing.assert_close(hop[1], torch.tensor([-1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"known": 3}, "known must be a whole number from 0 to 2"),
+        ({"known": -1}, "known must be a whole number"),
+        ({"first": NetConfig(known=1)}, "first must not see labels"),
+    ],
+)
+def test_settings_that_would_tell_a_row_its_label_are_refused(wrong, said):
+    with pytest.raises(InputError, match=said):
+        NetConfig(**wrong)
+
+
+def labelled(seed=0, nodes=900) -> Graph:
+    """Classes that only the neighbours' classes tell, most of them known."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, nodes)
+    ends = rng.integers(0, nodes, (2, 40 * nodes))
+    ends = ends[:, (y[ends[0]] + 1) % 3 == y[ends[1]]][:, : 5 * nodes]
+    order = rng.permutation(nodes)
+    return make_graph(
+        rng.standard_normal((nodes, 4)), np.concatenate([ends, ends[::-1]], 1), y, *np.split(order, [500, 700])
+    )
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    graph = labelled()
+    return graph, RAPNodeClassifier(seed=0).fit_graph(graph)
+
+
+def test_the_search_uses_them_and_says_what_suits_another_graph(chosen):
+    graph, model = chosen
+    assert isinstance(model.model_, Average)
+    assert any(member.config.known for member in model.model_.members if isinstance(member, RandomNet))
+    assert model.score(graph, split="test") > 0.6  # features alone: a third
+    other = labelled(seed=1)
+    members = model.model_.members_for(other)
+    assert members
+    assert not any(isinstance(m, RandomNet) and m.config.bound for m in members)
+    assert model.predict(other).shape == (900,)
+    assert model.transform(other).shape[0] == 900
+    fewer = replace(graph, x=graph.x[:10], y=graph.y[:10], edge_index=graph.edge_index[:, :0], train=graph.train[:0])
+    empty = {"val": graph.train[:0], "test": graph.train[:0]}
+    assert model.predict(replace(fewer, **empty)).shape == (10,)
+
+
+def test_a_loaded_model_knows_the_same_labels(chosen, tmp_path):
+    graph, model = chosen
+    model.save(tmp_path / "m")
+    loaded = RAPNodeClassifier.load(tmp_path / "m")
+    for data in (graph, labelled(seed=1)):
+        assert np.array_equal(loaded.predict_proba(data), model.predict_proba(data))
+    assert loaded.model_.uses == model.model_.uses
+
+
+@pytest.mark.parametrize("change", [{"use": "never"}, {"known": [1]}, {"known": [True, 1]}, {"known": [7, 1]}])
+def test_an_index_that_says_other_things_is_refused(chosen, tmp_path, change):
+    _, model = chosen
+    model.save(tmp_path / "m")
+    path = tmp_path / "m" / "checkpoint.json"
+    index = json.loads(path.read_text())
+    index["members"][0] |= change
+    path.write_text(json.dumps(index))
+    with pytest.raises(InputError, match="damaged"):
+        load_checkpoint(tmp_path / "m")
+
+
+def test_few_labels_are_no_inputs():
+    assert knows_labels(labelled())
+    assert not knows_labels(blocks())  # 40 training rows
+
+
+def test_numbers_of_neighbours_help_a_regressor():
+    rng = np.random.default_rng(0)
+    side = 30
+    at = np.arange(side * side).reshape(side, side)
+    ends = np.concatenate(
+        [np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()]), np.stack([at[:-1].ravel(), at[1:].ravel()])], 1
+    )
+    smooth = np.sin(at // side / 3.0) + np.cos(at % side / 4.0)
+    order = rng.permutation(side * side)
+    y = (smooth.ravel() + 0.05 * rng.standard_normal(side * side)).astype(np.float32)
+    graph = make_graph(
+        rng.standard_normal((side * side, 3)),
+        np.concatenate([ends, ends[::-1]], 1),
+        y,
+        *np.split(order, [500, 700]),
+        task="regression",
+    )
+    model = RAPNodeRegressor(seed=0).fit_graph(graph)
+    assert model.score(graph, split="test", scoring="r2") > 0.8
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_same_labels():
+    graph = hostile()["directed"]
+    config = NetConfig(features="standard", backbone="sage", edges="both", known=2)
+    cpu = NetCandidate(graph, config, 0, {}).net.represent(graph)
+    gpu = NetCandidate(graph.to("cuda"), config, 0, {}).net.represent(graph.to("cuda"))
+    assert relative_error(gpu.cpu(), cpu) < 1e-4
+
+
+def test_an_average_needs_a_use_for_every_member():
+    net = RandomNet(3, 2)
+    with pytest.raises(InputError, match="every member needs a use"):
+        Average([net], ["elsewhere"])
+    with pytest.raises(InputError, match="every member needs a use"):
+        Average([net], ["both", "here"])
+    with pytest.raises(InputError, match="use of a member"):
+        Average([net], ["never"])
+    graph = hostile()["directed"]
+    bound = NetCandidate(graph, NetConfig(known=1), 0, {}).finished(1.0, 1.0)
+    with pytest.raises(InputError, match="nothing to say about another one"):
+        model_on(Average([bound]), hostile()["undirected"])  # type: ignore[list-item]
