@@ -26,6 +26,8 @@ from rapgnn.estimators.candidates import (
 from rapgnn.estimators.costs import SMALL_COST
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
+from rapgnn.estimators.net_costs import net_cost
+from rapgnn.estimators.students import ROUNDS, all_nodes, can_teach, lesson, student_configs
 from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.models.average import Average
@@ -80,65 +82,108 @@ def choose_average(
         reweigh: whether classes that count the same in sum are tried too.
         everything: the graph with all training rows, where some were held out to judge: heads are solved again on it.
     """
-    judge = Judge(graph, graph.objective)
-    seen: list[Verdict] = []
-    trials: list[Trial] = []
-    treated, kept = TreatedOf(), HopsOf()
-    refusal: InputError | None = None
+    search = _Search(graph, seed, late, on_trial)
+    left = (1 - SECOND) * allowance
+    for stage in (first_candidates, probing_candidates, trained_candidates, further_candidates):
+        for wanted in stage(graph, base, [v.candidate for v in ranked(search.seen, reweigh)]):
+            if not search.seen or (wanted.cost <= left and wanted.config not in search.tried):
+                left -= wanted.cost
+                search.attempt(wanted)
+    left += SECOND * allowance
+    verdicts = {id(v.candidate): v for v in search.seen}
+    for first, wanted in second_candidates(graph, [v.candidate for v in ranked(search.seen, reweigh)]):
+        if wanted.cost <= left:
+            left -= wanted.cost
+            search.attempt(wanted, first=verdicts[id(first)])
+    if can_teach(graph) and search.seen:
+        search.teach(reweigh, left)
+    if reweigh:
+        balanced = with_goal(graph, graph.objective.scoring, BALANCED)
+        for verdict in ranked(search.seen, reweigh)[:4]:
+            if not verdict.candidate.final:
+                search.attempt(Wanted(verdict.candidate.config, 0.0), balanced)
+    seen, judge = search.seen, search.judge
+    if not seen:
+        raise search.refusal or InputError("no candidate could be solved: the features or labels leave nothing to fit.")
+    members, score = chosen_members(seen, judge, reweigh)
+    free = [v for v in seen if not getattr(v.candidate.config, "bound", False)]
+    others = members if not free or all(_among(v, free) for v in members) else chosen_members(free, judge, reweigh)[0]
+    return _finished(members, others, tuple(search.trials), score, everything)
 
-    tried: set[Any] = set()
 
-    def attempt(wanted: Wanted, on: Graph, first: Verdict | None = None) -> None:
-        nonlocal refusal
-        began, number = time.perf_counter(), MEMBER_SEEDS * (seed + 1) + len(trials)
+class _Search:
+    """What was tried on a graph, and what came of it."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        seed: int,
+        late: Callable[[], bool],
+        on_trial: Callable[[dict[str, Any], float], None] | None,
+    ):
+        self.graph, self.seed, self.late, self.on_trial = graph, seed, late, on_trial
+        self.judge = Judge(graph, graph.objective)
+        self.seen: list[Verdict] = []
+        self.trials: list[Trial] = []
+        self.tried: set[Any] = set()
+        self.refusal: InputError | None = None
+        self._treated, self._kept = TreatedOf(), HopsOf()
+
+    def attempt(
+        self, wanted: Wanted, on: Graph | None = None, first: Verdict | None = None, taught: Tensor | None = None
+    ) -> None:
+        """Solve or train a candidate, and judge it; nothing where the time is up.
+
+        Args:
+            on: the graph with other weights of its classes; None: as it is.
+            first: the network whose predictions it sees.
+            taught: what it learns of every node, instead of the labels of the training rows.
+        """
+        if self.seen and self.late():
+            return
+        self.tried.add(wanted.config)
+        began, graph = time.perf_counter(), on or self.graph
         try:
             with threads(1 if wanted.cost < SMALL_COST else torch.get_num_threads()):
-                if isinstance(wanted.config, TreatedConfig):
-                    candidate: NetCandidate | RapCandidate = RapCandidate(on, wanted.config, number, treated)
-                else:
-                    before = None if first is None else first.candidate.finished(first.penalty, first.sharpness)
-                    candidate = NetCandidate(on, wanted.config, seed, kept, before)  # type: ignore[arg-type]
-                verdict = judge.see(candidate)
+                candidate = self._candidate(wanted.config, graph, first, taught)
+                verdict = self.judge.see(candidate)
         except InputError as error:  # a candidate that this graph does not admit
-            refusal = error.with_traceback(None)
+            self.refusal = error.with_traceback(None)
             return
         except torch.linalg.LinAlgError:  # type: ignore[reportPrivateImportUsage] - numbers too large or too close
             return
         if verdict is None:
             return
-        seen.append(verdict)
+        self.seen.append(verdict)
         value = graph.objective.merit(verdict.merit)
-        settings = candidate.settings | ({} if on is graph else {"class_weight": BALANCED})
-        trials.append(Trial(settings, value, time.perf_counter() - began))
-        if on_trial:
-            on_trial(settings, value)
+        settings = candidate.settings | ({} if on is None else {"class_weight": BALANCED})
+        self.trials.append(Trial(settings, value, time.perf_counter() - began))
+        if self.on_trial:
+            self.on_trial(settings, value)
 
-    left = (1 - SECOND) * allowance
-    for stage in (first_candidates, probing_candidates, trained_candidates, further_candidates):
-        best = [v.candidate for v in ranked(seen, reweigh)]
-        for wanted in stage(graph, base, best):
-            if seen and (late() or wanted.cost > left or wanted.config in tried):
-                continue
-            left -= wanted.cost
-            tried.add(wanted.config)
-            attempt(wanted, graph)
-    verdicts = {id(v.candidate): v for v in seen}
-    for first, wanted in second_candidates(graph, [v.candidate for v in ranked(seen, reweigh)]):
-        if not late() and wanted.cost <= SECOND * allowance + left:
-            left -= wanted.cost
-            attempt(wanted, graph, verdicts[id(first)])
-    if reweigh:
-        balanced = with_goal(graph, graph.objective.scoring, BALANCED)
-        for verdict in ranked(seen, reweigh)[:4]:
-            config = verdict.candidate.config
-            if not late() and not _keeps_its_rows(config):
-                attempt(Wanted(config, 0.0), balanced)
-    if not seen:
-        raise refusal or InputError("no candidate could be solved: the features or labels leave nothing to fit.")
-    members, score = chosen_members(seen, judge, reweigh)
-    free = [v for v in seen if not getattr(v.candidate.config, "bound", False)]
-    others = members if not free or all(_among(v, free) for v in members) else chosen_members(free, judge, reweigh)[0]
-    return _finished(members, others, trials, score, everything)
+    def _candidate(self, config: Any, graph: Graph, first: Verdict | None, taught: Tensor | None) -> Any:
+        if isinstance(config, TreatedConfig):
+            return RapCandidate(graph, config, MEMBER_SEEDS * (self.seed + 1) + len(self.trials), self._treated)
+        before: Any = None if first is None else first.candidate.finished(first.penalty, first.sharpness)
+        graph = graph if taught is None else all_nodes(graph)
+        return NetCandidate(graph, config, self.seed, self._kept, before, taught)
+
+    def teach(self, by_metric: bool, left: float) -> None:
+        """Students of the average so far, for so many nominal seconds; and theirs, as long as they get better."""
+        reached = float("inf")
+        for _ in range(ROUNDS):
+            members, score = chosen_members(self.seen, self.judge, by_metric)
+            loss = self.judge.of(_together(members, self.judge))[1]
+            if loss >= reached or self.late():
+                return
+            reached, taught = loss, lesson(_finished(members, members, (), score, None).model, self.graph)
+            order = ranked(self.seen, by_metric)
+            nets = [v.candidate.config for v in order if isinstance(v.candidate.config, NetConfig)]
+            for config in student_configs(self.graph, nets):
+                wanted = Wanted(config, net_cost(all_nodes(self.graph), config))
+                if wanted.cost <= left:
+                    left -= wanted.cost
+                    self.attempt(wanted, taught=taught)
 
 
 def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
@@ -174,13 +219,8 @@ def _among(verdict: Verdict, some: list[Verdict]) -> bool:
     return any(verdict is one for one in some)
 
 
-def _keeps_its_rows(config: Any) -> bool:
-    """Whether a network is not solved again: its head needs rows to stop by, or it stands on another network."""
-    return isinstance(config, NetConfig) and (config.hidden > 0 or config.first is not None)
-
-
 def _finished(
-    members: list[Verdict], others: list[Verdict], trials: list[Trial], score: float, everything: Graph | None
+    members: list[Verdict], others: list[Verdict], trials: tuple[Trial, ...], score: float, everything: Graph | None
 ) -> Averaged:
     """The model.
 
@@ -193,7 +233,7 @@ def _finished(
         here, elsewhere = _among(verdict, members), _among(verdict, others)
         uses.append("both" if here and elsewhere else "here" if here else "elsewhere")
         candidate: Any = verdict.candidate
-        if everything is not None and not _keeps_its_rows(candidate.config):
+        if everything is not None and not candidate.final:
             candidate = with_all_rows(candidate, everything, treated, kept)
         models.append(candidate.finished(verdict.penalty, verdict.sharpness))
         layered = isinstance(candidate, NetCandidate) and candidate.config.width > 0
@@ -201,4 +241,4 @@ def _finished(
     engine = "stepwise" if "stepwise" in engines else "polynomial"
     reason = "random non-linear layers go one by one" if engine == "stepwise" else "hops are walked once"
     model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses)
-    return Averaged(model, tuple(trials), score, engine, reason)
+    return Averaged(model, trials, score, engine, reason)

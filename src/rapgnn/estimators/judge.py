@@ -16,11 +16,12 @@ SHARPNESS = tuple(10.0 ** (k / 4) for k in range(-2, 9))  # what scores are mult
 
 
 class Candidate(Protocol):
-    """A model whose head is solved for any penalty."""
+    """A model whose head is solved for any penalty; where it is final, not again with other rows."""
 
     config: Any
     settings: dict[str, Any]
     penalties: tuple[float, ...]
+    final: bool
 
     def scores(self, penalty: float, left_out: bool) -> Tensor:
         """Raw scores of the validation rows, and behind them of the training rows, each left out in turn."""

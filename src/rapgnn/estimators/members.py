@@ -37,15 +37,24 @@ class NetCandidate:
     Args:
         kept: what other networks with this seed have of these rows: hops, or sums over the nodes of graphs.
         first: the network before it, finished, where the settings name one.
+        taught: what the rows shall give ``[rows, classes]``, where that is not their labels.
     """
 
     penalties: tuple[float, ...] = PENALTIES
 
     def __init__(
-        self, graph: Graph, config: NetConfig, seed: int, kept: dict[Any, Any], first: RandomNet | None = None
+        self,
+        graph: Graph,
+        config: NetConfig,
+        seed: int,
+        kept: dict[Any, Any],
+        first: RandomNet | None = None,
+        taught: Tensor | None = None,
     ):
-        self.settings: dict[str, Any] = config.to_dict()
+        self.settings: dict[str, Any] = config.to_dict() | ({} if taught is None else {"taught": True})
         self.config, self.seed = config, seed
+        # Such a head is not solved again: it needs rows to stop by, or it learned from another network.
+        self.final = config.hidden > 0 or config.first is not None or taught is not None
         channels = graph.num_features, graph.num_outputs
         shape = {"edge_channels": graph.num_edge_features, "known": known_shape(graph) if config.known else (0, 0)}
         net = RandomNet(*channels, **shape, seed=seed, config=config).to(graph.y.device)
@@ -68,6 +77,9 @@ class NetCandidate:
         if config.hidden:
             self.penalties = (0.0,)
             train_on(net, h, self.val, graph)
+            return
+        if taught is not None:
+            self.path = RidgePath(h, 2 * taught - 1, None, False)
             return
         self.path = RidgePath(h, ridge_targets(net, graph, h.dtype), row_weights(graph), judged_by_left_out(graph))
 
@@ -135,6 +147,7 @@ class RapCandidate:
     """
 
     penalties = RIDGES
+    final = False
 
     def __init__(self, graph: Graph, config: TreatedConfig, seed: int, kept: TreatedOf):
         self.settings: dict[str, Any] = config.to_dict()

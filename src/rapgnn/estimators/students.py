@@ -1,0 +1,56 @@
+"""Students: heads that are solved on all nodes of a graph for what the average so far, their teacher, says of them.
+
+Few training rows tell little about the features of the many nodes that have no label; their propagated predictions do.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from rapgnn.estimators.judge import ENOUGH
+from rapgnn.estimators.net_costs import LARGE
+from rapgnn.graph.graph import Graph
+from rapgnn.models.net_config import NetConfig
+from rapgnn.training.averaged import model_on
+
+SHARE = 4  # nodes for each training row from which there is something to learn from the others
+SHARPER = 2.0  # power of the teacher's probabilities
+STUDENTS = 5  # of one teacher
+ROUNDS = 3  # in which students become teachers
+
+
+def can_teach(graph: Graph) -> bool:
+    """Whether most nodes of a single graph have no label that counts, and validation rows can judge."""
+    classes = graph.ptr is None and graph.y.dim() == 1 and graph.objective.metric == "accuracy"
+    return classes and len(graph.val) >= ENOUGH and graph.num_nodes >= SHARE * max(1, len(graph.train))
+
+
+def student_configs(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
+    """Linear filters: personalised PageRank on every kind of features, and those that were best.
+
+    Args:
+        nets: the random networks so far, best first.
+    """
+    linear = [n for n in nets if not (n.bound or n.hidden or n.lift or n.first is not None)]
+    far = [net for net in linear if net.jumping == "ppr"]
+    kinds = {(net.features, net.sketch): net for net in reversed(far)}
+    for config in list(dict.fromkeys([*kinds.values(), *linear]))[:STUDENTS]:
+        width = (config.sketch or graph.num_features) * (1 + config.num_layers if config.jumping == "cat" else 1)
+        if 8 * graph.num_nodes * width <= LARGE:
+            yield config
+
+
+def all_nodes(graph: Graph) -> Graph:
+    """The graph with every node as a training row."""
+    return replace(graph, train=torch.arange(graph.num_nodes, device=graph.y.device))
+
+
+@torch.no_grad()
+def lesson(teacher: nn.Module, graph: Graph) -> Tensor:
+    """What is taught of every node: its label where that is known, the teacher's sharpened probabilities elsewhere."""
+    found = model_on(teacher, graph)(torch.arange(graph.num_nodes)).probabilities.double().pow(SHARPER)
+    found = found / found.sum(dim=1, keepdim=True).clamp(min=torch.finfo(found.dtype).tiny)
+    found[graph.train] = nn.functional.one_hot(graph.y[graph.train], graph.num_outputs).to(found)
+    return found
