@@ -18,6 +18,9 @@ from rapgnn.models.treated import TreatedConfig
 from rapgnn.sparse import nonnegative
 from rapgnn.training.wide import direct_cost, too_wide
 
+BUCKETS = (1024, 512, 256)  # for the colours of nodes
+COUNTED = 1 << 29  # bytes of the counts of colours of all graphs
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -107,12 +110,16 @@ def _rap(graph: Graph, base: Config) -> Iterator[Wanted]:
 
 
 def _graph_nets(graph: Graph) -> Iterator[NetConfig]:
+    buckets = next((b for b in BUCKETS if 16 * b * graph.num_rows <= COUNTED), None)
     start = NetConfig(features="none", places=True, backbone="gin", num_layers=3)
     lifted = replace(start, logarithm=True, lift=512)
     deep = replace(start, num_layers=4, width=128)
     for config in (start, deep, lifted, replace(deep, activation="tanh"), replace(lifted, lift_inputs=4)):
         for pooling in ("log", "sum", "mean"):
             yield replace(config, pooling=pooling)
+        if config is start and buckets is not None:
+            for depth, pooling in ((3, "log"), (3, "sum"), (2, "log"), (5, "log")):
+                yield NetConfig(colours=buckets, num_layers=depth, pooling=pooling, whiten=False)
 
 
 def _larger_nets(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
@@ -120,6 +127,8 @@ def _larger_nets(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]
     for net in nets[:3]:
         if net.width:
             grown |= {replace(net, width=256): None, replace(net, width=256, num_layers=2): None}
+        elif net.colours:
+            grown |= {replace(net, num_layers=net.num_layers + 1): None}
         elif net.lift:
             grown |= {replace(net, lift=2048): None, replace(net, lift=1024, num_layers=5): None}
         else:

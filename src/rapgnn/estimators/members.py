@@ -118,8 +118,9 @@ def seen_rows(net: RandomNet, graph: Graph, kept: dict[Any, Any]) -> tuple[Tenso
         if sum(t.nbytes for k in before for pair in kept[k][2].values() for t in pair) > POOLED_BYTES:
             for k in before:
                 del kept[k]
-        parts = net.pooled(graph, graph.train, POOLS, learn=True), net.pooled(graph, graph.val, POOLS)
-        kept[key] = net.layers, net.lift, dict(zip(POOLS, zip(*parts, strict=True), strict=True))
+        pools = ("sum",) if net.config.colours else POOLS
+        parts = net.pooled(graph, graph.train, pools, learn=True), net.pooled(graph, graph.val, pools)
+        kept[key] = net.layers, net.lift, dict(zip(pools, zip(*parts, strict=True), strict=True))
     net.layers, net.lift, pooled = kept[key]
     train, val = (net.read_pooled(rows) for rows in pooled[net.config.pools])
     net.standard.fit(train)

@@ -40,7 +40,10 @@ def net_cost(graph: Graph, config: NetConfig) -> float:
     if config.sketch and isinstance(graph.x, SparseMatrix):
         seconds += feature_cost(graph, config.sketch) / 4  # shared by the candidates with the same features
     joined = base * (depth * (2 if config.edges == "both" else 1) + 1 if config.jumping == "cat" else 1)
-    if config.width:
+    if config.colours:
+        seconds += depth * m * 4 / SPARSE
+        joined = config.colours * (1 + depth)
+    elif config.width:
         seconds += n * config.width * (base + (depth - 1) * config.width) / DENSE + m * depth * config.width / SPARSE
         joined = base + depth * config.width
     else:

@@ -14,6 +14,9 @@ JOINED = ("last", "cat", "ppr")
 POOLED = ("sum", "mean", "log")
 DIRECTIONS = ("given", "undirected", "both")
 MOST = 1 << 14
+COUNTS = (
+    *("identity", "hidden", "sketch", "width", "lift", "lift_inputs", "num_layers", "lift_hops", "known", "colours"),
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class NetConfig:
     """Another network, whose predictions for the neighbours stand beside the hops (single graphs alone)."""
     known: int = 0
     """Hops of the training rows' labels, 0 to 2, without each row's own: for the graph that was trained on alone."""
+    colours: int = 0
+    """Buckets for the nodes' colours by Weisfeiler and Leman, whose counts stand for a graph; 0: no colours."""
 
     def __post_init__(self) -> None:
         if isinstance(self.first, dict):
@@ -101,6 +106,8 @@ class NetConfig:
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}.")
         if not isinstance(self.teleport, float) or not 0 < self.teleport < 1:
             raise InputError(f"teleport must lie between 0 and 1, got {self.teleport!r}.")
+        if self.colours and (self.width or self.lift or self.pooling == "mean"):
+            raise InputError("colours are counted as they are: without random layers or features, and not as means.")
         if self.width and self.jumping != "cat":
             raise InputError("random layers are joined side by side: jumping must be cat.")
 

@@ -16,6 +16,7 @@ from rapgnn.layers.ridge import RidgeHead
 from rapgnn.layers.standardize import Standard
 from rapgnn.layers.targets import TargetScale
 from rapgnn.layers.treatment import PLACES, Treatment, place_columns
+from rapgnn.models.colours import colour_counts, node_colours
 from rapgnn.models.known_labels import KnownLabels
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import (
@@ -73,6 +74,8 @@ class RandomNet(nn.Module):
                 Lift(c, d, generator, activation=config.activation, after=True) for c, d in pairwise(widths)
             )
             joined = sum(widths)
+        elif config.colours:
+            joined = config.colours * (1 + config.num_layers)
         elif config.jumping == "cat":
             groups = 1 + config.num_layers * (2 if config.edges == "both" else 1)
             joined = base * groups
@@ -168,6 +171,10 @@ class RandomNet(nn.Module):
             hows: ``sum`` or ``mean``.
             learn: learn first what lift and layers need, of these rows.
         """
+        if self.config.colours:
+            assert graph.ptr is not None
+            colours = node_colours(graph, self.config.num_layers)
+            return [colour_counts(colours, graph.ptr, rows, self.config.colours)]
         operator, inputs = self.operator(graph), self.inputs(graph)
         assert operator.ptr is not None
         if learn:
