@@ -1,8 +1,9 @@
-"""The model of an estimator that nothing was set for: the average of the best closed-form candidates.
+"""The model of an estimator that nothing was set for: the average of the best candidates.
 
-Candidates differ in what is done to the features, how they are propagated and whether random non-linear features of the
-hops follow. Each is one solve. What they cost is counted in operations, not by the clock, so that the same graph and
-seed give the same model on any machine.
+Candidates differ in what is done to the features, how they are propagated, whether labels of neighbours are seen, and
+whether random non-linear features of the hops follow. Each is one solve, or one small trained layer. Where few nodes
+have a label, the average so far teaches further ones. What all cost is counted in operations, not by the clock, so that
+the same graph and seed give the same model on any machine.
 """
 
 import time

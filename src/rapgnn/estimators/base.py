@@ -199,7 +199,10 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             self.classes_ = as_classes(schema.classes or tuple(range(schema.out_channels)))
 
     def save(self, folder: str | Path) -> None:
-        """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step."""
+        """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step.
+
+        Where the model sees labels of neighbours, the folder holds the labels of the training rows.
+        """
         save_checkpoint(Path(folder), self._fitted(), self.schema_)
 
     def report(self, path: str | Path, data: Any, y: Any = None, **given: Any) -> None:

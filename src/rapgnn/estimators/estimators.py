@@ -131,8 +131,9 @@ class _NodeEstimator(RAPEstimator):
 class RAPNodeClassifier(_NodeEstimator, _Classifier, DiskEstimator):
     """Classes, or many labels, for the nodes of one graph, in memory or on disk (``DiskGraph``).
 
-    ``RAPNodeClassifier().fit(data)`` chooses embedding, depth and head on validation. Fitted: ``classes_``, ``config_``
-    (the settings chosen), ``trials_``, ``validation_score_``, ``split_``, ``notes_``, ``engine_``, ``model_``.
+    ``RAPNodeClassifier().fit(data)`` averages the best of many candidates, as validation decides; with a setting given
+    it chooses the others, for one network. Fitted: ``classes_``, ``config_`` (the settings chosen), ``trials_``,
+    ``validation_score_``, ``split_``, ``notes_``, ``engine_``, ``model_``.
     """
 
     __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"

@@ -1,4 +1,4 @@
-"""Candidates for an average: RAP networks and random networks, each with a head in closed form."""
+"""Candidates for an average: RAP networks and random networks, each with a head that is solved or trained."""
 
 from dataclasses import replace
 from typing import Any

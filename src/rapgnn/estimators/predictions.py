@@ -85,7 +85,8 @@ class Predicting:
         """Labels (or numbers) of all rows; the same in every call.
 
         Args:
-            data: as in ``fit``, the graph of the training or another.
+            data: as in ``fit``, the graph of the training or another. Members of an average that see labels of
+                neighbours count on the graph of the training alone; on another, members without labels do.
             given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
         """
         self._fitted()

@@ -90,7 +90,7 @@ def _average(
     on_trial: OnTrial | None,
     reweigh: bool,
 ) -> Trained:
-    """The average of the best closed-form candidates; rows that were held out to judge count in the end."""
+    """The average of the best candidates; solved heads get the rows that were held out to judge in the end."""
     began = time.perf_counter()
     allowance = training_cost(graph) if time_budget is None else float("inf")
     everything = None

@@ -1,4 +1,4 @@
-"""The settings of a random network whose head is solved: one flat record."""
+"""The settings of a random network, whose head is solved or trained: one flat record."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,7 +21,7 @@ COUNTS = (
 
 @dataclass(frozen=True)
 class NetConfig:
-    """Hops of treated features, random non-linear features of them, a ridge head."""
+    """Hops of treated features and of known labels, random non-linear features of them, a head."""
 
     features: str = "none"
     """What is done to the features first, a name from ``TREATMENTS``."""

@@ -1,4 +1,4 @@
-"""RandomNet: hops of the features, random non-linear features of them, and a head on top."""
+"""RandomNet: hops of the features and of known labels, random non-linear features of them, and a head on top."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ PASSES = 2  # hops of the predictions of a network before this one
 
 
 class RandomNet(nn.Module):
-    """Random weights that are drawn once and kept, with a ridge head.
+    """Random weights that are drawn once and kept, with a head that is solved or trained.
 
     Args:
         in_channels: width of the features.

@@ -1,4 +1,4 @@
-"""Predictions of random networks with a solved head, and of averages of several models."""
+"""Predictions of random networks, and of averages of several models."""
 
 from collections.abc import Callable
 from dataclasses import replace
