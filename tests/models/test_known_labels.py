@@ -118,6 +118,17 @@ def test_the_search_uses_them_and_says_what_suits_another_graph(chosen):
     assert model.predict(replace(fewer, **empty)).shape == (10,)
 
 
+def test_the_same_graph_in_another_order_is_the_same_graph_and_other_features_make_another(chosen):
+    graph, model = chosen
+    order = torch.randperm(graph.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
+    moved = replace(graph, edge_index=graph.edge_index[:, order])
+    assert model.model_.members_for(moved) == model.model_.members_for(graph)
+    np.testing.assert_allclose(model.predict_proba(moved), model.predict_proba(graph), atol=1e-5)
+    later = replace(graph, x=graph.x.flip(0))  # new data on the same edges: the old labels say nothing
+    assert not any(isinstance(m, RandomNet) and m.config.bound for m in model.model_.members_for(later))
+    assert model.transform(later).shape == model.transform(graph).shape
+
+
 def test_a_loaded_model_knows_the_same_labels(chosen, tmp_path):
     graph, model = chosen
     model.save(tmp_path / "m")

@@ -40,6 +40,7 @@ from rapgnn.training.averaged import HopsOf, scores_of
 
 MOST = 8  # members of an average
 SIZES = (1, 2, 3, 4, 6, 8)
+CLEAR = 2.0  # standard errors of a difference that is not chance
 SECOND = 0.35  # share of what candidates may cost that networks on another network's predictions have
 MEMBER_SEEDS = 1000  # members draw on their own
 
@@ -196,19 +197,30 @@ def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
 
 
 def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[list[Verdict], float]:
-    """The members: as many of the best as give the lowest loss together, and the metric of their average."""
+    """The members, and the metric of their average.
+
+    They are as many of the best as give the lowest loss together, and more, as long as the rows that judge cannot tell
+    the larger average from the best one: few rows choose by chance, and a larger average depends less on it. Where the
+    user's own metric decides, they are as many as reach the most of it.
+    """
     best = ranked(seen, by_metric)[:MOST]
-    found: tuple[tuple[float, float], int] | None = None
-    for size in SIZES:
-        if size > len(best):
-            break
-        merit, loss = judge.of(_together(best[:size], judge))
-        worth = (merit, -loss) if by_metric else (-loss, merit)
-        if found is None or worth >= found[0]:
-            found = worth, size
-    assert found is not None
-    members = best[: found[1]]
+    sizes = [size for size in SIZES if size <= len(best)]
+    told = {size: judge.of(_together(best[:size], judge)) for size in sizes}
+    if by_metric:
+        size = max(sizes, key=lambda s: (told[s][0], -told[s][1], s))
+    else:
+        lowest = min(sizes, key=lambda s: (told[s][1], -s))
+        rows = judge.by_row(_together(best[:lowest], judge))
+        size = max(s for s in sizes if s == lowest or not _clearly_more(judge.by_row(_together(best[:s], judge)), rows))
+    members = best[:size]
     return members, judge.validation_score(_together(members, judge))
+
+
+def _clearly_more(one: Tensor, other: Tensor) -> bool:
+    """Whether losses are larger row by row, by more than twice the standard error of the difference."""
+    more = one - other
+    error = more.std(correction=0) / max(1, len(more)) ** 0.5
+    return float(more.mean()) > CLEAR * float(error)
 
 
 def _together(members: list[Verdict], judge: Judge) -> Tensor:

@@ -79,12 +79,16 @@ class Judge:
         for way in (candidate.penalties[middle + 1 :], tuple(reversed(candidate.penalties[:middle]))):
             for penalty in way:
                 found = self._at(candidate, penalty)
-                if found is None or (best is not None and found.loss >= best.loss):
+                if found is None or (best is not None and not self._better(found, best)):
                     break
                 best = found
             if best is not first:
                 break
         return best
+
+    def _better(self, one: Verdict, other: Verdict) -> bool:
+        """Whether a penalty suits better: by the loss; where the order of the rows counts, by that."""
+        return one.merit > other.merit if self.objective.metric == "rocauc" else one.loss < other.loss
 
     def _at(self, candidate: Candidate, penalty: float) -> Verdict | None:
         raw = candidate.scores(penalty, self.left_out)
@@ -113,6 +117,12 @@ class Judge:
         """(merit, loss) of scores of the rows that judge."""
         rule = self.objective
         return rule.merit(rule.score(scores, self.y)), float(self._loss(scores))
+
+    def by_row(self, scores: Tensor) -> Tensor:
+        """The loss of every row that judges."""
+        told = slice(None) if self._told is None else self._told
+        one = torch.vmap(lambda score, y: self.objective.loss(score[None], y[None]))
+        return one(scores[told], self.y[told]).double()
 
     def _loss(self, scores: Tensor) -> Tensor:
         told = self._told

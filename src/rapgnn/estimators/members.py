@@ -79,7 +79,11 @@ class NetCandidate:
             train_on(net, h, self.val, graph)
             return
         if taught is not None:
-            self.path = RidgePath(h, 2 * taught - 1, None, False)
+            counts = graph.objective.class_weight
+            weights = (
+                None if counts is None else taught @ torch.tensor(counts, dtype=taught.dtype, device=taught.device)
+            )
+            self.path = RidgePath(h, 2 * taught - 1, weights, False)
             return
         self.path = RidgePath(h, ridge_targets(net, graph, h.dtype), row_weights(graph), judged_by_left_out(graph))
 

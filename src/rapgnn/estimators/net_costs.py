@@ -32,6 +32,12 @@ def net_bytes(graph: Graph, config: NetConfig) -> int:
     return 4 * graph.num_nodes * (_base_width(graph, config) * hops + further)
 
 
+def joined_width(graph: Graph, config: NetConfig) -> int:
+    """Columns of the hops that are joined."""
+    ways = 2 if config.edges == "both" else 1
+    return _base_width(graph, config) * (config.num_layers * ways + 1 if config.jumping == "cat" else 1)
+
+
 def net_cost(graph: Graph, config: NetConfig) -> float:
     """Seconds, by counted operations, that a candidate takes."""
     n, m, base = graph.num_nodes, graph.edge_index.shape[1] + graph.num_nodes, _base_width(graph, config)
@@ -39,7 +45,7 @@ def net_cost(graph: Graph, config: NetConfig) -> float:
     seconds = CANDIDATE
     if config.sketch and isinstance(graph.x, SparseMatrix):
         seconds += feature_cost(graph, config.sketch) / 4  # shared by the candidates with the same features
-    joined = base * (depth * (2 if config.edges == "both" else 1) + 1 if config.jumping == "cat" else 1)
+    joined = joined_width(graph, config)
     if config.colours:
         seconds += depth * m * 4 / SPARSE
         joined = config.colours * (1 + depth)

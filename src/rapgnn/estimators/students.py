@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.estimators.judge import ENOUGH
-from rapgnn.estimators.net_costs import LARGE
+from rapgnn.estimators.net_costs import LARGE, joined_width
 from rapgnn.graph.graph import Graph
 from rapgnn.models.net_config import NetConfig
 from rapgnn.training.averaged import model_on
@@ -36,10 +36,8 @@ def student_configs(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConf
     linear = [n for n in nets if not (n.bound or n.hidden or n.lift or n.first is not None)]
     far = [net for net in linear if net.jumping == "ppr"]
     kinds = {(net.features, net.sketch): net for net in reversed(far)}
-    for config in list(dict.fromkeys([*kinds.values(), *linear]))[:STUDENTS]:
-        width = (config.sketch or graph.num_features) * (1 + config.num_layers if config.jumping == "cat" else 1)
-        if 8 * graph.num_nodes * width <= LARGE:
-            yield config
+    small = [n for n in [*kinds.values(), *linear] if 8 * graph.num_nodes * joined_width(graph, n) <= LARGE]
+    yield from list(dict.fromkeys(small))[:STUDENTS]
 
 
 def all_nodes(graph: Graph) -> Graph:

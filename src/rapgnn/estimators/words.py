@@ -8,7 +8,7 @@ def chosen_words(model: Any) -> str:
     members = getattr(model, "members", None)
     if members is None:
         return _network(model.config) + f", {model.config.embedding} embedding, {model.config.head} head"
-    shown = [member_words(member.config) for member in members]
+    shown = [member_words(member.config) for member, use in zip(members, model.uses, strict=True) if use != "elsewhere"]
     return shown[0] if len(shown) == 1 else f"the average of {len(shown)}, " + "; ".join(shown)
 
 
@@ -16,9 +16,12 @@ def member_words(config: Any) -> str:
     """One member's settings."""
     if not hasattr(config, "lift"):
         words = ["RAP " + _network(getattr(config, "network", config))]
+    elif config.colours:
+        words = [f"colours after {_count(config.num_layers, 'step')}"]
     else:
         words = [f"{config.backbone}, {_count(config.num_layers, 'hop')}"]
         words += [f"{config.lift or config.width} random features"] if config.lift or config.width else []
+        words += ["known labels"] if config.known else []
         words += ["trained layer"] if config.hidden else []
         words += ["on another's predictions"] if config.first is not None else []
     treatment = getattr(config, "features", "none")

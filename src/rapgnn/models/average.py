@@ -52,6 +52,12 @@ class Average(nn.Module):
         return others
 
     @property
+    def widest(self) -> Member:
+        """The best of the members that count on other graphs too; the best of all where there is none."""
+        free = [m for m, use in zip(self.members, self.uses, strict=True) if use != "here"]
+        return (free or list(self.members))[0]  # type: ignore[return-value]
+
+    @property
     def config(self) -> Config | TreatedConfig | NetConfig:
         """The settings of the best member."""
         return self.members[0].config  # type: ignore[return-value]

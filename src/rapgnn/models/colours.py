@@ -10,12 +10,9 @@ import torch
 from torch import Tensor
 
 from rapgnn.graph.graph import Graph
-from rapgnn.sparse import Features, dense, row_block
+from rapgnn.models.hashing import GOLDEN, mixed, row_hash
 
-# The constants of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), as signed numbers.
-_GOLDEN, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
 _POSITIVE = (1 << 63) - 1
-_ROWS = 1 << 15  # hashed at a time
 
 
 def node_colours(graph: Graph, steps: int) -> list[Tensor]:
@@ -29,8 +26,8 @@ def node_colours(graph: Graph, steps: int) -> list[Tensor]:
     between = torch.zeros_like(source) if graph.edge_attr is None else row_hash(graph.edge_attr)
     found = [now]
     for _ in range(steps):
-        heard = torch.zeros_like(now).index_add_(0, target, _mixed(3 * now[source] + between))
-        now = _mixed(_GOLDEN * now + heard)
+        heard = torch.zeros_like(now).index_add_(0, target, mixed(3 * now[source] + between))
+        now = mixed(GOLDEN * now + heard)
         found.append(now)
     return found
 
@@ -50,26 +47,3 @@ def colour_counts(colours: list[Tensor], ptr: Tensor, rows: Tensor, buckets: int
         place = owner * buckets + (colour[nodes] & _POSITIVE) % buckets
         found.append(torch.bincount(place, minlength=len(rows) * buckets).view(len(rows), buckets))
     return torch.cat(found, dim=1).to(torch.float32)
-
-
-def row_hash(x: Features) -> Tensor:
-    """A hash of every row; rows with the same numbers have the same one."""
-    salt = _mixed(_GOLDEN * torch.arange(1, x.shape[1] + 1, device=x.device))
-    found = []
-    for start in range(0, x.shape[0], _ROWS):
-        rows = torch.arange(start, min(start + _ROWS, x.shape[0]), device=x.device)
-        bits = (dense(row_block(x, rows)).to(torch.float32) + 0.0).view(torch.int32).long()  # -0 is 0
-        found.append(_mixed(_mixed(_GOLDEN * bits + salt).sum(dim=1)))
-    return torch.cat(found) if found else salt.new_zeros(0)
-
-
-def _mixed(z: Tensor) -> Tensor:
-    """SplitMix64's last step."""
-    z = (z ^ _shifted(z, 30)) * _FIRST
-    z = (z ^ _shifted(z, 27)) * _SECOND
-    return z ^ _shifted(z, 31)
-
-
-def _shifted(z: Tensor, by: int) -> Tensor:
-    """To the right, with zeros from the left."""
-    return (z >> by) & ((1 << (64 - by)) - 1)

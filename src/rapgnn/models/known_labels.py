@@ -6,6 +6,8 @@ from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.models.hashing import GOLDEN, mixed, row_hash
+from rapgnn.sparse import row_block
 
 MOST_HOPS = 2  # for which a node's own label can be left out exactly
 
@@ -25,12 +27,14 @@ class KnownLabels(nn.Module):
 
     rows: Tensor
     y: Tensor
+    features_seen: Tensor
 
     def __init__(self, rows: int, columns: int, out_channels: int):
         super().__init__()
         self.out_channels = out_channels
         self.register_buffer("rows", torch.zeros(rows, dtype=torch.int64))
         self.register_buffer("y", torch.zeros(rows, columns, dtype=torch.float32))
+        self.register_buffer("features_seen", torch.zeros((), dtype=torch.int64))
 
     @classmethod
     def of(cls, graph: Graph) -> "KnownLabels":
@@ -39,11 +43,19 @@ class KnownLabels(nn.Module):
         known = cls(*known_shape(graph), graph.num_outputs).to(y.device)
         known.rows.copy_(graph.train)
         known.y.copy_(y.reshape(len(y), -1))
+        known.features_seen.copy_(known.feature_mark(graph))
         return known
 
     def suits(self, graph: Graph) -> bool:
-        """Whether a graph has these rows."""
-        return not len(self.rows) or int(self.rows.max()) < graph.num_rows
+        """Whether a graph has these rows, with the same features: others may have other labels by now."""
+        if len(self.rows) and int(self.rows.max()) >= graph.num_rows:
+            return False
+        return int(self.feature_mark(graph)) == int(self.features_seen)
+
+    def feature_mark(self, graph: Graph) -> Tensor:
+        """A number that tells the features of these rows from others."""
+        rows = self.rows.to(graph.y.device)
+        return mixed(row_hash(row_block(graph.x, rows)) + GOLDEN * rows).sum()
 
     def columns(self, nodes: int, like: Tensor) -> Tensor:
         """``[nodes, out_channels]``: a 1 for the class, or numbers less their mean; 0 where nothing is known."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.reservoir import BLOCK_BYTES
+from rapgnn.models.hashing import GOLDEN, mixed, row_hash
 from rapgnn.models.known_labels import MOST_HOPS, KnownLabels
 from rapgnn.models.net_config import NetConfig
 from rapgnn.prng import Stream, seeded
@@ -77,7 +78,16 @@ def undirected(graph: Graph) -> Graph:
 
 
 def edge_marks(graph: Graph) -> Tensor:
-    """Two numbers that tell a graph's edges from those of others."""
+    """Two numbers that tell a graph's edges and their weights from others, in whatever order they are listed."""
+    source, target = graph.edge_index.long()
+    one = mixed(mixed(GOLDEN * source) + 3 * target)
+    if graph.edge_weight is not None:
+        one = mixed(one + row_hash(graph.edge_weight.reshape(-1, 1)))
+    return torch.stack([one.sum(), mixed(one + GOLDEN).sum()]).cpu()
+
+
+def former_edge_marks(graph: Graph) -> Tensor:
+    """The numbers that models have kept which were saved before: the order of the edges counts."""
     digest = hashlib.sha256(graph.edge_index.cpu().contiguous().numpy().tobytes()).digest()
     return torch.tensor([int.from_bytes(digest[i : i + 7], "big") for i in (0, 7)])
 

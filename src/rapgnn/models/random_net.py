@@ -24,6 +24,7 @@ from rapgnn.models.net_hops import (
     Hops,
     chosen_graphs,
     edge_marks,
+    former_edge_marks,
     graph_blocks,
     random_columns,
     received,
@@ -126,9 +127,11 @@ class RandomNet(nn.Module):
 
     def suits(self, graph: Graph) -> bool:
         """Whether this is a graph it can say something about: one that is bound to nodes must have the same."""
-        if self.known is not None and not self.known.suits(graph):
-            return False
-        return not self.config.bound or torch.equal(edge_marks(graph), self.edges_seen.cpu())
+        if not self.config.bound:
+            return True
+        seen = self.edges_seen.cpu()
+        same = torch.equal(edge_marks(graph), seen) or torch.equal(former_edge_marks(graph), seen)
+        return same and (self.known is None or self.known.suits(graph))
 
     def scores(self, h: Tensor) -> Tensor:
         """Of a representation, before targets that are numbers get their size back."""

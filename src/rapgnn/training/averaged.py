@@ -48,8 +48,8 @@ def model_on(model: Any, graph: Graph, **how: Any) -> Predict:
 
 @torch.no_grad()
 def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tensor:
-    """What the head of the best member for this graph sees of these rows, or of all."""
-    best: Any = model.members_for(graph)[0] if isinstance(model, Average) else model
+    """What the head of the best member that suits any graph sees of these rows, or of all."""
+    best: Any = model.widest if isinstance(model, Average) else model
     if isinstance(best, RandomNet):
         return best.represent(graph, rows)
     if isinstance(best, TreatedRAP):

@@ -9,6 +9,7 @@ from rapgnn.report import plots
 from rapgnn.report.parts import Cell, Facts, Figure, More, Panel, Part, Prose, Table
 
 MOST_TRIALS = 200
+WHERE = {"both": "any graph", "here": "this graph", "elsewhere": "other graphs"}
 FIRST = ("backbone", "num_layers", "jumping", "embedding", "head")
 
 
@@ -23,8 +24,12 @@ def search_parts(subject: Subject) -> list[Part]:
         parts.append(Facts(facts))
     members = getattr(getattr(estimator, "model_", None), "members", ())
     if members:
-        rows = [[Cell(str(at)), Cell(member_words(member.config))] for at, member in enumerate(members, 1)]
-        parts[:] = [Table(["member", "settings"], rows, "The model is the average of these", 2)]
+        uses = [WHERE[use] for use in estimator.model_.uses]
+        told = list(zip(members, uses, strict=True))
+        rows = [[Cell(str(at)), Cell(member_words(m.config)), Cell(use)] for at, (m, use) in enumerate(told, 1)]
+        columns = 3 if len(set(uses)) > 1 else 2  # where all count everywhere, there is nothing to say
+        header = ["member", "settings", "counts on"][:columns]
+        parts[:] = [Table(header, [row[:columns] for row in rows], "The model is the average of these", 2)]
     trials = _trials(estimator)
     value = getattr(estimator, "validation_score_", None)
     parts.append(Prose(_why(subject, trials, value)))
