@@ -58,8 +58,8 @@ def test_the_metric_of_a_user_decides_by_itself():
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_losses_by_row_have_the_loss_as_their_mean(task):
-    judge = judged_by(50, task)
-    scores = torch.randn(50, 2 if task == "classification" else 1, generator=torch.Generator().manual_seed(0))
+    judge = judged_by(150, task)
+    scores = torch.randn(150, 2 if task == "classification" else 1, generator=torch.Generator().manual_seed(0))
     assert float(judge.by_row(scores).mean()) == pytest.approx(judge.of(scores)[1], rel=1e-5)
 
 
