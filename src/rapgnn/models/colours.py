@@ -22,8 +22,8 @@ def node_colours(graph: Graph, steps: int) -> list[Tensor]:
     """
     made = graph.encoding is not None and graph.encoding.kind == "structural"
     now = torch.zeros(graph.num_nodes, dtype=torch.int64, device=graph.y.device) if made else row_hash(graph.x)
-    source, target = graph.edge_index
-    between = torch.zeros_like(source) if graph.edge_attr is None else row_hash(graph.edge_attr)
+    source, target = graph.edge_index.to(now.device)
+    between = torch.zeros_like(source) if graph.edge_attr is None else row_hash(graph.edge_attr).to(now.device)
     found = [now]
     for _ in range(steps):
         heard = torch.zeros_like(now).index_add_(0, target, mixed(3 * now[source] + between))
@@ -38,10 +38,12 @@ def colour_counts(colours: list[Tensor], ptr: Tensor, rows: Tensor, buckets: int
     Args:
         ptr: where the nodes of each graph begin.
     """
+    device = colours[0].device
+    ptr, rows = ptr.to(device), rows.to(device)
     sizes = ptr.diff()[rows]
-    owner = torch.repeat_interleave(torch.arange(len(rows), device=ptr.device), sizes)
+    owner = torch.repeat_interleave(torch.arange(len(rows), device=device), sizes)
     before = sizes.cumsum(0) - sizes
-    nodes = torch.arange(len(owner), device=ptr.device) - before[owner] + ptr[rows][owner]
+    nodes = torch.arange(len(owner), device=device) - before[owner] + ptr[rows][owner]
     found = []
     for colour in colours:
         place = owner * buckets + (colour[nodes] & _POSITIVE) % buckets

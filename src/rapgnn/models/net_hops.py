@@ -82,7 +82,7 @@ def edge_marks(graph: Graph) -> Tensor:
     source, target = graph.edge_index.long()
     one = mixed(mixed(GOLDEN * source) + 3 * target)
     if graph.edge_weight is not None:
-        one = mixed(one + row_hash(graph.edge_weight.reshape(-1, 1)))
+        one = mixed(one + row_hash(graph.edge_weight.reshape(-1, 1)).to(one.device))
     return torch.stack([one.sum(), mixed(one + GOLDEN).sum()]).cpu()
 
 
