@@ -68,7 +68,8 @@ class NetCandidate:
         if first is not None:
             net.first = first
         if config.known:
-            kept.setdefault("known", KnownLabels.of(graph))
+            if "known" not in kept:
+                kept["known"] = KnownLabels.of(graph)
             net.known = kept["known"]
         if config.bound:
             net.edges_seen.copy_(edge_marks(graph))

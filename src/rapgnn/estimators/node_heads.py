@@ -83,6 +83,8 @@ def node_heads(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
     for view in views.order[:HEADS]:
         if first.sketch and view[0]:
             yield _far(first, sketch=_wider(graph, first), known=view[1], hidden=128, dropout=0.5)
+            if view != views.order[0]:
+                continue
         yield views.see(first, view, hidden=128, dropout=0.2 if view[0] else 0.0)
         if view[0] and first.num_layers > 2:
             yield views.see(first, view, num_layers=2, hidden=128, dropout=0.2)

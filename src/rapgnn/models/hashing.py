@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from rapgnn.sparse import Features, dense, row_block
+from rapgnn.sparse import Features, SparseMatrix, row_block, row_of_entry
 
 # The constants of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), as signed numbers.
 GOLDEN, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
@@ -11,14 +11,26 @@ _ROWS = 1 << 15  # hashed at a time
 
 
 def row_hash(x: Features) -> Tensor:
-    """A hash of every row; rows with the same numbers have the same one."""
+    """A hash of every row; rows with the same numbers have the same one. Only entries that are not 0 take time."""
     salt = mixed(GOLDEN * torch.arange(1, x.shape[1] + 1, device=x.device))
+    empty = mixed(salt)  # of an entry that is 0
     found = []
     for start in range(0, x.shape[0], _ROWS):
         rows = torch.arange(start, min(start + _ROWS, x.shape[0]), device=x.device)
-        bits = (dense(row_block(x, rows)).to(torch.float32) + 0.0).view(torch.int32).long()  # -0 is 0
-        found.append(mixed(mixed(GOLDEN * bits + salt).sum(dim=1)))
+        row, column, value = _entries(row_block(x, rows))
+        more = mixed(GOLDEN * value.to(torch.float32).view(torch.int32).long() + salt[column]) - empty[column]
+        found.append(mixed(torch.full_like(rows, int(empty.sum())).index_add_(0, row, more)))
     return torch.cat(found) if found else salt.new_zeros(0)
+
+
+def _entries(x: Features) -> tuple[Tensor, Tensor, Tensor]:
+    """Row, column and value of the entries that are not 0."""
+    if isinstance(x, SparseMatrix):
+        row, column, value = row_of_entry(x.crow, x.col).long(), x.col.long(), x.values
+        kept = value != 0
+        return row[kept], column[kept], value[kept]
+    row, column = x.nonzero(as_tuple=True)
+    return row, column, x[row, column]
 
 
 def mixed(z: Tensor) -> Tensor:
