@@ -1,5 +1,6 @@
 """What a search chose, in words."""
 
+from collections import Counter
 from typing import Any
 
 
@@ -9,7 +10,11 @@ def chosen_words(model: Any) -> str:
     if members is None:
         return _network(model.config) + f", {model.config.embedding} embedding, {model.config.head} head"
     shown = [member_words(member.config) for member, use in zip(members, model.uses, strict=True) if use != "elsewhere"]
-    return shown[0] if len(shown) == 1 else f"the average of {len(shown)}, " + "; ".join(shown)
+    if len(shown) == 1:
+        return shown[0]
+    counts = Counter(shown)  # members with the same settings learned from different teachers
+    said = [words if times == 1 else f"{times} x {words}" for words, times in counts.items()]
+    return f"the average of {len(shown)}, " + "; ".join(said)
 
 
 def member_words(config: Any) -> str:
