@@ -46,7 +46,7 @@ def figure(traces: Sequence[Any], x: str, y: str, **layout: Any) -> Any:
     """
     import plotly.graph_objects as go
 
-    axis = {"gridcolor": FAINT, "zerolinecolor": FAINT, "linecolor": FAINT, "automargin": True}
+    axis = {"gridcolor": FAINT, "zerolinecolor": FAINT, "linecolor": FAINT}
     base: dict[str, Any] = {
         "template": go.layout.Template(),
         "height": HEIGHT,
@@ -56,8 +56,9 @@ def figure(traces: Sequence[Any], x: str, y: str, **layout: Any) -> Any:
         "font": {"color": INK, "size": 13, "family": "system-ui, sans-serif"},
         "showlegend": False,
         "hovermode": "closest",
-        "xaxis": axis | {"title": {"text": x, "standoff": 8}},
-        "yaxis": axis | {"title": {"text": y, "standoff": 8}},
+        # Each axis makes room on its own side alone: otherwise both may push each other to and fro.
+        "xaxis": axis | {"title": {"text": x, "standoff": 8}, "automargin": "bottom"},
+        "yaxis": axis | {"title": {"text": y, "standoff": 8}, "automargin": "left"},
     }
     made = go.Figure(data=list(traces), layout=base)
     made.update_layout(**layout)
@@ -122,9 +123,7 @@ def bars(
     )
     height, low, high = 90 + 28 * max(4, len(names)), min(values, default=0), max(values, default=0)
     room = {"range": [low - 0.12 * (high - low), high + 0.05 * (high - low)]} if low < 0 else {}  # for the texts
-    return figure(
-        [trace], x, "", height=height, xaxis=room, yaxis={"autorange": "reversed", "title": None, "automargin": True}
-    )
+    return figure([trace], x, "", height=height, xaxis=room, yaxis={"autorange": "reversed", "title": None})
 
 
 def heat(z: Any, names: Sequence[str], x: str, y: str, *, scale: Any = BLUES, hover: str, **layout: Any) -> Any:
