@@ -24,6 +24,7 @@ class Stream(IntEnum):
     SKETCH = 7  # of wide features, that a search looks at
     RANDOM_NET = 8  # weights that are drawn once and kept
     NODE_MARKS = 9  # columns that tell nodes apart
+    LANDMARKS = 10  # rows that others are compared with
     FORWARD = 100  # plus the number of a module's forward pass: its dropout
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn.estimators.average import chosen_members
+from rapgnn.estimators.average import POOL, chosen_members
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.graph.graph import Graph, make_graph
 
@@ -41,6 +41,24 @@ def test_a_member_that_is_clearly_better_stays_alone():
     members, score = chosen_members(seen, judge, False)
     assert members == seen[:1]
     assert score == judge.validation_score(seen[0].probabilities.log())
+
+
+def test_a_member_that_errs_elsewhere_joins_before_more_of_the_same():
+    judge = judged_by(600)
+    same = verdict(judge, 0.62, 0)
+    other = verdict(judge, 0.6, 1)
+    seen = [same, *(replace(same, probabilities=same.probabilities.clone()) for _ in range(3)), other]
+    members, _ = chosen_members(seen, judge, False)
+    assert members[0] is same
+    assert members[1] is other
+
+
+def test_past_the_best_sixteen_none_joins():
+    judge = judged_by(600)
+    same, other = verdict(judge, 0.62, 0), verdict(judge, 0.6, 1)
+    copies = [replace(same, probabilities=same.probabilities.clone()) for _ in range(POOL)]
+    assert any(member is other for member in chosen_members([*copies[1:], other], judge, False)[0])
+    assert not any(member is other for member in chosen_members([*copies, other], judge, False)[0])
 
 
 def test_the_metric_of_a_user_decides_by_itself():

@@ -70,12 +70,13 @@ def test_only_classes_of_the_nodes_of_one_graph_are_taught():
 
 def test_students_are_personalised_pagerank_of_every_kind_and_the_best_linear_filters():
     other = replace(FAR, features="length", sketch=8)
+    farther = replace(FAR, num_layers=FAR.num_layers + 8)
     worse = replace(FAR, teleport=0.3)
     last = replace(NEAR, jumping="last")
-    nets = [NEAR, FAR, worse, last, other]
+    nets = [NEAR, FAR, worse, farther, last, other]
     found = list(student_configs(few_labels(), nets))
-    assert set(found[:2]) == {FAR, other}
-    assert found[2:] == [NEAR, worse, last]
+    assert set(found[:3]) == {FAR, farther, other}
+    assert found[3:] == [NEAR, worse, last]
     more = [replace(NEAR, jumping="last", num_layers=depth) for depth in range(3, 9)]
     assert list(student_configs(few_labels(), nets + more)) == found
     assert len(found) == STUDENTS
@@ -104,7 +105,7 @@ def test_rows_of_all_nodes_that_are_large_have_no_student(config, columns, monke
 
 def test_a_lesson_is_labels_that_are_known_and_sharper_probabilities(chosen):
     graph, model = chosen
-    found = lesson(model.model_, graph)
+    found = lesson(model.model_, graph, {})
     assert torch.equal(found[graph.train], torch.eye(3, dtype=torch.float64)[graph.y[graph.train]])
     others = torch.ones(600, dtype=torch.bool)
     others[graph.train] = False
@@ -123,15 +124,15 @@ def test_labels_of_validation_and_test_rows_are_no_part_of_a_lesson(kind, chosen
     graph, model = chosen
     config = NetConfig(features="standard", known=2)
     teacher = model.model_ if kind == "average" else NetCandidate(graph, config, 0, {}).finished(1.0, 1.0)
-    found = lesson(teacher, graph)
-    assert torch.equal(lesson(teacher, other_labels(graph, "val", "test")), found)
-    assert not torch.equal(lesson(teacher, other_labels(graph, "train")), found)
+    found = lesson(teacher, graph, {})
+    assert torch.equal(lesson(teacher, other_labels(graph, "val", "test"), {}), found)
+    assert not torch.equal(lesson(teacher, other_labels(graph, "train"), {}), found)
 
 
 @pytest.mark.parametrize("config", [FAR, NEAR, replace(NEAR, places=True, edges="both")])
 def test_a_student_learns_its_lesson_and_no_label_beside_it(config, chosen):
     graph, model = chosen
-    told = lesson(model.model_, graph)
+    told = lesson(model.model_, graph, {})
     splits = ("train", "val", "test")
     one, same = (NetCandidate(all_nodes(g), config, 0, {}, taught=told) for g in (graph, other_labels(graph, *splits)))
     for found, wanted in zip(same.path.solve(0.1), one.path.solve(0.1), strict=True):
@@ -166,7 +167,7 @@ def test_students_are_tried_last_and_make_validation_better(chosen, monkeypatch)
 def test_a_teacher_with_nothing_to_say_has_one_round_and_changes_nothing(monkeypatch):
     graph = few_labels(seed=1)
     alike = torch.full((600, 3), 1 / 3, dtype=torch.float64)
-    monkeypatch.setattr(average, "lesson", lambda teacher, graph: alike)
+    monkeypatch.setattr(average, "lesson", lambda teacher, graph, kept: alike)
     model = RAPNodeClassifier(seed=0).fit_graph(graph)
     assert 0 < sum(taught(model)) <= STUDENTS
     monkeypatch.setattr(average, "can_teach", lambda graph: False)
@@ -204,7 +205,7 @@ def test_a_class_that_no_training_row_has_is_never_taught(monkeypatch):
     with pytest.warns(InputNotice, match="not learned"):
         model.fit(graph)
     assert any(taught(model))
-    assert float(lesson(model.model_, graph)[:, 3].max()) < 0.01
+    assert float(lesson(model.model_, graph, {})[:, 3].max()) < 0.01
     assert 3 not in model.predict(graph)
     monkeypatch.setattr(average, "can_teach", lambda graph: False)
     with pytest.warns(InputNotice, match="not learned"):

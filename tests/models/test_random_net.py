@@ -13,7 +13,7 @@ from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import make_graph
 from rapgnn.models.average import Average
 from rapgnn.models.net_config import NetConfig
-from rapgnn.models.net_hops import Hops, edge_marks, signed_log
+from rapgnn.models.net_hops import NEAR, Hops, edge_marks, signed_log
 from rapgnn.models.random_net import RandomNet
 from rapgnn.sparse import dense
 from rapgnn.training.averaged import average_on, hops_for, model_on
@@ -63,6 +63,21 @@ def test_hops_by_hand():
     x = dense(g.x)
     expected = 0.2 * x + 0.2 * 0.8 * S @ x + 0.2 * 0.64 * S @ S @ x
     torch.testing.assert_close(net.represent(g), net.standard(expected), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [3, NEAR, NEAR + 4])
+def test_hops_far_away_count_without_being_kept(depth):
+    g = graph()
+    net = fitted(NetConfig(jumping="ppr", num_layers=depth, teleport=0.1), g)
+    S, h = dense(g.operator("gcn").matrix).double(), dense(g.x).double()
+    expected = 0.1 * h
+    for k in range(1, depth + 1):
+        h = S @ h
+        expected += 0.1 * 0.9**k * h
+    hops = net.hops(g)
+    torch.testing.assert_close(hops.joined(net.config), expected.float(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(hops.joined(net.config, g.val), expected[g.val].float(), rtol=1e-4, atol=1e-6)
+    assert len(hops._hops) == 1 + min(depth, NEAR)
 
 
 def sets(seed=0, count=30, features=4, edge_features=0):

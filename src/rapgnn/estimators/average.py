@@ -7,7 +7,7 @@ the same graph and seed give the same model on any machine.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from rapgnn.estimators.candidates import (
     Wanted,
     first_candidates,
     further_candidates,
+    further_kernel_candidates,
+    kernel_candidates,
     probing_candidates,
     second_candidates,
     trained_candidates,
@@ -38,7 +40,8 @@ from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.models.treated import TreatedConfig
 from rapgnn.training.averaged import HopsOf, scores_of
 
-MOST = 8  # members of an average
+Stage = Callable[[Graph, Config, Sequence[Any]], Iterator[Wanted]]
+MOST, POOL = 8, 16  # members of an average, and how many of the best may be among them
 SIZES = (1, 2, 3, 4, 6, 8)
 CLEAR = 2.0  # standard errors of a difference that is not chance
 SECOND = 0.35  # share of what candidates may cost that networks on another network's predictions have
@@ -85,18 +88,15 @@ def choose_average(
         everything: the graph with all training rows, where some were held out to judge: heads are solved again on it.
     """
     search = _Search(graph, seed, late, on_trial)
-    left = (1 - SECOND) * allowance
-    for stage in (first_candidates, probing_candidates, trained_candidates, further_candidates):
-        for wanted in stage(graph, base, [v.candidate for v in ranked(search.seen, reweigh)]):
-            if not search.seen or (wanted.cost <= left and wanted.config not in search.tried):
-                left -= wanted.cost
-                search.attempt(wanted)
+    stages = first_candidates, probing_candidates, trained_candidates, further_candidates
+    left = search.walk(stages, base, reweigh, (1 - SECOND) * allowance)
     left += SECOND * allowance
     verdicts = {id(v.candidate): v for v in search.seen}
     for first, wanted in second_candidates(graph, [v.candidate for v in ranked(search.seen, reweigh)]):
         if wanted.cost <= left:
             left -= wanted.cost
             search.attempt(wanted, first=verdicts[id(first)])
+    left = search.walk((kernel_candidates, further_kernel_candidates), base, reweigh, left)
     if can_teach(graph) and search.seen:
         search.teach(reweigh, left)
     if reweigh:
@@ -130,6 +130,15 @@ class _Search:
         self.tried: set[Any] = set()
         self.refusal: InputError | None = None
         self._treated, self._kept = TreatedOf(), HopsOf()
+
+    def walk(self, stages: Iterable[Stage], base: Config, by_metric: bool, left: float) -> float:
+        """Attempt what the stages want one after another, for so many nominal seconds; those that are left over."""
+        for stage in stages:
+            for wanted in stage(self.graph, base, [v.candidate for v in ranked(self.seen, by_metric)]):
+                if not self.seen or (wanted.cost <= left and wanted.config not in self.tried):
+                    left -= wanted.cost
+                    self.attempt(wanted)
+        return left
 
     def attempt(
         self, wanted: Wanted, on: Graph | None = None, first: Verdict | None = None, taught: Tensor | None = None
@@ -178,7 +187,8 @@ class _Search:
             loss = self.judge.of(_together(members, self.judge))[1]
             if loss >= reached or self.late():
                 return
-            reached, taught = loss, lesson(_finished(members, members, (), score, None).model, self.graph)
+            teacher = _finished(members, members, (), score, None).model
+            reached, taught = loss, lesson(teacher, self.graph, self._kept)
             order = ranked(self.seen, by_metric)
             nets = [v.candidate.config for v in order if isinstance(v.candidate.config, NetConfig)]
             for config in student_configs(self.graph, nets):
@@ -199,11 +209,14 @@ def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
 def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[list[Verdict], float]:
     """The members, and the metric of their average.
 
-    They are as many of the best as give the lowest loss together, and more, as long as the rows that judge cannot tell
-    the larger average from the best one: few rows choose by chance, and a larger average depends less on it. Where the
-    user's own metric decides, they are as many as reach the most of it.
+    The best is the first, and each further one is the one of the best sixteen that the average gains the most by: what
+    is alike adds little to an average (Caruana et al., 2004). They are as many as give the lowest loss together,
+    and more, as long as the rows that judge cannot tell the larger average from the best one: few rows choose by
+    chance, and a larger average depends less on it. Where the user's own metric decides, they are taken in its order,
+    as many as reach the most of it.
     """
-    best = ranked(seen, by_metric)[:MOST]
+    order = ranked(seen, by_metric)
+    best = order[:MOST] if by_metric else _joined_in_turn(order[:POOL], judge)
     sizes = [size for size in SIZES if size <= len(best)]
     told = {size: judge.of(_together(best[:size], judge)) for size in sizes}
     if by_metric:
@@ -214,6 +227,18 @@ def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[
         size = max(s for s in sizes if s == lowest or not _clearly_more(judge.by_row(_together(best[:s], judge)), rows))
     members = best[:size]
     return members, judge.validation_score(_together(members, judge))
+
+
+def _joined_in_turn(pool: list[Verdict], judge: Judge) -> list[Verdict]:
+    """The first, then each time the one with which the average has the lowest loss; of equal ones the earlier."""
+    chosen, rest = pool[:1], pool[1:]
+    total = chosen[0].probabilities
+    while rest and len(chosen) < MOST:
+        count = len(chosen) + 1
+        losses = [judge.loss_of(scores_of((total + v.probabilities) / count, judge.objective)) for v in rest]
+        joining = rest.pop(min(range(len(rest)), key=losses.__getitem__))
+        chosen, total = [*chosen, joining], total + joining.probabilities
+    return chosen
 
 
 def _clearly_more(one: Tensor, other: Tensor) -> bool:

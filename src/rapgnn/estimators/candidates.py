@@ -7,6 +7,7 @@ from typing import Any
 
 from rapgnn.estimators.costs import CANDIDATE, nominal_cost
 from rapgnn.estimators.judge import ENOUGH
+from rapgnn.estimators.kernels import first_kernels, further_kernels
 from rapgnn.estimators.net_costs import fits, net_cost
 from rapgnn.estimators.node_filters import LEFT, NARROW, node_filters, treatments
 from rapgnn.estimators.node_heads import FEW, KNOWN, MOST_OUTPUTS, knows_labels, node_heads, node_lifts, node_probes
@@ -53,6 +54,18 @@ def further_candidates(graph: Graph, base: Config, best: Sequence[Any]) -> Itera
     """More of the same with what is left (single graphs alone)."""
     if graph.ptr is None:
         yield from _affordable(graph, best, node_lifts)
+
+
+def kernel_candidates(graph: Graph, base: Config, best: Sequence[Any]) -> Iterator[Wanted]:
+    """Heads that compare graphs with training graphs (sets alone)."""
+    if graph.ptr is not None:
+        yield from _affordable(graph, best, first_kernels)
+
+
+def further_kernel_candidates(graph: Graph, base: Config, best: Sequence[Any]) -> Iterator[Wanted]:
+    """More of the best of these (sets alone)."""
+    if graph.ptr is not None:
+        yield from _affordable(graph, best, further_kernels)
 
 
 def _affordable(

@@ -116,7 +116,11 @@ class Judge:
     def of(self, scores: Tensor) -> tuple[float, float]:
         """(merit, loss) of scores of the rows that judge."""
         rule = self.objective
-        return rule.merit(rule.score(scores, self.y)), float(self._loss(scores))
+        return rule.merit(rule.score(scores, self.y)), self.loss_of(scores)
+
+    def loss_of(self, scores: Tensor) -> float:
+        """The mean loss of scores of the rows that judge."""
+        return float(self._loss(scores))
 
     def by_row(self, scores: Tensor) -> Tensor:
         """The loss of every row that judges."""

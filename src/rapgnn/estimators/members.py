@@ -115,9 +115,8 @@ def seen_rows(net: RandomNet, graph: Graph, kept: dict[Any, Any]) -> tuple[Tenso
     if graph.ptr is None:
         hops = hops_for(net, graph, kept)
         h = net.fit_features(graph, graph.train, hops)
-        net.standard.fit(h)
-        return net.standard(h), net.represent(graph, graph.val, hops)
-    key = "pooled", replace(net.config, pooling="sum", whiten=True)
+        return net.fit_seen(h), net.represent(graph, graph.val, hops)
+    key = "pooled", net.config.rows_seen
     if key not in kept:
         before = [k for k in kept if k[0] == "pooled"]
         if sum(t.nbytes for k in before for pair in kept[k][2].values() for t in pair) > POOLED_BYTES:
@@ -128,8 +127,7 @@ def seen_rows(net: RandomNet, graph: Graph, kept: dict[Any, Any]) -> tuple[Tenso
         kept[key] = net.layers, net.lift, dict(zip(pools, zip(*parts, strict=True), strict=True))
     net.layers, net.lift, pooled = kept[key]
     train, val = (net.read_pooled(rows) for rows in pooled[net.config.pools])
-    net.standard.fit(train)
-    return net.standard(train), net.standard(val)
+    return net.fit_seen(train), net.seen(val)
 
 
 def train_on(net: RandomNet, h: Tensor, held: Tensor, graph: Graph) -> None:

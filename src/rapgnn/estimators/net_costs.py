@@ -6,9 +6,11 @@ from rapgnn.graph.graph import Graph
 from rapgnn.layers.ridge_path import DECOMPOSED, PENALTIES
 from rapgnn.layers.treatment import PLACES
 from rapgnn.models.net_config import NetConfig
+from rapgnn.models.net_hops import NEAR
 from rapgnn.sparse import SparseMatrix
 from rapgnn.training.wide import DENSE, SPARSE, feature_cost
 
+VISITED = 5  # penalties on the way downhill to the best
 LARGE = 1 << 30  # bytes of the hops of all nodes beyond which a candidate is not tried
 
 
@@ -23,13 +25,14 @@ def _base_width(graph: Graph, config: NetConfig) -> int:
 
 
 def net_bytes(graph: Graph, config: NetConfig) -> int:
-    """What a candidate keeps of all nodes: its hops; batches of graphs keep little."""
+    """What a candidate keeps: hops of all nodes, rows beside landmarks; batches of graphs keep little."""
+    compared = 12 * config.landmarks * (len(graph.train) + len(graph.val))
     if graph.ptr is not None:
-        return 4 * graph.num_nodes * _base_width(graph, config)
-    hops = 1 + (config.num_layers if config.jumping != "last" else 1)
+        return 4 * graph.num_nodes * _base_width(graph, config) + compared
+    hops = 1 + {"last": 1, "cat": config.num_layers, "ppr": 1 + min(config.num_layers, NEAR)}[config.jumping]
     hops += 2 * config.known * graph.num_outputs // max(1, _base_width(graph, config))  # of labels, both ways
     further = config.lift_hops * config.lift * len(graph.train) // max(1, graph.num_nodes)
-    return 4 * graph.num_nodes * (_base_width(graph, config) * hops + further)
+    return 4 * graph.num_nodes * (_base_width(graph, config) * hops + further) + compared
 
 
 def joined_width(graph: Graph, config: NetConfig) -> int:
@@ -66,6 +69,10 @@ def net_cost(graph: Graph, config: NetConfig) -> float:
         epochs = trained_epochs(train)
         each = (3 * train + len(graph.val)) * config.hidden * (width + graph.num_outputs) / DENSE
         return seconds + epochs * (each + STEP * -(-train // BATCH)) / 2
+    if config.landmarks:
+        marks = config.landmarks
+        seconds += (rows * marks * (width + marks) + marks**3) / DENSE
+        width = marks
     least = min(train, width)
-    solves = 9 * least**3 if least <= DECOMPOSED else len(PENALTIES) * least**3 / 3
+    solves = 9 * least**3 if least <= DECOMPOSED else VISITED * least**3 / 3
     return seconds + (train * width * least + solves + len(PENALTIES) * rows * width * graph.num_outputs) / DENSE

@@ -12,6 +12,7 @@ from rapgnn.sparse import nonnegative
 NARROW = 384  # columns up to which features are propagated as they are
 SKETCH = 256  # directions that wide features are sketched to
 MANY = 1000  # training rows from which sketches are twice as wide
+FAR, FAR_TELEPORT = 16, 0.1  # hops and α of personalised PageRank where nodes far away count too
 LEFT = "none", 0  # features as they are
 WALKS = (("gcn", True), ("sage", False))  # symmetric with self-loops, and the random walk
 
@@ -20,14 +21,15 @@ def treatments(graph: Graph) -> tuple[tuple[str, int], ...]:
     """What is done to the features of a single graph: narrow ones are standardised, wide ones sketched."""
     if graph.num_features <= NARROW:
         return (("standard", 0),)
-    sketch = min(SKETCH if len(graph.train) < MANY else 2 * SKETCH, graph.num_features)
+    many = len(graph.train) >= MANY or graph.num_features <= 2 * SKETCH
+    sketch = min(2 * SKETCH if many else SKETCH, graph.num_features)
     return (("length", sketch), ("tfidf" if nonnegative(graph.x) else "standard", sketch))
 
 
 def node_filters(graph: Graph) -> Iterator[NetConfig]:
     """Linear filters: what is done to the features, and how they are propagated."""
     narrow, directed = graph.num_features <= NARROW, is_directed(graph)
-    shapes = (("ppr", 8), ("cat", 2), ("last", 4), ("last", 2), ("cat", 4))
+    shapes = (("ppr", 8), ("ppr", FAR), ("cat", 2), ("last", 4), ("last", 2), ("cat", 4))
     if (
         not narrow and len(graph.train) >= MANY
     ):  # hops side by side are wide, so that only the best are tried, as probes
@@ -45,6 +47,7 @@ def node_filters(graph: Graph) -> Iterator[NetConfig]:
             edges=("both" if jumping == "cat" else "undirected") if directed else "given",
             num_layers=depth,
             jumping=jumping,
+            teleport=FAR_TELEPORT if depth == FAR else NetConfig.teleport,
             whiten=features == "standard" and narrow,
         )
     if graph.encoding is not None and graph.encoding.kind == "structural":

@@ -13,11 +13,12 @@ from rapgnn.estimators.judge import ENOUGH
 from rapgnn.estimators.net_costs import LARGE, joined_width
 from rapgnn.graph.graph import Graph
 from rapgnn.models.net_config import NetConfig
-from rapgnn.training.averaged import model_on
+from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.training.averaged import HopsOf, model_on
 
 SHARE = 4  # nodes for each training row from which there is something to learn from the others
 SHARPER = 2.0  # power of the teacher's probabilities
-STUDENTS = 5  # of one teacher
+STUDENTS = 6  # of one teacher
 ROUNDS = 3  # in which students become teachers
 
 
@@ -35,7 +36,7 @@ def student_configs(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConf
     """
     linear = [n for n in nets if not (n.bound or n.hidden or n.lift or n.first is not None)]
     far = [net for net in linear if net.jumping == "ppr"]
-    kinds = {(net.features, net.sketch): net for net in reversed(far)}
+    kinds = {(net.features, net.sketch, net.num_layers): net for net in reversed(far)}
     small = [n for n in [*kinds.values(), *linear] if 8 * graph.num_nodes * joined_width(graph, n) <= LARGE]
     yield from list(dict.fromkeys(small))[:STUDENTS]
 
@@ -46,9 +47,14 @@ def all_nodes(graph: Graph) -> Graph:
 
 
 @torch.no_grad()
-def lesson(teacher: nn.Module, graph: Graph) -> Tensor:
-    """What is taught of every node: its label where that is known, the teacher's sharpened probabilities elsewhere."""
-    found = model_on(teacher, graph)(torch.arange(graph.num_nodes)).probabilities.double().pow(SHARPER)
+def lesson(teacher: nn.Module, graph: Graph, kept: HopsOf) -> Tensor:
+    """What is taught of every node: its label where that is known, the teacher's sharpened probabilities elsewhere.
+
+    Args:
+        kept: hops of the graph that its networks have walked.
+    """
+    how = {} if isinstance(teacher, RAPGNN) else {"kept": kept}
+    found = model_on(teacher, graph, **how)(torch.arange(graph.num_nodes)).probabilities.double().pow(SHARPER)
     found = found / found.sum(dim=1, keepdim=True).clamp(min=torch.finfo(found.dtype).tiny)
     found[graph.train] = nn.functional.one_hot(graph.y[graph.train], graph.num_outputs).to(found)
     return found

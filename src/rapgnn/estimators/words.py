@@ -29,6 +29,8 @@ def member_words(config: Any) -> str:
         words += ["known labels"] if config.known else []
         words += ["trained layer"] if config.hidden else []
         words += ["on another's predictions"] if config.first is not None else []
+    if getattr(config, "landmarks", 0):
+        words.append(f"{config.kernel} kernel")
     treatment = getattr(config, "features", "none")
     if treatment != "none" and not getattr(config, "identity", 0):
         words.append(f"{treatment} features")

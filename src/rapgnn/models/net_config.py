@@ -1,10 +1,11 @@
 """The settings of a random network, whose head is solved or trained: one flat record."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.backbones import BACKBONES
+from rapgnn.layers.kernel import KERNELS
 from rapgnn.layers.reservoir import NONLINEARITIES
 from rapgnn.layers.treatment import TREATMENTS
 from rapgnn.models.config import Config
@@ -16,6 +17,7 @@ DIRECTIONS = ("given", "undirected", "both")
 MOST = 1 << 14
 COUNTS = (
     *("identity", "hidden", "sketch", "width", "lift", "lift_inputs", "num_layers", "lift_hops", "known", "colours"),
+    "landmarks",
 )
 
 
@@ -69,6 +71,14 @@ class NetConfig:
     """Hops of the training rows' labels, 0 to 2, without each row's own: for the graph that was trained on alone."""
     colours: int = 0
     """Buckets for the nodes' colours by Weisfeiler and Leman, whose counts stand for a graph; 0: no colours."""
+    kernel: str = "none"
+    """The head sees how alike a row is to others, a name from ``KERNELS``; ``none``: it sees the row itself."""
+    landmarks: int = 0
+    """How many training rows others are compared with, where there is a kernel."""
+    reach: float = 1.0
+    """The distance at which rows are no longer alike, by the mean distance of two rows."""
+    trend: bool = False
+    """Add the inner product to the kernel, so that what is linear goes on beyond the training rows."""
 
     def __post_init__(self) -> None:
         if isinstance(self.first, dict):
@@ -85,29 +95,26 @@ class NetConfig:
         check_choice("direction of the edges", self.edges, DIRECTIONS)
         if not isinstance(self.dropout, float) or not 0 <= self.dropout < 1:
             raise InputError(f"dropout must lie in [0, 1), got {self.dropout!r}.")
-        for name in (
-            "identity",
-            "hidden",
-            "sketch",
-            "width",
-            "lift",
-            "lift_inputs",
-            "num_layers",
-            "lift_hops",
-            "known",
-        ):
+        for name in COUNTS:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
                 raise InputError(f"{name} must be a whole number from 0 to {MOST}, got {value!r}.")
         if self.known > MOST_HOPS:
             raise InputError(f"known must be a whole number from 0 to {MOST_HOPS}, got {self.known!r}.")
-        for name in ("places", "self_loops", "logarithm", "whiten"):
+        for name in ("places", "self_loops", "logarithm", "whiten", "trend"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}.")
         if not isinstance(self.teleport, float) or not 0 < self.teleport < 1:
             raise InputError(f"teleport must lie between 0 and 1, got {self.teleport!r}.")
         if self.colours and (self.width or self.lift or self.pooling == "mean"):
             raise InputError("colours are counted as they are: without random layers or features, and not as means.")
+        check_choice("kernel", self.kernel, ("none", *KERNELS))
+        if (self.kernel == "none") != (self.landmarks == 0):
+            raise InputError("a kernel needs landmarks, and landmarks a kernel.")
+        if not isinstance(self.reach, float) or not 0 < self.reach < float("inf"):
+            raise InputError(f"reach must be a number above 0, got {self.reach!r}.")
+        if self.kernel != "none" and self.hidden:
+            raise InputError("a kernel is for a head that is solved: hidden must be 0.")
         if self.width and self.jumping != "cat":
             raise InputError("random layers are joined side by side: jumping must be cat.")
 
@@ -121,6 +128,11 @@ class NetConfig:
     def bound(self) -> bool:
         """Whether it speaks of the nodes of one graph alone: it tells them apart, or knows labels of theirs."""
         return bool(self.identity or self.known)
+
+    @property
+    def rows_seen(self) -> "NetConfig":
+        """The same without what comes after pooling: networks that agree in it have the same pooled rows."""
+        return replace(self, pooling="sum", whiten=True, kernel="none", landmarks=0, reach=1.0, trend=False)
 
     @property
     def pools(self) -> str:

@@ -18,6 +18,8 @@ from rapgnn.prng import Stream, seeded
 from rapgnn.propagation.cache import next_hop
 from rapgnn.sparse import Features, dense, row_block
 
+NEAR = 8  # hops that are kept one by one
+
 
 class Hops:
     """S^k z one after another, each computed when it is first asked for; of all nodes."""
@@ -28,6 +30,7 @@ class Hops:
         self._against: list[Features] = [inputs]
         self.said: dict[int, Hops] = {}  # of what other networks predict, by network
         self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
+        self._sums: dict[tuple[int, float], Tensor] = {}  # of personalised PageRank, by depth and α
 
     def of(self, k: int, rows: Tensor | None = None) -> Tensor:
         """Hop k of some nodes, or of all."""
@@ -57,11 +60,19 @@ class Hops:
             if config.edges == "both":
                 found += [self.against(k, rows) for k in range(1, depth + 1)]
             return torch.cat(found, dim=1)
-        alpha = config.teleport
-        total = alpha * self.of(0, rows)
-        for k in range(1, depth + 1):
-            total = total.add(self.of(k, rows), alpha=alpha * (1 - alpha) ** k)
-        return total
+        total = self._sum(depth, config.teleport)
+        return total if rows is None else total[rows]
+
+    def _sum(self, depth: int, alpha: float) -> Tensor:
+        """Σ α (1 - α)^k S^k z over hops 0 to depth, of all nodes; hops past ``NEAR`` are not kept themselves."""
+        if (depth, alpha) not in self._sums:
+            hop = self.of(0)
+            total = alpha * hop
+            for k in range(1, depth + 1):
+                hop = self.of(k) if k <= NEAR else dense(next_hop(self.operator.matrix, hop, BLOCK_BYTES))
+                total.add_(hop, alpha=alpha * (1 - alpha) ** k)
+            self._sums[depth, alpha] = total
+        return self._sums[depth, alpha]
 
     @staticmethod
     def _hop(walked: list[Any], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.heads import Head
+from rapgnn.layers.kernel import KernelMap
 from rapgnn.layers.lift import Lift
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.layers.standardize import Standard
@@ -101,12 +102,15 @@ class RandomNet(nn.Module):
             if config.lift_hops:
                 self.channels = joined + config.lift * (1 + config.lift_hops)
         self.standard = Standard(self.channels, together=not config.whiten)
+        self.kernel: KernelMap | None = None
+        if config.landmarks:
+            self.kernel = KernelMap(self.channels, config.landmarks, config.kernel, config.reach, config.trend)
         self.head: Head | RidgeHead
         if config.hidden:
             how = {"dropout": config.dropout, "generator": generator}
             self.head = Head(self.channels, config.hidden, out_channels, 2, **how)
         else:
-            self.head = RidgeHead(self.channels, out_channels)
+            self.head = RidgeHead(config.landmarks or self.channels, out_channels)
         self.register_buffer("sharpness", torch.ones((), dtype=torch.float32))
         self.register_buffer("edges_seen", torch.zeros(2, dtype=torch.int64))
         self.output = TargetScale(out_channels)
@@ -164,7 +168,20 @@ class RandomNet(nn.Module):
     def represent(self, graph: Graph, rows: Tensor | None = None, hops: Hops | None = None) -> Tensor:
         """What the head sees of these rows, or of all; standardised."""
         rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
-        return self.standard(self._represent(graph, rows, hops, learn=False))
+        return self.seen(self._represent(graph, rows, hops, learn=False))
+
+    @torch.no_grad()
+    def fit_seen(self, h: Tensor) -> Tensor:
+        """Learn means, variances and landmarks of the training rows' representation, and give what the head sees."""
+        self.standard.fit(h)
+        if self.kernel is not None:
+            self.kernel.fit(self.standard(h), seeded(self.seed, Stream.LANDMARKS))
+        return self.seen(h)
+
+    def seen(self, h: Tensor) -> Tensor:
+        """What the head sees of a representation: standardised, and compared with the landmarks where there are any."""
+        h = self.standard(h)
+        return h if self.kernel is None else self.kernel(h)
 
     @torch.no_grad()
     def pooled(self, graph: Graph, rows: Tensor, hows: Sequence[str], learn: bool = False) -> list[Tensor]:

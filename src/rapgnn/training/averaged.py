@@ -57,16 +57,25 @@ def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tens
     return represented(best, graph, rows)
 
 
-def average_on(model: Average | TreatedRAP | RandomNet, graph: Graph, device: str | None = None, **how: Any) -> Predict:
+def average_on(
+    model: Average | TreatedRAP | RandomNet,
+    graph: Graph,
+    device: str | None = None,
+    kept: HopsOf | None = None,
+    **how: Any,
+) -> Predict:
     """rows -> the mean over the members; as ``predictor_on`` for one model.
 
     Members draw on their own, so the variance of the mean is the sum of theirs over their squared number. Networks
     whose weights are fixed have none.
+
+    Args:
+        kept: hops of this graph that other networks have walked.
     """
     if device is not None:
         model, graph = model.to(device), graph.to(device)
     members: list[Any] = (model if isinstance(model, Average) else Average([model])).members_for(graph)
-    kept: HopsOf = {}
+    kept = {} if kept is None else kept
     predictors: list[Predict] = []
     for member in members:
         if isinstance(member, RandomNet):

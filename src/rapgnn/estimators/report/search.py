@@ -84,10 +84,13 @@ def _why(subject: Subject, trials: list[Any], value: float | None) -> str:
 def _kind(settings: dict[str, Any]) -> str:
     """What kind of random network a candidate is."""
     kinds = {
+        "taught": "student",
+        "landmarks": "kernel",
         "first": "on another's predictions",
         "hidden": "trained layer",
         "lift": "random features",
         "width": "layers",
+        "colours": "colours",
     }
     return next((words for key, words in kinds.items() if settings.get(key)), "filter")
 
