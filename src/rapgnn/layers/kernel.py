@@ -42,7 +42,8 @@ class KernelMap(nn.Module):
         super().__init__()
         check_choice("kernel", kind, KERNELS)
         self.kind, self.reach, self.trend = kind, reach, trend
-        self.register_buffer("landmarks", torch.zeros(landmarks, in_channels, dtype=torch.float32))
+        # Half precision: landmarks are most of what a saved model holds. The rows' own distances count as they are.
+        self.register_buffer("landmarks", torch.zeros(landmarks, in_channels, dtype=torch.float16))
         self.register_buffer("turn", torch.zeros(landmarks, landmarks, dtype=torch.float32))
         self.register_buffer("unit", torch.ones((), dtype=torch.float32))
 
@@ -53,7 +54,8 @@ class KernelMap(nn.Module):
         if len(z) < count:
             raise InputError(f"{count} landmarks cannot be drawn from {len(z)} rows.")
         drawn = torch.randperm(len(z), generator=generator)[:count].sort().values.to(z.device)
-        self.landmarks.copy_(z[drawn])
+        largest = torch.finfo(self.landmarks.dtype).max
+        self.landmarks.copy_(z[drawn].clamp(-largest, largest))
         # The mean squared distance of two rows is twice the mean squared distance from the middle.
         apart = 2 * (z - z.mean(0)).square().sum(1, dtype=torch.float64).mean()
         self.unit.copy_(apart.sqrt().clamp(min=torch.finfo(torch.float32).tiny))
