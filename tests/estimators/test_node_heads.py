@@ -9,6 +9,7 @@ import torch
 
 from rapgnn import RAPNodeClassifier
 from rapgnn.estimators.judge import ENOUGH
+from rapgnn.estimators.node_filters import FAR, FAR_TELEPORT, node_filters, treatments
 from rapgnn.estimators.node_heads import FEW, HEADS, KNOWN, Views, node_heads, node_lifts, node_probes
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.models.net_config import NetConfig
@@ -106,3 +107,31 @@ def test_a_search_trains_first_on_features_alone_where_neighbours_say_nothing():
     heads = [trial.settings for trial in model.trials_ if trial.settings.get("hidden")]
     assert (heads[0]["num_layers"], heads[0]["known"]) == (0, 0)
     assert model.score(graph, split="test") > 0.8  # what is linear: a half
+
+
+def wide(values, rows=40):
+    """A graph of 600 columns, so many training rows of 400 nodes."""
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((400, 600)) < 0.02, values(rng), 0)
+    order = rng.permutation(400)
+    return make_graph(
+        x, rng.integers(400, size=(2, 1600)), np.arange(400) % 2, order[:rows], order[300:350], order[350:]
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "second"),
+    [
+        (lambda rng: rng.integers(1, 4, (400, 600)), "tfidf"),
+        (lambda rng: rng.random((400, 600)), "none"),
+        (lambda rng: rng.standard_normal((400, 600)), "standard"),
+    ],
+)
+def test_counts_alone_are_weighted_as_words(values, second):
+    assert treatments(wide(values)) == (("length", 256), (second, 256))
+
+
+def test_nodes_far_away_count_where_labels_are_scarce():
+    few, many = (list(node_filters(wide(lambda rng: 1.0, rows))) for rows in (100, 101))
+    assert {net.teleport for net in few if net.num_layers == FAR} == {FAR_TELEPORT}
+    assert not any(net.num_layers == FAR for net in many)

@@ -11,7 +11,8 @@ from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.estimators import average, students
 from rapgnn.estimators.judge import ENOUGH
 from rapgnn.estimators.members import NetCandidate
-from rapgnn.estimators.students import ROUNDS, SHARE, STUDENTS, all_nodes, can_teach, lesson, student_configs
+from rapgnn.estimators.node_filters import SCARCE
+from rapgnn.estimators.students import ROUNDS, STUDENTS, all_nodes, can_teach, lesson, student_configs
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.models.net_config import NetConfig
 
@@ -48,7 +49,7 @@ def chosen():
 
 @pytest.mark.parametrize(
     ("split", "enough", "short"),
-    [("train", 600 // SHARE, 600 // SHARE + 1), ("val", ENOUGH, ENOUGH - 1)],
+    [("train", 600 // SCARCE, 600 // SCARCE + 1), ("val", ENOUGH, ENOUGH - 1)],
 )
 def test_few_labels_and_validation_rows_enough_make_a_teacher(split, enough, short):
     graph = few_labels()

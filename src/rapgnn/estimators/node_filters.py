@@ -7,12 +7,13 @@ import torch
 
 from rapgnn.graph.graph import Graph
 from rapgnn.models.net_config import NetConfig
-from rapgnn.sparse import nonnegative
+from rapgnn.sparse import Features, SparseMatrix, nonnegative
 
 NARROW = 384  # columns up to which features are propagated as they are
 SKETCH = 256  # directions that wide features are sketched to
 MANY = 1000  # training rows from which sketches are twice as wide
-FAR, FAR_TELEPORT = 16, 0.1  # hops and α of personalised PageRank where nodes far away count too
+SCARCE = 4  # nodes for each training row from which labels are scarce
+FAR, FAR_TELEPORT = 16, 0.1  # hops and α of personalised PageRank where they are
 LEFT = "none", 0  # features as they are
 WALKS = (("gcn", True), ("sage", False))  # symmetric with self-loops, and the random walk
 
@@ -23,13 +24,21 @@ def treatments(graph: Graph) -> tuple[tuple[str, int], ...]:
         return (("standard", 0),)
     many = len(graph.train) >= MANY or graph.num_features <= 2 * SKETCH
     sketch = min(2 * SKETCH if many else SKETCH, graph.num_features)
-    return (("length", sketch), ("tfidf" if nonnegative(graph.x) else "standard", sketch))
+    if nonnegative(graph.x):  # what is no count has its weights already
+        return ("length", sketch), ("tfidf" if _whole(graph.x) else "none", sketch)
+    return ("length", sketch), ("standard", sketch)
+
+
+def scarce_labels(graph: Graph) -> bool:
+    """Whether most nodes of a single graph are far from any training row."""
+    return graph.ptr is None and graph.num_nodes >= SCARCE * max(1, len(graph.train))
 
 
 def node_filters(graph: Graph) -> Iterator[NetConfig]:
     """Linear filters: what is done to the features, and how they are propagated."""
     narrow, directed = graph.num_features <= NARROW, is_directed(graph)
-    shapes = (("ppr", 8), ("ppr", FAR), ("cat", 2), ("last", 4), ("last", 2), ("cat", 4))
+    far = (("ppr", FAR),) if scarce_labels(graph) else ()
+    shapes = (("ppr", 8), *far, ("cat", 2), ("last", 4), ("last", 2), ("cat", 4))
     if (
         not narrow and len(graph.train) >= MANY
     ):  # hops side by side are wide, so that only the best are tried, as probes
@@ -61,3 +70,9 @@ def is_directed(graph: Graph) -> bool:
     edges = graph.edge_index
     there, back = (torch.unique(pair[0] * graph.num_nodes + pair[1]) for pair in (edges, edges.flip(0)))
     return not torch.equal(there, back)
+
+
+def _whole(x: Features) -> bool:
+    """Whether these are whole numbers: counts of words, or marks of them."""
+    values = x.values if isinstance(x, SparseMatrix) else x
+    return bool((values == values.round()).all())

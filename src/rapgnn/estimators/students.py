@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from rapgnn.estimators.judge import ENOUGH
 from rapgnn.estimators.net_costs import LARGE, joined_width
+from rapgnn.estimators.node_filters import scarce_labels
 from rapgnn.graph.graph import Graph
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.training.averaged import HopsOf, model_on
 
-SHARE = 4  # nodes for each training row from which there is something to learn from the others
 SHARPER = 2.0  # power of the teacher's probabilities
 STUDENTS = 6  # of one teacher
 ROUNDS = 3  # in which students become teachers
@@ -25,7 +25,7 @@ ROUNDS = 3  # in which students become teachers
 def can_teach(graph: Graph) -> bool:
     """Whether most nodes of a single graph have no label that counts, and validation rows can judge."""
     classes = graph.ptr is None and graph.y.dim() == 1 and graph.objective.metric == "accuracy"
-    return classes and len(graph.val) >= ENOUGH and graph.num_nodes >= SHARE * max(1, len(graph.train))
+    return classes and len(graph.val) >= ENOUGH and scarce_labels(graph)
 
 
 def student_configs(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:

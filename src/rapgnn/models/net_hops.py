@@ -1,7 +1,6 @@
-"""What random networks see of a graph before any weight: hops, edges and nodes as columns, blocks of graphs."""
+"""What random networks see of a graph before any weight: hops, edges and nodes as columns."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -123,17 +122,3 @@ def received(graph: Graph, edges: Tensor) -> Tensor:
 def chosen_graphs(operator: GraphOperator, inputs: Features, graphs: Tensor) -> tuple[GraphOperator, Tensor]:
     part, nodes = operator.select(graphs)
     return part, dense(row_block(inputs, nodes))
-
-
-def graph_blocks(ptr: Tensor, rows: Tensor, width: int) -> Iterator[Tensor]:
-    """Graphs in blocks whose nodes, so many numbers each, take at most ``BLOCK_BYTES``; a large graph is alone.
-
-    Of no graphs there is one block, which is empty.
-    """
-    most = max(1, BLOCK_BYTES // (4 * max(1, width)))
-    sizes = ptr.diff()[rows].cumsum(0)
-    start = before = 0
-    while start < len(rows) or not start:
-        stop = max(start + 1, int(torch.searchsorted(sizes, before + most, right=True)))
-        yield rows[start:stop]
-        start, before = stop, int(sizes[stop - 1]) if len(sizes) else 0

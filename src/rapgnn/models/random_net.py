@@ -18,6 +18,7 @@ from rapgnn.layers.standardize import Standard
 from rapgnn.layers.targets import TargetScale
 from rapgnn.layers.treatment import PLACES, Treatment, place_columns
 from rapgnn.models.colours import colour_counts, node_colours
+from rapgnn.models.graph_blocks import graph_blocks
 from rapgnn.models.known_labels import KnownLabels
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.net_hops import (
@@ -26,7 +27,6 @@ from rapgnn.models.net_hops import (
     chosen_graphs,
     edge_marks,
     former_edge_marks,
-    graph_blocks,
     random_columns,
     received,
     signed_log,

@@ -1,12 +1,23 @@
 """A cell's key: what decides a number changes it, and nothing else does."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
 from rapgnn.experiments.reproduce.cells import Cell, cell_key
 from rapgnn.experiments.reproduce.item import Graphs
-from rapgnn.experiments.reproduce.source import EXPERIMENTS, MODULES, PACKAGE, ROOMS, code_version, statements
+from rapgnn.experiments.reproduce.source import (
+    EXPERIMENTS,
+    MODULES,
+    NETWORKS,
+    PACKAGE,
+    ROOMS,
+    code_version,
+    search_version,
+    statements,
+)
 from rapgnn.experiments.reproduce.store import Store
 from small_items import TINY
 
@@ -38,7 +49,9 @@ def test_labels_order_and_the_kind_of_list_do_not():
 def package(tmp_path):
     """Folders like those of the package, with next to nothing in them."""
     paths = [f"{folder}/__init__.py" for folder in (*ROOMS, "experiments", "experiments/reproduce", "cli", ".")]
-    paths += [f"{module}.py" for module in (*MODULES, *EXPERIMENTS, "versions", "cli/app")]
+    paths += [
+        f"{module}.py" for module in (*MODULES, *EXPERIMENTS, *NETWORKS, "estimators/average", "versions", "cli/app")
+    ]
     for path in paths:
         (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / path).write_text('"""A module."""\n')
@@ -63,6 +76,23 @@ def test_the_code_that_decides_numbers_is_part_of_the_key(package, path, text, c
     with (package / path).open("a") as file:
         file.write(text)
     assert (code_version.__wrapped__(package) != before) == changes
+
+
+@pytest.mark.parametrize("path", [*(f"{module}.py" for module in NETWORKS), "estimators/average.py"])
+def test_networks_of_the_estimators_are_part_of_their_own_keys_alone(package, path):
+    before = code_version.__wrapped__(package), search_version.__wrapped__(package)
+    (package / path).write_text("CHANGED = 1\n")
+    assert code_version.__wrapped__(package) == before[0]
+    assert search_version.__wrapped__(package) != before[1]
+
+
+def test_no_method_of_the_paper_imports_the_networks_of_the_estimators():
+    rooms = "rapgnn.experiments.run, rapgnn.training.methods, rapgnn.models.reservoirs, rapgnn.training.reservoirs"
+    script = f"import sys, {rooms}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert "rapgnn.training.methods" in loaded
+    names = {"rapgnn." + module.replace("/", ".") for module in NETWORKS}
+    assert not names & set(loaded)
 
 
 def test_the_sources_are_where_the_version_looks_for_them():

@@ -5,8 +5,8 @@ import torch
 
 from hostile_graphs import WEIGHTS, hostile_graphs
 from rapgnn.datasets.synthetic import BlockModel
-from rapgnn.models import net_hops
-from rapgnn.models.net_hops import graph_blocks
+from rapgnn.models import graph_blocks as module
+from rapgnn.models.graph_blocks import graph_blocks
 from rapgnn.models.reservoirs.encoder import choices
 from rapgnn.models.reservoirs.fdgnn import FDGNNSettings
 from rapgnn.models.reservoirs.multiresolution import MRGNNSettings
@@ -28,7 +28,7 @@ def test_blocks_of_graphs_change_nothing(name, weights, monkeypatch):
     encoder, context = made(name, graph)
     rows = torch.tensor([8, 3, 0, 1, 59, 40, 41, 42, 43, 9])
     whole = encoder.encode(graph.x, context, rows)
-    monkeypatch.setattr(net_hops, "BLOCK_BYTES", 4 * encoder.width * 8)  # 8 nodes
+    monkeypatch.setattr(module, "BLOCK_BYTES", 4 * encoder.width * 8)  # 8 nodes
     assert len(list(graph_blocks(context.ptr, rows, encoder.width))) > 4
     for one, other in zip(whole, encoder.encode(graph.x, context, rows), strict=True):
         torch.testing.assert_close(other, one, atol=5e-3, rtol=1e-3)  # the iteration stops block by block

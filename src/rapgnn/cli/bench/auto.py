@@ -1,4 +1,4 @@
-"""``rapgnn bench auto``: the estimators with nothing set against tuned rivals, on graphs nothing was chosen on."""
+"""``rapgnn bench auto``: the estimators with nothing set against tuned rivals, on graphs of many kinds."""
 
 from pathlib import Path
 from typing import Annotated

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
-from rapgnn.models.net_hops import graph_blocks
+from rapgnn.models.graph_blocks import graph_blocks
 from rapgnn.sparse import Features, row_block
 
 S = TypeVar("S")

@@ -12,7 +12,7 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.matrices import RandomMatrix
 from rapgnn.layers.reservoir import RandomLayer
 from rapgnn.layers.standardize import Moments, Standardize
-from rapgnn.models.net_hops import graph_blocks
+from rapgnn.models.graph_blocks import graph_blocks
 from rapgnn.models.reservoirs.encoder import ReservoirEncoder
 from rapgnn.models.reservoirs.operators import graph_operator, pool_all
 from rapgnn.sparse import Features, dense, row_block

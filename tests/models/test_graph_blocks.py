@@ -1,10 +1,10 @@
-"""What random networks see of a graph: blocks of graphs."""
+"""Graphs in blocks that fit into memory."""
 
 import pytest
 import torch
 
-from rapgnn.models import net_hops
-from rapgnn.models.net_hops import graph_blocks
+from rapgnn.models import graph_blocks as module
+from rapgnn.models.graph_blocks import graph_blocks
 
 PTR = torch.tensor([0, 0, 3, 3, 15, 16, 20, 20])  # 0, 3, 0, 12, 1, 4 and 0 nodes
 
@@ -20,6 +20,6 @@ PTR = torch.tensor([0, 0, 3, 3, 15, 16, 20, 20])  # 0, 3, 0, 12, 1, 4 and 0 node
     ],
 )
 def test_graphs_fill_a_block_and_a_large_one_is_alone(rows, expected, monkeypatch):
-    monkeypatch.setattr(net_hops, "BLOCK_BYTES", 4 * 2 * 6)  # 6 nodes of 2 numbers
+    monkeypatch.setattr(module, "BLOCK_BYTES", 4 * 2 * 6)  # 6 nodes of 2 numbers
     blocks = list(graph_blocks(PTR, torch.tensor(rows, dtype=torch.int64), 2))
     assert [block.tolist() for block in blocks] == expected
