@@ -102,6 +102,12 @@ def former_edge_marks(graph: Graph) -> Tensor:
     return torch.tensor([int.from_bytes(digest[i : i + 7], "big") for i in (0, 7)])
 
 
+def same_edges(graph: Graph, seen: Tensor) -> bool:
+    """Whether a graph has the edges that these numbers were kept of, by this or an earlier version."""
+    seen = seen.cpu()
+    return torch.equal(edge_marks(graph), seen) or torch.equal(former_edge_marks(graph), seen)
+
+
 def random_columns(graph: Graph, count: int, seed: int) -> Tensor:
     """Independent normal numbers for every node: hops of them are a sketch of who is near to whom."""
     drawn = torch.randn(graph.num_nodes, count, generator=seeded(seed, Stream.NODE_MARKS), dtype=torch.float32)

@@ -25,10 +25,9 @@ from rapgnn.models.net_hops import (
     BLOCK_BYTES,
     Hops,
     chosen_graphs,
-    edge_marks,
-    former_edge_marks,
     random_columns,
     received,
+    same_edges,
     signed_log,
     undirected,
 )
@@ -124,18 +123,15 @@ class RandomNet(nn.Module):
 
     def hops(self, graph: Graph) -> Hops:
         """The hops of all nodes, each walked when it is first asked for."""
-        back = None
-        if self.config.edges == "both":
-            back = self._operator(replace(graph, edge_index=graph.edge_index.flip(0)))
+        turned = replace(graph, edge_index=graph.edge_index.flip(0)) if self.config.edges == "both" else None
+        back = None if turned is None else self._operator(turned)
         return Hops(self.operator(graph), self.inputs(graph), back)
 
     def suits(self, graph: Graph) -> bool:
         """Whether this is a graph it can say something about: one that is bound to nodes must have the same."""
         if not self.config.bound:
             return True
-        seen = self.edges_seen.cpu()
-        same = torch.equal(edge_marks(graph), seen) or torch.equal(former_edge_marks(graph), seen)
-        return same and (self.known is None or self.known.suits(graph))
+        return same_edges(graph, self.edges_seen) and (self.known is None or self.known.suits(graph))
 
     def scores(self, h: Tensor) -> Tensor:
         """Of a representation, before targets that are numbers get their size back."""
