@@ -9,6 +9,7 @@ import torch
 from rapgnn import RAPGraphClassifier, RAPGraphRegressor
 from rapgnn.errors import InputError
 from rapgnn.estimators.kernels import CLASSES, NUMBERS, REACHES, first_kernels, further_kernels
+from rapgnn.estimators.net_costs import net_cost
 from rapgnn.graph.batch import make_graphs
 from rapgnn.models.net_config import NetConfig
 
@@ -105,3 +106,13 @@ def test_landmarks_are_drawn_by_the_seed_and_leave_the_global_state_alone():
     models = [RAPGraphClassifier(seed=seed).fit(graphs) for seed in (0, 1)]
     assert torch.equal(torch.get_rng_state(), before)
     assert all(model.score(graphs, split="test") > 0.5 for model in models)
+
+
+def test_labels_with_other_gaps_are_solved_apart_and_cost_as_much():
+    graphs = rings()
+    whole = np.random.default_rng(0).integers(0, 2, (420, 3)).astype(float)
+    gaps = whole.copy()
+    gaps[:200, 1], gaps[100:300, 2] = np.nan, np.nan
+    net = replace(FILTER, kernel="gauss", landmarks=252)
+    costs = [net_cost(replace(graphs, y=torch.from_numpy(y), num_outputs=3), net) for y in (whole, gaps)]
+    assert costs[0] < costs[1] < 3 * costs[0]

@@ -3,6 +3,7 @@
 from rapgnn.estimators.costs import CANDIDATE, STEP
 from rapgnn.estimators.members import BATCH, trained_epochs
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.ridge import same_gaps
 from rapgnn.layers.ridge_path import DECOMPOSED, PENALTIES
 from rapgnn.layers.treatment import PLACES
 from rapgnn.models.net_config import NetConfig
@@ -75,4 +76,8 @@ def net_cost(graph: Graph, config: NetConfig) -> float:
         width = marks
     least = min(train, width)
     solves = 9 * least**3 if least <= DECOMPOSED else VISITED * least**3 / 3
-    return seconds + (train * width * least + solves + len(PENALTIES) * rows * width * graph.num_outputs) / DENSE
+    each = train * width * least + solves
+    apart = 1  # labels with other gaps are solved apart
+    if graph.y.dim() == 2 and graph.y.is_floating_point():
+        apart = max(1, sum(1 for _ in same_gaps(graph.y[graph.train])))
+    return seconds + (apart * each + len(PENALTIES) * rows * width * graph.num_outputs) / DENSE
