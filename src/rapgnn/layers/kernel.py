@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError, check_choice
+from rapgnn.layers.cholesky import factored
 
 JITTER = 1e-6  # added to the diagonal of the landmarks' kernel, and ten times more as long as it cannot be factored
 BLOCK_ROWS = 8192  # compared with the landmarks at a time
@@ -59,7 +60,7 @@ class KernelMap(nn.Module):
         # The mean squared distance of two rows is twice the mean squared distance from the middle.
         apart = 2 * (z - z.mean(0)).square().sum(1, dtype=torch.float64).mean()
         self.unit.copy_(apart.sqrt().clamp(min=torch.finfo(torch.float32).tiny))
-        factor = _factored(self._alike(self.landmarks.double()))
+        factor = factored(self._alike(self.landmarks.double()), JITTER, 1.0)  # the same row twice would leave none
         identity = torch.eye(count, dtype=torch.float64, device=z.device)
         inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
         self.turn.copy_(math.sqrt(count) * inverse.T)
@@ -76,14 +77,3 @@ class KernelMap(nn.Module):
         squared = z.square().sum(1)[:, None] + marks.square().sum(1) - product
         alike = KERNELS[self.kind](squared.clamp(min=0) / self.reach**2)
         return alike + product if self.trend else alike
-
-
-def _factored(kernel: Tensor) -> Tensor:
-    """C of C Cᵀ = kernel; rows that are the same would leave it without one."""
-    added, failed, factor = JITTER, True, kernel
-    while failed:
-        matrix = kernel.clone()
-        matrix.diagonal().add_(added)
-        factor, info = torch.linalg.cholesky_ex(matrix)
-        failed, added = bool(info) and added < 1, 10 * added
-    return factor

@@ -7,6 +7,7 @@ each training row would get from a solution without it (leave-one-out), exactly.
 import torch
 from torch import Tensor
 
+from rapgnn.layers.cholesky import factored
 from rapgnn.layers.ridge import same_gaps
 from rapgnn.layers.ridge_problem import without_itself
 
@@ -92,13 +93,7 @@ class _Problem:
 
     def _factor(self, floor: float) -> Tensor:
         if self._kept is None or self._kept[0] != floor:
-            added, failed, factor = floor, True, self.gram
-            while failed:  # products in single precision may look indefinite by what they are rounded by
-                matrix = self.gram.clone()
-                matrix.diagonal().add_(added)
-                factor, info = torch.linalg.cholesky_ex(matrix)
-                failed, added = bool(info) and added < float("inf"), 10 * added
-            self._kept = floor, factor
+            self._kept = floor, factored(self.gram, floor)
         return self._kept[1]
 
     def solve(self, penalty: float) -> tuple[Tensor, Tensor]:
