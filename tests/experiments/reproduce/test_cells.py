@@ -86,6 +86,13 @@ def test_networks_of_the_estimators_are_part_of_their_own_keys_alone(package, pa
     assert search_version.__wrapped__(package) != before[1]
 
 
+def test_a_report_is_part_of_no_key(package):
+    before = code_version.__wrapped__(package), search_version.__wrapped__(package)
+    (package / "estimators/report").mkdir(exist_ok=True)
+    (package / "estimators/report/search.py").write_text("CHANGED = 1\n")
+    assert (code_version.__wrapped__(package), search_version.__wrapped__(package)) == before
+
+
 def test_no_method_of_the_paper_imports_the_networks_of_the_estimators():
     rooms = "rapgnn.experiments.run, rapgnn.training.methods, rapgnn.models.reservoirs, rapgnn.training.reservoirs"
     script = f"import sys, {rooms}; print(*sys.modules)"

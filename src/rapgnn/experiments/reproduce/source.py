@@ -12,7 +12,7 @@ DIGITS = 16
 ROOMS = ("graph", "datasets", "layers", "propagation", "models", "training")
 MODULES = ("sparse", "prng", "device", "memory", "captured", "fused", "fused_kernel")
 EXPERIMENTS = ("experiments/run", "experiments/protocol")
-SEARCH = "estimators"
+SEARCH, SHOWN = "estimators", "estimators/report"  # a report decides no number
 # In these rooms, but of the networks that only estimators try: no method of the paper depends on them.
 NETWORKS = (
     *("layers/kernel", "layers/lift", "layers/treatment"),
@@ -39,7 +39,8 @@ def code_version(root: Path = PACKAGE) -> str:
 @cache
 def search_version(root: Path = PACKAGE) -> str:
     """The same of the estimators' search and its networks, which only they depend on."""
-    return _digest(root, [*(root / SEARCH).rglob("*.py"), *(root / f"{module}.py" for module in NETWORKS)])
+    searching = [path for path in (root / SEARCH).rglob("*.py") if (root / SHOWN) not in path.parents]
+    return _digest(root, [*searching, *(root / f"{module}.py" for module in NETWORKS)])
 
 
 def _digest(root: Path, paths: list[Path]) -> str:
