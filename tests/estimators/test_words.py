@@ -21,3 +21,9 @@ def test_one_member_is_no_average():
     assert (
         chosen_words(Average([net(hidden=4, features="standard")])) == "gcn, 2 hops, trained layer, standard features"
     )
+
+
+def test_draws_of_one_member_are_one():
+    drawn = [RandomNet(3, 2, seed=seed, config=NetConfig(backbone="gin", width=8)) for seed in (0, 1000)]
+    model = Average([drawn[0], net(num_layers=1), drawn[1]], weights=[0.5, 1.0, 0.5])
+    assert chosen_words(model) == "the average of 2, gin, 2 hops, 8 random features, 2 draws; gcn, 1 hop"

@@ -1,7 +1,5 @@
 """Folders that are not what they seem: what is not ours stays, what is too large is refused before it is read."""
 
-import hashlib
-import json
 import os
 import resource
 import stat
@@ -16,10 +14,11 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
+from altered import alter
 from rapgnn import InputError, RAPGraphClassifier, RAPNodeClassifier
 from rapgnn.errors import OutputError
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.training.checkpoint import INDEX, check_target, index_digest, load_checkpoint, save_checkpoint
+from rapgnn.training.checkpoint import INDEX, check_target, load_checkpoint, save_checkpoint
 from samples import FAST, node_data
 
 MEASURED = """
@@ -41,20 +40,6 @@ def saved(request, small_graph, molecules, tmp_path) -> Path:
     estimator, data = (RAPNodeClassifier, small_graph) if request.param == "node" else (RAPGraphClassifier, molecules)
     estimator(**FAST, num_layers=2).fit(data).save(tmp_path / "model")
     return tmp_path / "model"
-
-
-def alter(folder: Path, change, state=None) -> None:
-    """Change the index, and make all hashes anew."""
-    index = json.loads((folder / INDEX).read_text())
-    change(index)
-    path = folder / index["weights"]
-    state = load(path.read_bytes()) if state is None else state
-    schema = json.dumps(index["schema"], sort_keys=True).encode()
-    index["schema_hash"] = hashlib.sha256(schema).hexdigest()[:16]
-    content = save(state, {"index": index_digest(index)})
-    path.write_bytes(content)
-    index["sha256"] = hashlib.sha256(content).hexdigest()
-    (folder / INDEX).write_text(json.dumps(index))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ the same graph and seed give the same model on any machine.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rapgnn.device import threads
 from rapgnn.errors import InputError
 from rapgnn.estimators.candidates import (
     Wanted,
@@ -26,7 +26,8 @@ from rapgnn.estimators.candidates import (
     second_candidates,
     trained_candidates,
 )
-from rapgnn.estimators.costs import SMALL_COST
+from rapgnn.estimators.costs import threads_by_cost
+from rapgnn.estimators.draws import Draws, drawn_again, only
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
 from rapgnn.estimators.net_costs import net_cost
@@ -98,7 +99,7 @@ def choose_average(
             search.attempt(wanted, first=verdicts[id(first)])
     left = search.walk((kernel_candidates, further_kernel_candidates), base, reweigh, left)
     if can_teach(graph) and search.seen:
-        search.teach(reweigh, left)
+        left = search.teach(reweigh, left)
     if reweigh:
         balanced = with_goal(graph, graph.objective.scoring, BALANCED)
         for verdict in ranked(search.seen, reweigh)[:4]:
@@ -107,10 +108,12 @@ def choose_average(
     seen, judge = search.seen, search.judge
     if not seen:
         raise search.refusal or InputError("no candidate could be solved: the features or labels leave nothing to fit.")
-    members, score = chosen_members(seen, judge, reweigh)
+    members, _ = chosen_members(seen, judge, reweigh)
+    draws = drawn_again(members, graph, judge, left, late)
+    score = judge.validation_score(scores_of(draws.mean(), judge.objective))
     free = [v for v in seen if not getattr(v.candidate.config, "bound", False)]
     others = members if not free or all(_among(v, free) for v in members) else chosen_members(free, judge, reweigh)[0]
-    return _finished(members, others, tuple(search.trials), score, everything)
+    return _finished(draws, others, tuple(search.trials), score, everything)
 
 
 class _Search:
@@ -155,7 +158,7 @@ class _Search:
         self.tried.add(wanted.config)
         began, graph = time.perf_counter(), on or self.graph
         try:
-            with threads(1 if wanted.cost < SMALL_COST else torch.get_num_threads()):
+            with threads_by_cost(wanted.cost):
                 candidate = self._candidate(wanted.config, graph, first, taught)
                 verdict = self.judge.see(candidate)
         except InputError as error:  # a candidate that this graph does not admit
@@ -179,15 +182,18 @@ class _Search:
         graph = graph if taught is None else all_nodes(graph)
         return NetCandidate(graph, config, self.seed, self._kept, before, taught)
 
-    def teach(self, by_metric: bool, left: float) -> None:
-        """Students of the average so far, for so many nominal seconds; and theirs, as long as they get better."""
+    def teach(self, by_metric: bool, left: float) -> float:
+        """Students of the average so far, for so many nominal seconds; and theirs, as long as they get better.
+
+        Gives the seconds that are left over.
+        """
         reached = float("inf")
         for _ in range(ROUNDS):
             members, score = chosen_members(self.seen, self.judge, by_metric)
             loss = self.judge.of(_together(members, self.judge))[1]
             if loss >= reached or self.late():
-                return
-            teacher = _finished(members, members, (), score, None).model
+                break
+            teacher = _finished(only(members), members, (), score, None).model
             reached, taught = loss, lesson(teacher, self.graph, self._kept)
             order = ranked(self.seen, by_metric)
             nets = [v.candidate.config for v in order if isinstance(v.candidate.config, NetConfig)]
@@ -196,6 +202,7 @@ class _Search:
                 if wanted.cost <= left:
                     left -= wanted.cost
                     self.attempt(wanted, taught=taught)
+        return left
 
 
 def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
@@ -253,30 +260,32 @@ def _together(members: list[Verdict], judge: Judge) -> Tensor:
     return scores_of(torch.stack([v.probabilities for v in members]).mean(0), judge.objective)
 
 
-def _among(verdict: Verdict, some: list[Verdict]) -> bool:
+def _among(verdict: Verdict, some: Sequence[Verdict]) -> bool:
     return any(verdict is one for one in some)
 
 
 def _finished(
-    members: list[Verdict], others: list[Verdict], trials: tuple[Trial, ...], score: float, everything: Graph | None
+    draws: Draws, others: list[Verdict], trials: tuple[Trial, ...], score: float, everything: Graph | None
 ) -> Averaged:
     """The model.
 
     Args:
+        draws: the members, and further draws of them, which count where the members do.
         others: the members for other graphs than this one.
     """
-    models, engines, uses = [], [], []
-    treated, kept = TreatedOf(), HopsOf()
-    for verdict in [*members, *(v for v in others if not _among(v, members))]:
-        here, elsewhere = _among(verdict, members), _among(verdict, others)
+    models, engines, uses, weights = [], [], [], []
+    treated, kept = TreatedOf(), defaultdict[int, HopsOf](HopsOf)
+    for verdict, weight, member in [*draws.weighted, *((v, 1.0, v) for v in others if not _among(v, draws.members))]:
+        here, elsewhere = _among(member, draws.members), _among(member, others)
         uses.append("both" if here and elsewhere else "here" if here else "elsewhere")
+        weights.append(weight)
         candidate: Any = verdict.candidate
         if everything is not None and not candidate.final:
-            candidate = with_all_rows(candidate, everything, treated, kept)
+            candidate = with_all_rows(candidate, everything, treated, kept[getattr(candidate, "seed", 0)])
         models.append(candidate.finished(verdict.penalty, verdict.sharpness))
         layered = isinstance(candidate, NetCandidate) and candidate.config.width > 0
         engines.append("stepwise" if layered else "polynomial")
     engine = "stepwise" if "stepwise" in engines else "polynomial"
     reason = "random non-linear layers go one by one" if engine == "stepwise" else "hops are walked once"
-    model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses)
+    model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses, weights)
     return Averaged(model, trials, score, engine, reason)

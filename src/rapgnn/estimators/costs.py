@@ -1,5 +1,10 @@
 """What trainings cost, by counted operations and not by the clock, so that a search is the same on any machine."""
 
+from contextlib import AbstractContextManager
+
+import torch
+
+from rapgnn.device import threads
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
@@ -9,6 +14,11 @@ from rapgnn.training.wide import DENSE, SPARSE, direct_cost, feature_cost, matri
 STEP, CANDIDATE = 8e-4, 0.01  # seconds around every optimiser step, around every candidate
 THIN = 0.05  # share of the features that are not 0 below which a GNN gains by sparse products
 SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
+
+
+def threads_by_cost(cost: float) -> AbstractContextManager[None]:
+    """The threads that a candidate of so many nominal seconds gains by."""
+    return threads(1 if cost < SMALL_COST else torch.get_num_threads())
 
 
 def training_cost(graph: Graph) -> float:

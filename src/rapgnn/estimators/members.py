@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from rapgnn.errors import InputError
 from rapgnn.estimators.judge import LEFT_OUT_ROWS, judged_by_left_out
+from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.layers.dropout import dropout_generator
 from rapgnn.layers.heads import Head
@@ -52,7 +53,7 @@ class NetCandidate:
         taught: Tensor | None = None,
     ):
         self.settings: dict[str, Any] = config.to_dict() | ({} if taught is None else {"taught": True})
-        self.config, self.seed = config, seed
+        self.config, self.seed, self.graph = config, seed, graph
         # Such a head is not solved again: it needs rows to stop by, or it learned from another network.
         self.final = config.hidden > 0 or config.first is not None or taught is not None
         channels = graph.num_features, graph.num_outputs
@@ -155,7 +156,7 @@ class RapCandidate:
 
     def __init__(self, graph: Graph, config: TreatedConfig, seed: int, kept: TreatedOf):
         self.settings: dict[str, Any] = config.to_dict()
-        self.config = config
+        self.config, self.graph = config, graph
         channels = graph.num_features, graph.num_outputs
         self.model = TreatedRAP(*channels, edge_channels=graph.num_edge_features, seed=seed, config=config)
         self.model.to(graph.y.device)
@@ -204,7 +205,9 @@ def needs_no_validation(graph: Graph) -> bool:
 def with_all_rows(
     candidate: NetCandidate | RapCandidate, graph: Graph, treated: TreatedOf, kept: dict[Any, Any]
 ) -> NetCandidate | RapCandidate:
-    """The same candidate on another split of the same graph; ``treated`` and ``kept`` are of that split."""
+    """The same candidate on another split of the same graph; ``treated`` and ``kept`` are of that split and seed."""
+    if candidate.graph.objective.class_weight != graph.objective.class_weight:  # one of those with other weights
+        graph = with_goal(graph, graph.objective.scoring, BALANCED)
     if isinstance(candidate, NetCandidate):
         return NetCandidate(graph, candidate.config, candidate.seed, kept)
     return RapCandidate(graph, candidate.config, candidate.model.seed, treated)

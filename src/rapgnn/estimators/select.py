@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from rapgnn.device import threads
 from rapgnn.errors import InputError
 from rapgnn.estimators.average import Trial
-from rapgnn.estimators.costs import CANDIDATE, SMALL_COST, nominal_cost, sparse_training_cost, training_cost
+from rapgnn.estimators.costs import CANDIDATE, nominal_cost, sparse_training_cost, threads_by_cost, training_cost
 from rapgnn.estimators.sketch import sketched, sketching_cost
 from rapgnn.estimators.start import DRAWN, linear_settings, suited
 from rapgnn.graph.goals import BALANCED, with_goal
@@ -126,7 +124,7 @@ def _search(
             began = time.perf_counter()
             on = with_goal(graph, graph.objective.scoring, BALANCED) if balanced else graph
             try:
-                with threads(1 if cost < SMALL_COST else torch.get_num_threads()):
+                with threads_by_cost(cost):
                     fitted = fit_rap(on, config, seed, on_epoch, reuse)
             except InputError as error:  # a candidate that this graph does not admit
                 refusal = error.with_traceback(None)  # its frames would keep the candidate's tensors

@@ -9,12 +9,24 @@ def chosen_words(model: Any) -> str:
     members = getattr(model, "members", None)
     if members is None:
         return _network(model.config) + f", {model.config.embedding} embedding, {model.config.head} head"
-    shown = [member_words(member.config) for member, use in zip(members, model.uses, strict=True) if use != "elsewhere"]
+    shown = [words for words, use in listed(model) if use != "elsewhere"]
     if len(shown) == 1:
         return shown[0]
     counts = Counter(shown)  # members with the same settings learned from different teachers
     said = [words if times == 1 else f"{times} x {words}" for words, times in counts.items()]
     return f"the average of {len(shown)}, " + "; ".join(said)
+
+
+def listed(average: Any) -> list[tuple[str, str]]:
+    """(settings, use) of every member of an average; draws that share a member's weight are one."""
+    found: dict[Any, tuple[Any, str, int]] = {}
+    for at, (member, use, weight) in enumerate(zip(average.members, average.uses, average.weights, strict=True)):
+        key = at if weight == 1 else (member.config, use)
+        draws = found[key][2] if key in found else 0
+        found[key] = member.config, use, draws + 1
+    return [
+        (member_words(config) + (f", {draws} draws" if draws > 1 else ""), use) for config, use, draws in found.values()
+    ]
 
 
 def member_words(config: Any) -> str:

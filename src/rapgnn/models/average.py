@@ -18,7 +18,7 @@ USES = ("both", "here", "elsewhere")  # a member counts on its own graph and on 
 
 
 class Average(nn.Module):
-    """The mean of its members' probabilities; of numbers, the mean of the numbers.
+    """The weighted mean of its members' probabilities; of numbers, that of the numbers.
 
     Members that are bound to the nodes of the training graph count on that graph alone; others may take their place
     on any other.
@@ -26,9 +26,12 @@ class Average(nn.Module):
     Args:
         members: the best one first.
         uses: where each of them counts, a word from ``USES``; None: everywhere.
+        weights: how much each of them counts; None: all the same.
     """
 
-    def __init__(self, members: Sequence[Member], uses: Sequence[str] | None = None):
+    def __init__(
+        self, members: Sequence[Member], uses: Sequence[str] | None = None, weights: Sequence[float] | None = None
+    ):
         super().__init__()
         if not members:
             raise InputError("an average needs at least one member.")
@@ -37,14 +40,21 @@ class Average(nn.Module):
             check_choice("use of a member", use, USES)
         if len(self.uses) != len(members) or self.uses[0] == "elsewhere":
             raise InputError("every member needs a use, and the first one counts on its own graph.")
+        self.weights = (1.0,) * len(members) if weights is None else tuple(weights)
+        if len(self.weights) != len(members) or not all(is_weight(weight) for weight in self.weights):
+            raise InputError("every member needs a weight, a number above 0 and up to 1.")
 
     def members_for(self, graph: Graph) -> list[Member]:
         """The members that count on a graph."""
-        pairs: list[tuple[Any, str]] = list(zip(self.members, self.uses, strict=True))
-        here = [member for member, use in pairs if use != "elsewhere"]
-        if all(_suits(member, graph) for member in here):
+        return [member for member, _ in self.weighted_for(graph)]
+
+    def weighted_for(self, graph: Graph) -> list[tuple[Member, float]]:
+        """The members that count on a graph, each with its weight."""
+        told: list[tuple[Any, str, float]] = list(zip(self.members, self.uses, self.weights, strict=True))
+        here = [(member, weight) for member, use, weight in told if use != "elsewhere"]
+        if all(_suits(member, graph) for member, _ in here):
             return here
-        others = [member for member, use in pairs if use != "here" and _suits(member, graph)]
+        others = [(member, weight) for member, use, weight in told if use != "here" and _suits(member, graph)]
         if not others:
             raise InputError(
                 "this model tells the nodes of its own graph apart, and has nothing to say about another one."
@@ -69,6 +79,11 @@ class Average(nn.Module):
 
     def __repr__(self) -> str:
         return f"Average({', '.join(repr(member) for member in self.members)})"
+
+
+def is_weight(given: Any) -> bool:
+    """Whether a member may count so much: a number above 0 and up to 1."""
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= 1
 
 
 def _suits(member: Member, graph: Graph) -> bool:

@@ -1,6 +1,6 @@
 """Predictions of random networks, and of averages of several models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,7 +66,7 @@ def average_on(
 ) -> Predict:
     """rows -> the mean over the members; as ``predictor_on`` for one model.
 
-    Members draw on their own, so the variance of the mean is the sum of theirs over their squared number. Networks
+    Members draw on their own, so the variance of the mean is the sum of theirs by the squares of their shares. Networks
     whose weights are fixed have none.
 
     Args:
@@ -74,21 +74,21 @@ def average_on(
     """
     if device is not None:
         model, graph = model.to(device), graph.to(device)
-    members: list[Any] = (model if isinstance(model, Average) else Average([model])).members_for(graph)
+    members = (model if isinstance(model, Average) else Average([model])).weighted_for(graph)
     kept = {} if kept is None else kept
     predictors: list[Predict] = []
-    for member in members:
+    for member, _ in members:
         if isinstance(member, RandomNet):
             predictors.append(_net_predictor(member, graph, hops_for(member, graph, kept)))
         elif isinstance(member, TreatedRAP):
             predictors.append(predictor_on(member.network, member.inputs(graph), **how))
         else:
-            predictors.append(predictor_on(member, graph, **how))  # type: ignore[arg-type]
-    spread = bool(how.get("error_bars")) or how.get("inference") == "mean"
+            predictors.append(predictor_on(member, graph, **how))
+    spread, weights = bool(how.get("error_bars")) or how.get("inference") == "mean", [weight for _, weight in members]
 
     def predict(rows: Tensor) -> Prediction:
         rows = rows.to(graph.y.device)
-        found = mean_prediction([predict(rows) for predict in predictors], graph.objective, spread)
+        found = mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
         if device is None:
             return found
         parts = (found.scores, found.probabilities, found.spread)
@@ -105,17 +105,27 @@ def _net_predictor(net: RandomNet, graph: Graph, hops: Hops | None) -> Predict:
     return predict
 
 
-def mean_prediction(found: list[Prediction], objective: Objective, spread: bool) -> Prediction:
-    """The mean of several predictions, and the standard deviation that independent members give it."""
+def mean_prediction(
+    found: list[Prediction], weights: Sequence[float], objective: Objective, spread: bool
+) -> Prediction:
+    """The weighted mean of several predictions, and the standard deviation that independent members give it."""
     if len(found) == 1:
         one = found[0]
         return replace(one, spread=torch.zeros_like(one.probabilities)) if spread and one.spread is None else one
-    mean = torch.stack([one.probabilities for one in found]).mean(0)
+    mean = weighted_mean([one.probabilities for one in found], weights)
     deviation = None
     if spread:
-        squares = [torch.zeros_like(mean) if one.spread is None else one.spread.square() for one in found]
-        deviation = torch.stack(squares).sum(0).sqrt() / len(found)
+        squares = [
+            torch.zeros_like(mean) if one.spread is None else (weight * one.spread).square()
+            for one, weight in zip(found, weights, strict=True)
+        ]
+        deviation = torch.stack(squares).sum(0).sqrt() / sum(weights)
     return Prediction(scores_of(mean, objective), mean, deviation)
+
+
+def weighted_mean(parts: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    """The mean of tensors of one shape, each with its weight."""
+    return torch.stack([weight * part for weight, part in zip(weights, parts, strict=True)]).sum(0) / sum(weights)
 
 
 def scores_of(probabilities: Tensor, objective: Objective) -> Tensor:

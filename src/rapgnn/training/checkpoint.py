@@ -32,12 +32,11 @@ from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.average import Average
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.training.numbers import MissingError, read_header, read_numbers
-from rapgnn.training.saved import IN_INDEX, build, check_tensors, described, members_of
+from rapgnn.training.saved import IN_INDEX, VERSION, build, check_tensors, described, members_of, version_of
 from rapgnn.training.schema import Schema
 from rapgnn.versions import versions
 
-FORMAT, VERSION = "rapgnn checkpoint", 4
-ONE_MODEL = 2  # the version that earlier releases read
+FORMAT = "rapgnn checkpoint"
 INDEX = "checkpoint.json"
 ATTEMPTS, SWAPS = 50, 5  # of a load that saves overtake, and where the file of numbers is missing
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
@@ -83,7 +82,7 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     state = {name: t.detach().cpu().contiguous().clone() for name, t in kept.items()}  # members may share tensors
     index: dict[str, Any] = {
         "format": FORMAT,
-        "version": ONE_MODEL if isinstance(model, RAPGNN) else VERSION,
+        "version": version_of(model),
         "weights": "",
         "sha256": "",
         "schema": schema.to_dict(),

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from rapgnn.errors import InputError
-from rapgnn.models.average import USES, Average
+from rapgnn.models.average import USES, Average, is_weight
 from rapgnn.models.config import Config
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.random_net import RandomNet
@@ -22,7 +22,17 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "random": (RandomNet, NetConfig),
 }
 KIND_OF = {model: kind for kind, (model, _) in KINDS.items()}
+VERSION = 5  # of the format, the newest one
+ONE_MODEL, MEMBERS_ALIKE = 2, 4  # versions that say all of one model, of members that count the same
 MOST_MEMBERS = 64
+USUAL: dict[str, Any] = {"use": USES[0], "weight": 1.0}  # how members count where an index does not say
+
+
+def version_of(model: RAPGNN | Average) -> int:
+    """The earliest version of the format that says all of a model."""
+    if isinstance(model, RAPGNN):
+        return ONE_MODEL
+    return MEMBERS_ALIKE if all(weight == USUAL["weight"] for weight in model.weights) else VERSION
 
 
 def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
@@ -36,7 +46,8 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
         isinstance(m, dict)
         and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
         and m["kind"] in KINDS
-        and m.get("use", USES[0]) in USES
+        and m.get("use", USUAL["use"]) in USES
+        and is_weight(m.get("weight", USUAL["weight"]))
         and _is_shape(m.get("known", [0, 0]))
         for m in members
     )
@@ -61,18 +72,21 @@ def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGN
         config = settings(**member["config"])
         more: dict[str, Any] = {"known": tuple(member["known"])} if "known" in member and model is RandomNet else {}
         built.append(model(schema.in_channels, **channels, **more, seed=member["seed"], config=config))
-    return Average(built, [member.get("use", USES[0]) for member in members]) if average else built[0]
+    if not average:
+        return built[0]
+    return Average(built, *([member.get(key, usual) for member in members] for key, usual in USUAL.items()))
 
 
 def described(model: Average) -> list[dict[str, Any]]:
     """What an index says of the members, from which ``build`` makes them."""
     found = []
-    for member, use in zip(model.members, model.uses, strict=True):
+    for member, use, weight in zip(model.members, model.uses, model.weights, strict=True):
         one: Any = member
         said = {"kind": KIND_OF[type(one)], "config": one.config.to_dict(), "seed": one.seed}
         if isinstance(one, RandomNet) and one.known is not None:
             said["known"] = list(one.known.y.shape)
-        found.append(said if use == USES[0] else said | {"use": use})
+        counts = {"use": use, "weight": weight}
+        found.append(said | {key: value for key, value in counts.items() if value != USUAL[key]})
     return found
 
 

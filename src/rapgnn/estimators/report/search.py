@@ -4,7 +4,7 @@ from typing import Any
 
 from rapgnn.estimators.evaluation import shown
 from rapgnn.estimators.report.subject import Subject
-from rapgnn.estimators.words import member_words
+from rapgnn.estimators.words import listed
 from rapgnn.report import plots
 from rapgnn.report.parts import Cell, Facts, Figure, More, Panel, Part, Prose, Table
 
@@ -24,10 +24,9 @@ def search_parts(subject: Subject) -> list[Part]:
         parts.append(Facts(facts))
     members = getattr(getattr(estimator, "model_", None), "members", ())
     if members:
-        uses = [WHERE[use] for use in estimator.model_.uses]
-        told = list(zip(members, uses, strict=True))
-        rows = [[Cell(str(at)), Cell(member_words(m.config)), Cell(use)] for at, (m, use) in enumerate(told, 1)]
-        columns = 3 if len(set(uses)) > 1 else 2  # where all count everywhere, there is nothing to say
+        told = listed(estimator.model_)
+        rows = [[Cell(str(at)), Cell(words), Cell(WHERE[use])] for at, (words, use) in enumerate(told, 1)]
+        columns = 3 if len({use for _, use in told}) > 1 else 2  # where all count everywhere, there is nothing to say
         header = ["member", "settings", "counts on"][:columns]
         parts[:] = [Table(header, [row[:columns] for row in rows], "The model is the average of these", 2)]
     trials = _trials(estimator)
