@@ -12,6 +12,7 @@ from rapgnn.experiments.bench.suite.edges import both_ways, pick_members
 from rapgnn.experiments.bench.suite.ego import circles, cycles
 from rapgnn.experiments.bench.suite.few_features import crowd, minesweeper
 from rapgnn.experiments.bench.suite.molecules import molecules
+from rapgnn.experiments.bench.suite.real import FOLDS
 from rapgnn.experiments.bench.suite.registry import NODES, SETS, SUITE
 from rapgnn.experiments.bench.suite.structure import communities, roles
 from rapgnn.graph.scores import metrics_for
@@ -157,7 +158,9 @@ def test_the_registry_says_what_every_graph_is():
 def test_strict_folds_of_real_graphs(data_dir, monkeypatch):
     monkeypatch.setenv("RAPGNN_DATA", str(data_dir))
     folds = [make() for make in SUITE["mutag"].makes]
-    tested = torch.cat([graph.test for graph in folds])
-    assert sorted(tested.tolist()) == list(range(188))
+    times = [folds[at : at + FOLDS] for at in range(0, len(folds), FOLDS)]
+    for parts in times:
+        assert sorted(torch.cat([graph.test for graph in parts]).tolist()) == list(range(188))
+    assert len({tuple(parts[0].test.tolist()) for parts in times}) == len(times) == 4
     for graph in folds:
         assert len(torch.cat([graph.train, graph.val, graph.test]).unique()) == 188
