@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn.estimators.average import POOL, chosen_members
+from rapgnn.estimators.chosen import POOL, chosen_members
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.graph.graph import Graph, make_graph
 

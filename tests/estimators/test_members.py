@@ -7,16 +7,19 @@ import pytest
 import torch
 
 from rapgnn.estimators import members
-from rapgnn.estimators.members import NetCandidate
+from rapgnn.estimators.members import NetCandidate, RapCandidate
 from rapgnn.graph.batch import make_graphs
+from rapgnn.models.config import Config
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.random_net import RandomNet
+from rapgnn.models.treated import TreatedConfig
 
 SHAPES = {
     "hops": NetConfig(backbone="gin", places=True),
     "layers": NetConfig(backbone="gin", width=12, num_layers=3, activation="tanh"),
     "lift": NetConfig(backbone="gin", lift=20, logarithm=True, lift_hops=1),
 }
+LINEAR = {"backbone": "gin", "num_layers": 2, "embedding": "identity", "head": "ridge", "activation": "identity"}
 
 
 def sets(count=40):
@@ -53,3 +56,18 @@ def test_other_settings_are_another_pass_and_much_is_not_kept(most, left, monkey
     for config in (start, replace(start, width=13), replace(start, activation="relu")):
         assert torch.equal(NetCandidate(graph, config, 3, kept).val, NetCandidate(graph, config, 3, {}).val)
     assert sum(key[0] == "pooled" for key in kept) == left
+
+
+@pytest.mark.parametrize("config", [SHAPES["hops"], TreatedConfig(network=Config(**LINEAR))])
+def test_heads_that_were_solved_outlive_the_rows(config):
+    graph, kind = sets(), NetCandidate if isinstance(config, NetConfig) else RapCandidate
+    candidate, other = (kind(graph, config, 3, {}) for _ in range(2))
+    candidate.scores(0.1, False)
+    candidate.scores(1.0, False)
+    candidate.forget_rows()
+    found, expected = (one.finished(0.1, 2.0).state_dict() for one in (candidate, other))
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    with pytest.raises(AssertionError, match="forgotten"):
+        candidate.finished(0.01, 2.0)
+    held = [value for value in vars(candidate).values() if isinstance(value, torch.Tensor)]
+    assert not any(len(value) for value in held)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import RAPNodeClassifier
+from rapgnn import Config, RAPNodeClassifier
+from rapgnn.estimators import average
+from rapgnn.estimators.candidates import Wanted
 from rapgnn.estimators.judge import ENOUGH
 from rapgnn.estimators.node_filters import FAR, FAR_TELEPORT, node_filters, treatments
-from rapgnn.estimators.node_heads import FEW, HEADS, KNOWN, Views, node_heads, node_lifts, node_probes
+from rapgnn.estimators.node_heads import COVERED, FEW, HEADS, KNOWN, Views, node_heads, node_lifts, node_probes
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.models.net_config import NetConfig
 
@@ -22,10 +24,10 @@ VIEWS = {
 }
 
 
-def own_features(seed=0, nodes=600) -> Graph:
+def own_features(seed=0, nodes=600, columns=4) -> Graph:
     """Classes that a node's own features tell, in a way that is not linear; its neighbours are anyone."""
     rng = np.random.default_rng(seed)
-    x = rng.standard_normal((nodes, 4))
+    x = rng.standard_normal((nodes, columns))
     y = (x[:, 0] * x[:, 1] > 0).astype(int)
     return make_graph(x, rng.integers(0, nodes, (2, 4 * nodes)), y, *np.split(rng.permutation(nodes), [300, 450]))
 
@@ -85,6 +87,27 @@ def test_probes_differ_in_what_they_see_alone():
         probes = list(node_probes(own_features(), [first]))[:3]
         assert [probe.lift for probe in probes] == [lift] * 3
         assert len({replace(probe, num_layers=2, known=0, edges="given") for probe in probes}) == 1
+
+
+def test_many_columns_are_also_trained_on_as_they_are():
+    few, many = own_features(), own_features(columns=COVERED + 1)
+    assert not any(head.features == "none" for head in node_heads(few, [HOPS]))
+    first, second = list(node_heads(many, [HOPS]))[:2]
+    assert (first.features, first.whiten) == ("none", False)
+    assert second == replace(first, features="standard", whiten=True)
+    assert [probe.lift for probe in node_probes(many, [HOPS])] == [0] * 4
+
+
+@pytest.mark.parametrize(("val", "tried"), [(ENOUGH, 2), (ENOUGH - 1, 6)])
+def test_filters_leave_most_of_the_time_to_heads_that_can_be_trained(val, tried, monkeypatch):
+    wanted = [Wanted(replace(HOPS, num_layers=depth), 1.0) for depth in range(1, 12)]
+    monkeypatch.setattr(average, "first_candidates", lambda *given: iter(wanted))
+    for stage in ("probing_candidates", "trained_candidates", "further_candidates"):
+        monkeypatch.setattr(average, stage, lambda *given: iter(()))
+    monkeypatch.setattr(average, "second_candidates", lambda *given: iter(()))
+    graph = with_rows(own_features(), val=val)
+    found = average.choose_average(graph, Config(), 0, 10.0, lambda: False)
+    assert len(found.trials) == tried
 
 
 @pytest.mark.parametrize("of", [node_probes, node_heads, node_lifts])

@@ -26,11 +26,13 @@ from rapgnn.estimators.candidates import (
     second_candidates,
     trained_candidates,
 )
+from rapgnn.estimators.chosen import chosen_members, ranked, together
 from rapgnn.estimators.costs import threads_by_cost
 from rapgnn.estimators.draws import Draws, drawn_again, only
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
 from rapgnn.estimators.net_costs import net_cost
+from rapgnn.estimators.node_heads import can_train
 from rapgnn.estimators.students import ROUNDS, all_nodes, can_teach, lesson, student_configs
 from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
@@ -42,10 +44,9 @@ from rapgnn.models.treated import TreatedConfig
 from rapgnn.training.averaged import HopsOf, scores_of
 
 Stage = Callable[[Graph, Config, Sequence[Any]], Iterator[Wanted]]
-MOST, POOL = 8, 16  # members of an average, and how many of the best may be among them
-SIZES = (1, 2, 3, 4, 6, 8)
-CLEAR = 2.0  # standard errors of a difference that is not chance
+FILTERS = 0.25  # share of what candidates may cost that linear filters have where heads can be trained after them
 SECOND = 0.35  # share of what candidates may cost that networks on another network's predictions have
+ENDLESS = 1e12  # nominal seconds: more than any search takes, and still a number to take shares of
 MEMBER_SEEDS = 1000  # members draw on their own
 
 
@@ -78,6 +79,7 @@ def choose_average(
     on_trial: Callable[[dict[str, Any], float], None] | None = None,
     reweigh: bool = False,
     everything: Graph | None = None,
+    network: NetConfig | None = None,
 ) -> Averaged:
     """Try candidates in order of promise and average the best.
 
@@ -87,19 +89,16 @@ def choose_average(
         late: whether the user's time is up.
         reweigh: whether classes that count the same in sum are tried too.
         everything: the graph with all training rows, where some were held out to judge: heads are solved again on it.
+        network: the only one that is tried; None: all that the allowance admits.
     """
-    search = _Search(graph, seed, late, on_trial)
-    stages = first_candidates, probing_candidates, trained_candidates, further_candidates
-    left = search.walk(stages, base, reweigh, (1 - SECOND) * allowance)
-    left += SECOND * allowance
-    verdicts = {id(v.candidate): v for v in search.seen}
-    for first, wanted in second_candidates(graph, [v.candidate for v in ranked(search.seen, reweigh)]):
-        if wanted.cost <= left:
-            left -= wanted.cost
-            search.attempt(wanted, first=verdicts[id(first)])
-    left = search.walk((kernel_candidates, further_kernel_candidates), base, reweigh, left)
-    if can_teach(graph) and search.seen:
-        left = search.teach(reweigh, left)
+    search = _Search(
+        graph, seed, late, on_trial, Judge(graph, graph.objective, network is not None and network.hidden > 0)
+    )
+    if network is None:
+        left = _try_all(search, base, allowance, reweigh)
+    else:
+        left = 0.0
+        search.attempt(Wanted(network, net_cost(graph, network)))
     if reweigh:
         balanced = with_goal(graph, graph.objective.scoring, BALANCED)
         for verdict in ranked(search.seen, reweigh)[:4]:
@@ -116,6 +115,26 @@ def choose_average(
     return _finished(draws, others, tuple(search.trials), score, everything)
 
 
+def _try_all(search: "_Search", base: Config, allowance: float, reweigh: bool) -> float:
+    """Attempt all kinds of candidates, one after another; the nominal seconds that are left over."""
+    graph, allowance = search.graph, min(allowance, ENDLESS)
+    filters = FILTERS if graph.ptr is None and can_train(graph) else 1 - SECOND
+    left = search.walk((first_candidates,), base, reweigh, filters * allowance)
+    search.forget_treated()
+    stages = probing_candidates, trained_candidates, further_candidates
+    left = search.walk(stages, base, reweigh, left + (1 - SECOND - filters) * allowance)
+    left += SECOND * allowance
+    verdicts = {id(v.candidate): v for v in search.seen}
+    for first, wanted in second_candidates(graph, [v.candidate for v in ranked(search.seen, reweigh)]):
+        if wanted.cost <= left:
+            left -= wanted.cost
+            search.attempt(wanted, first=verdicts[id(first)])
+    left = search.walk((kernel_candidates, further_kernel_candidates), base, reweigh, left)
+    if can_teach(graph) and search.seen:
+        left = search.teach(reweigh, left)
+    return left
+
+
 class _Search:
     """What was tried on a graph, and what came of it."""
 
@@ -125,9 +144,9 @@ class _Search:
         seed: int,
         late: Callable[[], bool],
         on_trial: Callable[[dict[str, Any], float], None] | None,
+        judge: Judge,
     ):
-        self.graph, self.seed, self.late, self.on_trial = graph, seed, late, on_trial
-        self.judge = Judge(graph, graph.objective)
+        self.graph, self.seed, self.late, self.on_trial, self.judge = graph, seed, late, on_trial, judge
         self.seen: list[Verdict] = []
         self.trials: list[Trial] = []
         self.tried: set[Any] = set()
@@ -142,6 +161,10 @@ class _Search:
                     left -= wanted.cost
                     self.attempt(wanted)
         return left
+
+    def forget_treated(self) -> None:
+        """Let go of the hops that RAP networks share: they are all among the first candidates."""
+        self._treated.clear()
 
     def attempt(
         self, wanted: Wanted, on: Graph | None = None, first: Verdict | None = None, taught: Tensor | None = None
@@ -168,6 +191,7 @@ class _Search:
             return
         if verdict is None:
             return
+        candidate.forget_rows()  # dozens of candidates on many rows would fill the memory
         self.seen.append(verdict)
         value = graph.objective.merit(verdict.merit)
         settings = candidate.settings | ({} if on is None else {"class_weight": BALANCED})
@@ -190,7 +214,7 @@ class _Search:
         reached = float("inf")
         for _ in range(ROUNDS):
             members, score = chosen_members(self.seen, self.judge, by_metric)
-            loss = self.judge.of(_together(members, self.judge))[1]
+            loss = self.judge.of(together(members, self.judge))[1]
             if loss >= reached or self.late():
                 break
             teacher = _finished(only(members), members, (), score, None).model
@@ -203,61 +227,6 @@ class _Search:
                     left -= wanted.cost
                     self.attempt(wanted, taught=taught)
         return left
-
-
-def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
-    """Best first, by the metric and by the loss together; the metric alone where the user's own decides."""
-    by_merit = sorted(range(len(seen)), key=lambda i: (-seen[i].order, seen[i].loss))
-    by_loss = sorted(range(len(seen)), key=lambda i: seen[i].loss)
-    place = {i: by_merit.index(i) + (0 if by_metric else by_loss.index(i)) for i in range(len(seen))}
-    return [seen[i] for i in sorted(place, key=lambda i: (place[i], i))]
-
-
-def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[list[Verdict], float]:
-    """The members, and the metric of their average.
-
-    The best is the first, and each further one is the one of the best sixteen that the average gains the most by: what
-    is alike adds little to an average (Caruana et al., 2004). They are as many as give the lowest loss together,
-    and more, as long as the rows that judge cannot tell the larger average from the best one: few rows choose by
-    chance, and a larger average depends less on it. Where the user's own metric decides, they are taken in its order,
-    as many as reach the most of it.
-    """
-    order = ranked(seen, by_metric)
-    best = order[:MOST] if by_metric else _joined_in_turn(order[:POOL], judge)
-    sizes = [size for size in SIZES if size <= len(best)]
-    told = {size: judge.of(_together(best[:size], judge)) for size in sizes}
-    if by_metric:
-        size = max(sizes, key=lambda s: (told[s][0], -told[s][1], s))
-    else:
-        lowest = min(sizes, key=lambda s: (told[s][1], -s))
-        rows = judge.by_row(_together(best[:lowest], judge))
-        size = max(s for s in sizes if s == lowest or not _clearly_more(judge.by_row(_together(best[:s], judge)), rows))
-    members = best[:size]
-    return members, judge.validation_score(_together(members, judge))
-
-
-def _joined_in_turn(pool: list[Verdict], judge: Judge) -> list[Verdict]:
-    """The first, then each time the one with which the average has the lowest loss; of equal ones the earlier."""
-    chosen, rest = pool[:1], pool[1:]
-    total = chosen[0].probabilities
-    while rest and len(chosen) < MOST:
-        count = len(chosen) + 1
-        losses = [judge.loss_of(scores_of((total + v.probabilities) / count, judge.objective)) for v in rest]
-        joining = rest.pop(min(range(len(rest)), key=losses.__getitem__))
-        chosen, total = [*chosen, joining], total + joining.probabilities
-    return chosen
-
-
-def _clearly_more(one: Tensor, other: Tensor) -> bool:
-    """Whether losses are larger row by row, by more than twice the standard error of the difference."""
-    more = one - other
-    error = more.std(correction=0) / max(1, len(more)) ** 0.5
-    return float(more.mean()) > CLEAR * float(error)
-
-
-def _together(members: list[Verdict], judge: Judge) -> Tensor:
-    """The scores of the mean of what these give for the rows that judge."""
-    return scores_of(torch.stack([v.probabilities for v in members]).mean(0), judge.objective)
 
 
 def _among(verdict: Verdict, some: Sequence[Verdict]) -> bool:

@@ -6,11 +6,18 @@ from itertools import product
 from typing import Any
 
 from rapgnn.estimators.costs import CANDIDATE, nominal_cost
-from rapgnn.estimators.judge import ENOUGH
 from rapgnn.estimators.kernels import first_kernels, further_kernels
 from rapgnn.estimators.net_costs import fits, net_cost
 from rapgnn.estimators.node_filters import LEFT, NARROW, node_filters, treatments
-from rapgnn.estimators.node_heads import FEW, KNOWN, MOST_OUTPUTS, knows_labels, node_heads, node_lifts, node_probes
+from rapgnn.estimators.node_heads import (
+    KNOWN,
+    MOST_OUTPUTS,
+    can_train,
+    knows_labels,
+    node_heads,
+    node_lifts,
+    node_probes,
+)
 from rapgnn.estimators.start import DRAWN, linear_settings, suited
 from rapgnn.graph.graph import Graph
 from rapgnn.models.config import Config
@@ -83,7 +90,7 @@ def second_candidates(graph: Graph, best: Sequence[Any]) -> Iterator[tuple[Any, 
     nets = [c for c in best if isinstance(c.config, NetConfig) and not c.config.bound and c.config.first is None]
     if graph.ptr is not None or not nets or graph.num_outputs > MOST_OUTPUTS:
         return
-    trained = len(graph.val) >= ENOUGH and len(graph.train) >= FEW
+    trained = can_train(graph)
     for first in nets[:2]:
         shape = {"jumping": "cat", "num_layers": 1, "lift": 0, "lift_hops": 0, "lift_inputs": 0, "hidden": 0}
         start = replace(first.config, **shape, dropout=0.0, backbone="sage", self_loops=False, first=first.config)

@@ -12,6 +12,7 @@ from rapgnn.sparse import SparseMatrix
 from rapgnn.training.wide import DENSE, SPARSE, direct_cost, feature_cost, matrix_free_cost, too_wide
 
 STEP, CANDIDATE = 8e-4, 0.01  # seconds around every optimiser step, around every candidate
+MASKED = 5e-9  # seconds that dropout takes for every entry of features that are not sparse
 THIN = 0.05  # share of the features that are not 0 below which a GNN gains by sparse products
 SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
 
@@ -25,6 +26,8 @@ def training_cost(graph: Graph) -> float:
     """What a search may cost: less than the seconds, by counted operations, of 200 epochs of a GNN with 64 channels."""
     n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1] + graph.num_nodes
     passes = 3 * (n * c * 64 / DENSE + m * (64 + min(64, graph.num_outputs)) / SPARSE)
+    if not isinstance(graph.x, SparseMatrix):
+        passes += n * c * MASKED
     batches = 1 if graph.ptr is None else max(1, len(graph.train) // 128)
     # Batches of graphs are put together anew in every epoch, which is not counted; of sparse features 0 is skipped.
     few = isinstance(graph.x, SparseMatrix) and graph.x.nnz < THIN * n * c

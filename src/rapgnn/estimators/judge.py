@@ -31,6 +31,10 @@ class Candidate(Protocol):
         """The model with this head."""
         ...
 
+    def forget_rows(self) -> None:
+        """Keep the heads that were solved, and let go of the representation of the rows they were solved on."""
+        ...
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -58,11 +62,15 @@ def judged_by_left_out(graph: Graph) -> bool:
 
 
 class Judge:
-    """The rows that judge, and their labels."""
+    """The rows that judge, and their labels.
 
-    def __init__(self, graph: Graph, objective: Objective):
+    Args:
+        alone: validation rows judge alone, however few they are: a head that is trained leaves no rows out in turn.
+    """
+
+    def __init__(self, graph: Graph, objective: Objective, alone: bool = False):
         self.objective = objective
-        self.left_out = judged_by_left_out(graph)
+        self.left_out = judged_by_left_out(graph) and not alone
         self.rows = torch.cat([graph.val, graph.train]) if self.left_out else graph.val
         self.y, self.validation = graph.y[self.rows], len(graph.val) or len(self.rows)
         share = graph.y[graph.train].double().mean() if graph.num_outputs == 2 and self.y.dim() == 1 else 0.5

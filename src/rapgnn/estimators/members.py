@@ -75,7 +75,8 @@ class NetCandidate:
         if config.bound:
             net.edges_seen.copy_(edge_marks(graph))
         h, self.val = seen_rows(net, graph, kept)
-        self.net = net
+        self.net, self._solved = net, dict[float, RidgeSolution]()
+        self.path: RidgePath | None = None
         if config.hidden:
             self.penalties = (0.0,)
             train_on(net, h, self.val, graph)
@@ -93,19 +94,31 @@ class NetCandidate:
         if self.config.hidden:
             with torch.no_grad():
                 return self.net.output(self.net.head(self.val))
-        weight, bias = self.path.solve(penalty)
-        raw = [self.val.double() @ weight + bias]
+        solution = self._solution(penalty)
+        raw = [self.val.double() @ solution.weight + solution.bias]
         if left_out:
-            raw.append(self.path.left_out(penalty))
+            raw.append(self._path().left_out(penalty))
         return self.net.output(torch.cat(raw).nan_to_num().to(self.val.dtype))
 
     def finished(self, penalty: float, sharpness: float) -> nn.Module:
         head = self.net.head
         if isinstance(head, RidgeHead):
-            head.take(RidgeSolution(penalty, *self.path.solve(penalty)))
+            head.take(self._solution(penalty))
         if self.net.output.plain:
             self.net.sharpness.fill_(sharpness)
         return self.net.eval()
+
+    def forget_rows(self) -> None:
+        self.path, self.val = None, self.val[:0].clone()
+
+    def _path(self) -> RidgePath:
+        assert self.path is not None, "the rows were forgotten"
+        return self.path
+
+    def _solution(self, penalty: float) -> RidgeSolution:
+        if penalty not in self._solved:
+            self._solved[penalty] = RidgeSolution(penalty, *self._path().solve(penalty))
+        return self._solved[penalty]
 
 
 def seen_rows(net: RandomNet, graph: Graph, kept: dict[Any, Any]) -> tuple[Tensor, Tensor]:
@@ -174,14 +187,15 @@ class RapCandidate:
         embedded = network.embed(treated.x, operator, cache=cache, rows=rows)
         if not embedded.has_expectation:
             raise InputError(f"this candidate has no exact mean: {embedded.reason}.")
-        self.problem = DirectProblem(network, treated, embedded)
+        self.problem: DirectProblem | None = DirectProblem(network, treated, embedded)
+        self._solved: dict[float, RidgeSolution] = {}
 
     def scores(self, penalty: float, left_out: bool) -> Tensor:
-        network = self.model.network
+        network, problem = self.model.network, self._problem()
         head = self._take(penalty, 1.0)
-        raw = [self.problem.held_out(head)]
+        raw = [problem.held_out(head)]
         if left_out:
-            raw.append(self.problem.left_out(penalty).to(raw[0].dtype))
+            raw.append(problem.left_out(penalty).to(raw[0].dtype))
         return network.output(torch.cat(raw).nan_to_num())
 
     def finished(self, penalty: float, sharpness: float) -> nn.Module:
@@ -192,9 +206,18 @@ class RapCandidate:
     def _take(self, penalty: float, sharpness: float) -> RidgeHead:
         head = self.model.network.head
         assert isinstance(head, RidgeHead)
-        head.take(self.problem.solve(penalty))
+        if penalty not in self._solved:
+            self._solved[penalty] = self._problem().solve(penalty)
+        head.take(self._solved[penalty])
         head.sharpness.fill_(sharpness)
         return head
+
+    def forget_rows(self) -> None:
+        self.problem = None
+
+    def _problem(self) -> DirectProblem:
+        assert self.problem is not None, "the rows were forgotten"
+        return self.problem
 
 
 def needs_no_validation(graph: Graph) -> bool:

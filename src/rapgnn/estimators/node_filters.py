@@ -37,6 +37,10 @@ def scarce_labels(graph: Graph) -> bool:
 def node_filters(graph: Graph) -> Iterator[NetConfig]:
     """Linear filters: what is done to the features, and how they are propagated."""
     narrow, directed = graph.num_features <= NARROW, is_directed(graph)
+    if graph.encoding is not None and graph.encoding.kind == "structural":
+        for (jumping, depth), (backbone, loops) in product((("last", 3), ("ppr", 8), ("cat", 3)), WALKS):
+            walk = {"backbone": backbone, "self_loops": loops, "edges": "undirected" if directed else "given"}
+            yield NetConfig(identity=SKETCH, num_layers=depth, jumping=jumping, whiten=False, **walk)
     far = (("ppr", FAR),) if scarce_labels(graph) else ()
     shapes = (("ppr", 8), *far, ("cat", 2), ("last", 4), ("last", 2), ("cat", 4))
     if (
@@ -59,10 +63,6 @@ def node_filters(graph: Graph) -> Iterator[NetConfig]:
             teleport=FAR_TELEPORT if depth == FAR else NetConfig.teleport,
             whiten=features == "standard" and narrow,
         )
-    if graph.encoding is not None and graph.encoding.kind == "structural":
-        for (jumping, depth), (backbone, loops) in product((("last", 3), ("ppr", 8), ("cat", 3)), WALKS):
-            walk = {"backbone": backbone, "self_loops": loops, "edges": "undirected" if directed else "given"}
-            yield NetConfig(identity=SKETCH, num_layers=depth, jumping=jumping, whiten=False, **walk)
 
 
 def is_directed(graph: Graph) -> bool:

@@ -14,6 +14,12 @@ KNOWN = 2  # hops of labels that are known
 LABELLED = 0.05  # share of the nodes that are training rows from which neighbours' labels are inputs
 FEW = 200  # training rows below which random non-linear features have nothing to learn from
 HEADS = 2  # of the ways to see a node that heads are trained on
+COVERED = 64  # columns up to which random features of a few of them each say what a trained layer would
+
+
+def can_train(graph: Graph) -> bool:
+    """Whether there are rows enough to train a head on, and to stop it by."""
+    return len(graph.train) >= FEW and len(graph.val) >= ENOUGH
 
 
 def knows_labels(graph: Graph) -> bool:
@@ -56,7 +62,7 @@ class Views:
 
 
 def node_probes(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
-    """The same head on everything that it may see; a linear one where features are wide."""
+    """The same head on everything that it may see; a linear one where there are many columns."""
     views = Views.of(graph, nets)
     if len(graph.train) < FEW or not views.walks:
         return
@@ -64,7 +70,7 @@ def node_probes(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
         yield replace(nets[0], known=KNOWN)
     first = views.walks[0]
     for view in views.order:
-        if not first.sketch:
+        if not first.sketch and graph.num_features <= COVERED:
             yield views.see(first, view, lift=512, lift_inputs=4)
         else:
             yield views.see(first, view)
@@ -77,7 +83,7 @@ def node_probes(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
 def node_heads(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
     """Trained heads: on what was best to see, then on the rest."""
     views = Views.of(graph, nets)
-    if len(graph.train) < FEW or len(graph.val) < ENOUGH or not views.walks:
+    if not can_train(graph) or not views.walks:
         return
     first = views.walks[0]
     for view in views.order[:HEADS]:
@@ -85,7 +91,10 @@ def node_heads(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
             yield _far(first, sketch=_wider(graph, first), known=view[1], hidden=128, dropout=0.5)
             if view != views.order[0]:
                 continue
-        yield views.see(first, view, hidden=128, dropout=0.2 if view[0] else 0.0)
+        head = views.see(first, view, hidden=128, dropout=0.2 if view[0] else 0.0)
+        if view == views.order[0] and graph.num_features > COVERED and not first.sketch:
+            yield replace(head, features="none", whiten=False)  # of many columns, those that hardly vary stay quiet
+        yield head
         if view[0] and first.num_layers > 2:
             yield views.see(first, view, num_layers=2, hidden=128, dropout=0.2)
 
@@ -95,7 +104,7 @@ def node_lifts(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
     views = Views.of(graph, nets)
     if len(graph.train) < FEW or not views.walks:
         return
-    trained = len(graph.val) >= ENOUGH
+    trained = can_train(graph)
     known = next(known for hops, known in views.order if hops)
     starts = [replace(walk, known=known) for walk in views.walks]
     if starts[0].sketch:
