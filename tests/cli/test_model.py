@@ -25,9 +25,24 @@ def test_fit_evaluate_predict_from_the_shell(rapgnn, tmp_path):
     assert (frame.spread > 0).any()
 
 
+def test_one_random_network_from_the_shell(rapgnn, tmp_path):
+    model, record = tmp_path / "model", tmp_path / "fit.json"
+    described = ("--network", "lift=32", "--network", "features=standard")
+    code, out, err = rapgnn("fit", SBM, "--out", model, "--json", record, *described)
+    assert code == 0, err
+    assert "as described: gcn, 2 hops, 32 random features, standard features" in out
+    code, _, err = rapgnn("predict", model, SBM, "--out", tmp_path / "p.csv")
+    assert code == 0, err
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 300
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("fit", SBM, "--out", "m", "--network", "lfit=3"), "no setting 'lfit'"),
+        (("fit", SBM, "--out", "m", "--network", "lift"), "--network takes name=value"),
+        (("fit", SBM, "--out", "m", "--network", "lift=3", "--layers", 2), "leave the options of RAP networks out"),
+        (("fit", SBM, "--out", "m", "--network", "lift=3", "--memory", "4GiB"), "needs the graph in memory"),
         (("evaluate", "nowhere", SBM), "holds no model"),
         (("predict", "nowhere", SBM, "--out", "p.txt"), "must end in .csv, .parquet"),
         (("fit", SBM, "--out", "file"), "it is a file"),

@@ -31,9 +31,11 @@ from rapgnn.cli.shared import (
     HiddenOption,
     JsonFile,
     LayersOption,
+    NetworkOption,
     Quiet,
     SettingsOption,
     check_options,
+    describe_network,
     load,
     read_settings,
     say,
@@ -58,6 +60,7 @@ def fit(
     embedding: EmbeddingOption = None,
     head: HeadOption = None,
     settings: SettingsOption = None,
+    network: NetworkOption = None,
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
     report: Annotated[Path | None, typer.Option(help="An HTML page about the model.")] = None,
@@ -91,7 +94,10 @@ def fit(
         settings, backbone=backbone, num_layers=layers, hidden_channels=hidden, epochs=epochs, head=head
     )
     check_options(overrides, embedding, device, seed)
+    described = describe_network(network, bool(overrides) or embedding is not None)
     if any(option is not None for option in (memory, store, cluster)) or is_disk_graph(data):
+        if described is not None:
+            raise InputError("--network needs the graph in memory: leave --memory, --store and --cluster out.")
         check_workers(data)
         overrides |= {} if embedding is None else {"embedding": embedding}
         kept = {"memory_limit": memory, "scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
@@ -105,13 +111,14 @@ def fit(
     graph = load(data, data_dir, reading=reading)
     show_columns(graph)
     check_goal(metric, class_weight, graph.task)
-    known = best_settings(graph.name, "rap", "best", graph.objective.higher) is not None
+    known = described is None and best_settings(graph.name, "rap", "best", graph.objective.higher) is not None
     if known or embedding == "best":
         overrides = default_config(graph, "rap", embedding).to_dict() | overrides
     elif embedding is not None:
         overrides |= {"embedding": embedding}
     estimator = estimator_for(graph.task)(
         settings=overrides,
+        network=described,
         search=not known,
         time_budget=budget,
         scoring=metric,
@@ -166,7 +173,8 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     if estimator.trials_:
         chosen = chosen_words(estimator.model_)
         balanced = ", classes weighted" if estimator.class_weight_ else ""
-        typer.echo(f"chosen on validation among {len(estimator.trials_)}: {chosen}{balanced}")
+        how = "as described" if estimator.network else f"chosen on validation among {len(estimator.trials_)}"
+        typer.echo(f"{how}: {chosen}{balanced}")
     show_scores(graph, record)
     return record
 

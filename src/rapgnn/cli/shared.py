@@ -20,6 +20,10 @@ HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.")]
 EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase.")]
 EmbeddingOption = Annotated[str | None, typer.Option(help="A variant, or best (on validation).")]
 HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
+NetworkOption = Annotated[
+    list[str] | None,
+    typer.Option("--network", help="One random network instead of a search, such as lift=1024: name=value, repeated."),
+]
 SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="Other settings: name=value, repeated.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 
@@ -82,18 +86,29 @@ def on_device(graph: Any, device: str):
     return graph.to(pick_device(device))
 
 
-def read_settings(pairs: list[str] | None, **given: Any) -> dict[str, Any]:
-    """The settings that were given: by options of their own, then by ``--set``."""
+def read_settings(pairs: list[str] | None, option: str = "--set", **given: Any) -> dict[str, Any]:
+    """The settings that were given: by options of their own, then by ``--set`` or another that is repeated."""
     values = {key: value for key, value in given.items() if value is not None}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise InputError(f"--set takes name=value, got {pair!r}.")
+            raise InputError(f"{option} takes name=value, got {pair!r}.")
         try:
             values[name] = json.loads(value)
         except json.JSONDecodeError:
             values[name] = value
     return values
+
+
+def describe_network(pairs: list[str] | None, others: bool) -> dict[str, Any] | None:
+    """The random network that ``--network`` describes, checked; ``others``: whether a RAP network is described too."""
+    from rapgnn.estimators.one_network import read_network
+
+    described = read_settings(pairs, "--network") or None
+    if described is not None and others:
+        raise InputError("--network describes the whole network: leave the options of RAP networks out.")
+    read_network(described)
+    return described
 
 
 def write_json(records: list[dict[str, Any]], path: Path | None) -> None:

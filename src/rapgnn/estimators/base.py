@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, InputNotice, shown
 from rapgnn.estimators.compatible import as_classes, suits
+from rapgnn.estimators.one_network import check_network, read_network
 from rapgnn.estimators.predictions import Predicting
 from rapgnn.estimators.select import OnTrial
 from rapgnn.estimators.start import start_config
@@ -24,6 +25,7 @@ from rapgnn.graph.scores import check_metric
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.models.average import Average
 from rapgnn.models.config import Config
+from rapgnn.models.net_config import NetConfig
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
 
@@ -41,6 +43,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         backbone, num_layers, hidden_channels, embedding, head, jumping, pooling, ridge, dropout, lr, weight_decay,
             epochs, inference: as in ``Config``; None leaves the choice to the search.
         settings: any other field of ``Config``, by name.
+        network: the settings of one random network by name, as in ``NetConfig``: random layers with signs (``width``),
+            random features of the hops (``lift``), a kernel, a trained layer (``hidden``). No other one is tried; its
+            penalty is chosen on validation.
         search: False trains once, with general settings for what is None (see ``docs/configuration.md``).
         time_budget: seconds after which the search begins nothing new; None: less than training one plain GNN would
             take, counted in operations, so that the result does not depend on the clock.
@@ -78,6 +83,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         epochs: int | None = None,
         inference: str | None = None,
         settings: dict[str, Any] | None = None,
+        network: dict[str, Any] | None = None,
         search: bool = True,
         time_budget: float | None = None,
         scoring: str | None = None,
@@ -103,6 +109,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         self.epochs = epochs
         self.inference = inference
         self.settings = settings
+        self.network = network
         self.search = search
         self.time_budget = time_budget
         self.scoring = scoring
@@ -128,7 +135,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             if getattr(self, name) is not None:
                 raise InputError(f"{name} is for the nodes of one graph: leave it out here.")
         start = start_config(graph)
-        fixed = self._fixed(start)
+        fixed, network = self._fixed(start), self._one_network()
+        if network is not None:
+            check_network(network, graph)
         if self.scoring is not None:
             check_metric(self.scoring, graph.task)
         with_goal(graph, None, self.class_weight)
@@ -141,6 +150,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
                 fixed,
                 self.seed,
                 pick_device(self.device),
+                network=network,
                 search=bool(self.search),
                 time_budget=self.time_budget,
                 scoring=self.scoring,
@@ -170,6 +180,15 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         for name in named.keys() & (self.settings or {}):
             start.update(**{name: named[name]})  # settings win, but what is wrong is refused all the same
         return fixed
+
+    def _one_network(self) -> NetConfig | None:
+        """The random network that the user has described."""
+        network = read_network(self.network)
+        if network is not None:
+            named = [name for name in _SETTINGS if getattr(self, name) is not None] + sorted(self.settings or {})
+            if named:
+                raise InputError(f"network describes the whole network: leave {named[0]} out, or say it there.")
+        return network
 
     def _check_arguments(self) -> None:
         """What ``Config`` does not see."""

@@ -107,6 +107,8 @@ class DiskEstimator(RAPEstimator):
             on_epoch: called after every epoch.
         """
         self._check_arguments()
+        if self.network is not None:
+            raise InputError("a random network needs the graph in memory: leave network out, or the memory limit.")
         self._fit_by()
         budget = self._budget()
         if self.engine == "torch" and store is None:

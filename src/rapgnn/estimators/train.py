@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rapgnn.errors import InputError
 from rapgnn.estimators.average import Trial, choose_average
 from rapgnn.estimators.costs import training_cost
 from rapgnn.estimators.members import needs_no_validation
@@ -15,6 +16,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.splits import hold_out
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.models.config import Config
+from rapgnn.models.net_config import NetConfig
 from rapgnn.training.averaged import model_on
 from rapgnn.training.fit import Fitted, fit_rap
 from rapgnn.training.loop import Loop
@@ -42,6 +44,7 @@ def train(
     seed: int,
     device: str,
     *,
+    network: NetConfig | None = None,
     search: bool,
     time_budget: float | None = None,
     scoring: str | None = None,
@@ -54,17 +57,22 @@ def train(
     Args:
         start: the settings that nothing else decides.
         fixed: those that the user has set.
+        network: the one random network that the user wants, instead of a search.
         search, time_budget, scoring, class_weight: as in the estimators.
         on_trial, on_epoch: told of every candidate; called after every epoch where there is no search.
     """
     open_to_all = search and set(fixed) <= FREE and all(fixed[name] is None for name in fixed)
-    few = open_to_all and needs_no_validation(graph)
+    open_to_all = open_to_all or network is not None
+    trained = network is not None and network.hidden > 0  # a head that is trained needs rows to stop by
+    few = open_to_all and not trained and needs_no_validation(graph)
     given, graph = graph.to(device), (graph if few else hold_out(graph, seed)).to(device)
     graph = with_goal(graph, scoring, class_weight)
     # A metric of the user's own may be one that rare classes decide.
     reweigh = graph.objective.scoring is not None and class_weight is None and graph.objective.metric == "accuracy"
     if open_to_all:
-        return _average(graph, given, start, seed, time_budget, on_trial, reweigh)
+        if trained and not len(graph.val):
+            raise InputError("a head that is trained needs validation rows: leave hidden out, or give more rows.")
+        return _average(graph, given, start, seed, time_budget, on_trial, reweigh, network)
     if search:
         found = choose(graph, start, fixed, seed, time_budget, on_trial, reweigh)
         fitted, config, trials, graph = found.fitted, found.config, found.trials, found.graph
@@ -89,6 +97,7 @@ def _average(
     time_budget: float | None,
     on_trial: OnTrial | None,
     reweigh: bool,
+    network: NetConfig | None,
 ) -> Trained:
     """The average of the best candidates; solved heads get the rows that were held out to judge in the end."""
     began = time.perf_counter()
@@ -107,6 +116,7 @@ def _average(
         on_trial,
         reweigh,
         everything,
+        network,
     )
     took = 1e3 * (time.perf_counter() - began)
     fitted = Fitted(

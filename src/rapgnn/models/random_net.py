@@ -25,6 +25,7 @@ from rapgnn.models.net_hops import (
     BLOCK_BYTES,
     Hops,
     chosen_graphs,
+    layered,
     random_columns,
     received,
     same_edges,
@@ -216,7 +217,7 @@ class RandomNet(nn.Module):
         labels = [] if self.known is None else hops.labels(self.known, config.known)
         if not config.lift_hops:
             beside += labels
-        joined = self._joined(hops, rows, beside)
+        joined = self._joined(hops, rows, beside, learn)
         if lift is None:
             return joined
         joined = self._logged(joined)
@@ -254,12 +255,11 @@ class RandomNet(nn.Module):
             hops.said[id(first)] = Hops(hops.operator, found)
         return hops.said[id(first)]
 
-    def _joined(self, hops: Hops, rows: Tensor | None, beside: Sequence[Tensor]) -> Tensor:
-        """The hops joined as the settings say, and what stands beside them."""
-        own = hops.joined(self.config, rows)
-        if not beside:
-            return own
-        return torch.cat([own, *((part if rows is None else part[rows]).to(own.dtype) for part in beside)], dim=1)
+    def _joined(self, hops: Hops, rows: Tensor | None, beside: Sequence[Tensor], learn: bool = False) -> Tensor:
+        """The hops joined as the settings say, or random layers instead, and what stands beside them."""
+        own = layered(hops, self.layers, rows, learn) if self.config.width else hops.joined(self.config, rows)
+        parts = [(part if rows is None else part[rows]).to(own.dtype) for part in beside]
+        return torch.cat([own, *parts], dim=1) if parts else own
 
     def _logged(self, z: Tensor) -> Tensor:
         return signed_log(z) if self.config.logarithm else z

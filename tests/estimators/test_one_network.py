@@ -1,0 +1,143 @@
+"""One random network that the user describes: nothing else is tried, and all that an estimator does it does."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from rapgnn import InputError, InputNotice, NodeRows, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, from_pyg
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.random_net import RandomNet
+from samples import graph_list, node_data
+
+NODES = {
+    "lift": {"lift": 64, "features": "standard"},
+    "layers": {"width": 24, "num_layers": 3, "activation": "tanh"},
+    "layers and lift": {"width": 12, "lift": 32, "lift_hops": 1},
+    "trained": {"hidden": 16, "dropout": 0.2},
+    "labels": {"known": 1},
+    "kernel": {"kernel": "gauss", "landmarks": 20},
+    "pagerank": {"jumping": "ppr", "num_layers": 8, "teleport": 0.1},
+}
+SETS = {
+    "lift": {"backbone": "gin", "lift": 64, "logarithm": True},
+    "layers": {"backbone": "gin", "width": 16, "pooling": "mean"},
+    "colours": {"colours": 32, "pooling": "log", "whiten": False},
+    "kernel": {"backbone": "gin", "kernel": "laplace", "landmarks": 10, "reach": 2},
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputNotice)
+        yield
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_of_nodes(name, tmp_path):
+    data = node_data()
+    model = RAPNodeClassifier(network=NODES[name], seed=3).fit(data)
+    (member,) = model.model_.members
+    assert len(model.trials_) == 1
+    assert member.config == NetConfig(**NODES[name])
+    assert member.seed == 3
+    assert model.score(data, split="test") > 0.6
+    again = clone(model).fit(data)
+    assert np.array_equal(again.predict_proba(data), model.predict_proba(data))
+    model.save(tmp_path)
+    assert np.array_equal(RAPNodeClassifier.load(tmp_path).predict_proba(data), model.predict_proba(data))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_of_graphs(name, tmp_path):
+    graphs = graph_list()
+    model = RAPGraphClassifier(network=SETS[name]).fit(graphs)
+    assert [member.config for member in model.model_.members] == [NetConfig(**SETS[name] | _floats(SETS[name]))]
+    assert model.score(graphs) > 0.8
+    model.save(tmp_path)
+    assert np.array_equal(RAPGraphClassifier.load(tmp_path).predict_proba(graphs), model.predict_proba(graphs))
+
+
+def _floats(given):
+    return {"reach": float(given["reach"])} if "reach" in given else {}
+
+
+def test_of_numbers():
+    graphs = graph_list(regression=True)
+    model = RAPGraphRegressor(network=SETS["layers"] | {"pooling": "sum"}).fit(graphs)
+    assert model.score(graphs) > -2.0  # the sizes deviate by 2.3
+
+
+def test_random_layers_of_nodes_are_what_the_definition_says():
+    graph = from_pyg(node_data())
+    net = RandomNet(graph.num_features, 3, seed=1, config=NetConfig(width=10, num_layers=2, activation="tanh"))
+    rows = graph.train
+    found = net.fit_features(graph, rows)
+    S = torch.zeros(graph.num_nodes, graph.num_nodes)
+    matrix = graph.operator("gcn", False).matrix
+    S = matrix @ torch.eye(graph.num_nodes)
+    h = graph.x if isinstance(graph.x, torch.Tensor) else graph.x.to_dense()
+    parts = [h[rows]]
+    for layer in net.layers:
+        z = S @ h @ layer.weight
+        z = (z - z[rows].mean(0)) / z[rows].std(0, correction=0)
+        h = torch.tanh(z + layer.bias)
+        parts.append(h[rows])
+    assert torch.allclose(found, torch.cat(parts, 1), atol=1e-4)
+    assert torch.allclose(net._represent(graph, graph.test, None, False)[:, -10:], h[graph.test], atol=1e-4)
+
+
+def test_grid_search_over_networks():
+    rows = NodeRows(node_data())
+    grid = {"network": [{"lift": 16}, {"width": 8}, {"num_layers": 0}]}
+    search = GridSearchCV(RAPNodeClassifier(), grid, cv=3, error_score="raise").fit(rows, rows.y)
+    assert search.best_params_["network"] in grid["network"]
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
+
+
+def test_a_metric_of_the_users_own_tries_balanced_classes_too():
+    model = RAPNodeClassifier(network={"lift": 16}, scoring="f1_macro").fit(node_data())
+    assert [trial.settings.get("class_weight") for trial in model.trials_] == [None, "balanced"]
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        ({"lfit": 3}, "no setting 'lfit': like it are lift"),
+        ({"first": {}}, "no setting 'first'"),
+        ("lift", "dictionary"),
+        ({1: 2}, "dictionary"),
+        ({"lift": -1}, "lift must be a whole number"),
+        ({"colours": 8}, "sets of graphs"),
+        ({"kernel": "gauss"}, "landmarks"),
+        ({"kernel": "gauss", "landmarks": 31}, "31 landmarks cannot be drawn from 30 rows"),
+    ],
+)
+def test_what_is_wrong_is_refused(network, said):
+    with pytest.raises(InputError, match=said):
+        RAPNodeClassifier(network=network).fit(node_data())
+
+
+@pytest.mark.parametrize("network", [{"known": 1}, {"identity": 4}, {"edges": "undirected"}, {"jumping": "ppr"}])
+def test_sets_have_nothing_that_is_of_one_graph(network):
+    with pytest.raises(InputError, match="graph"):
+        RAPGraphClassifier(network=network).fit(graph_list())
+
+
+def test_it_is_all_or_nothing():
+    for given in ({"num_layers": 2}, {"settings": {"jumping": "cat"}}):
+        with pytest.raises(InputError, match="describes the whole network"):
+            RAPNodeClassifier(network={"lift": 8}, **given).fit(node_data())
+    with pytest.raises(InputError, match="in memory"):
+        RAPNodeClassifier(network={"lift": 8}, memory_limit="4GiB").fit(node_data())
+
+
+def test_settings_as_they_were_stored_are_taken():
+    data = node_data()
+    config = NetConfig(lift=32)
+    one, other = (RAPNodeClassifier(network=given).fit(data) for given in (config, {"lift": 32}))
+    assert np.array_equal(one.predict_proba(data), other.predict_proba(data))
