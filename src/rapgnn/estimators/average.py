@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
+from rapgnn.estimators.calibration import sharpening, sharper
 from rapgnn.estimators.candidates import (
     Wanted,
     first_candidates,
@@ -36,7 +37,7 @@ from rapgnn.estimators.node_heads import can_train
 from rapgnn.estimators.students import ROUNDS, all_nodes, can_teach, lesson, student_configs
 from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.models.average import Average
+from rapgnn.models.average import Average, engine_of
 from rapgnn.models.config import Config
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.rapgnn import RAPGNN
@@ -94,44 +95,46 @@ def choose_average(
     search = _Search(
         graph, seed, late, on_trial, Judge(graph, graph.objective, network is not None and network.hidden > 0)
     )
+    by_metric = graph.objective.scoring is not None
     if network is None:
-        left = _try_all(search, base, allowance, reweigh)
+        left = _try_all(search, base, allowance, by_metric)
     else:
         left = 0.0
         search.attempt(Wanted(network, net_cost(graph, network)))
     if reweigh:
         balanced = with_goal(graph, graph.objective.scoring, BALANCED)
-        for verdict in ranked(search.seen, reweigh)[:4]:
+        for verdict in ranked(search.seen, by_metric)[:4]:
             if not verdict.candidate.final:
                 search.attempt(Wanted(verdict.candidate.config, 0.0), balanced)
     seen, judge = search.seen, search.judge
     if not seen:
         raise search.refusal or InputError("no candidate could be solved: the features or labels leave nothing to fit.")
-    members, _ = chosen_members(seen, judge, reweigh)
+    members, _ = chosen_members(seen, judge, by_metric)
     draws = drawn_again(members, graph, judge, left, late)
-    score = judge.validation_score(scores_of(draws.mean(), judge.objective))
+    factor = sharpening(draws, judge)
+    score = judge.validation_score(scores_of(draws.mean(judge.objective, factor), judge.objective))
     free = [v for v in seen if not getattr(v.candidate.config, "bound", False)]
-    others = members if not free or all(_among(v, free) for v in members) else chosen_members(free, judge, reweigh)[0]
-    return _finished(draws, others, tuple(search.trials), score, everything)
+    others = members if not free or all(_among(v, free) for v in members) else chosen_members(free, judge, by_metric)[0]
+    return _finished(draws, others, tuple(search.trials), score, everything, factor)
 
 
-def _try_all(search: "_Search", base: Config, allowance: float, reweigh: bool) -> float:
+def _try_all(search: "_Search", base: Config, allowance: float, by_metric: bool) -> float:
     """Attempt all kinds of candidates, one after another; the nominal seconds that are left over."""
     graph, allowance = search.graph, min(allowance, ENDLESS)
     filters = FILTERS if graph.ptr is None and can_train(graph) else 1 - SECOND
-    left = search.walk((first_candidates,), base, reweigh, filters * allowance)
+    left = search.walk((first_candidates,), base, by_metric, filters * allowance)
     search.forget_treated()
     stages = probing_candidates, trained_candidates, further_candidates
-    left = search.walk(stages, base, reweigh, left + (1 - SECOND - filters) * allowance)
+    left = search.walk(stages, base, by_metric, left + (1 - SECOND - filters) * allowance)
     left += SECOND * allowance
     verdicts = {id(v.candidate): v for v in search.seen}
-    for first, wanted in second_candidates(graph, [v.candidate for v in ranked(search.seen, reweigh)]):
+    for first, wanted in second_candidates(graph, [v.candidate for v in ranked(search.seen, by_metric)]):
         if wanted.cost <= left:
             left -= wanted.cost
             search.attempt(wanted, first=verdicts[id(first)])
-    left = search.walk((kernel_candidates, further_kernel_candidates), base, reweigh, left)
+    left = search.walk((kernel_candidates, further_kernel_candidates), base, by_metric, left)
     if can_teach(graph) and search.seen:
-        left = search.teach(reweigh, left)
+        left = search.teach(by_metric, left)
     return left
 
 
@@ -234,15 +237,21 @@ def _among(verdict: Verdict, some: Sequence[Verdict]) -> bool:
 
 
 def _finished(
-    draws: Draws, others: list[Verdict], trials: tuple[Trial, ...], score: float, everything: Graph | None
+    draws: Draws,
+    others: list[Verdict],
+    trials: tuple[Trial, ...],
+    score: float,
+    everything: Graph | None,
+    factor: float = 1.0,
 ) -> Averaged:
     """The model.
 
     Args:
         draws: the members, and further draws of them, which count where the members do.
         others: the members for other graphs than this one.
+        factor: what all scores are multiplied with.
     """
-    models, engines, uses, weights = [], [], [], []
+    models, uses, weights = [], [], []
     treated, kept = TreatedOf(), defaultdict[int, HopsOf](HopsOf)
     for verdict, weight, member in [*draws.weighted, *((v, 1.0, v) for v in others if not _among(v, draws.members))]:
         here, elsewhere = _among(member, draws.members), _among(member, others)
@@ -251,10 +260,8 @@ def _finished(
         candidate: Any = verdict.candidate
         if everything is not None and not candidate.final:
             candidate = with_all_rows(candidate, everything, treated, kept[getattr(candidate, "seed", 0)])
-        models.append(candidate.finished(verdict.penalty, verdict.sharpness))
-        layered = isinstance(candidate, NetCandidate) and candidate.config.width > 0
-        engines.append("stepwise" if layered else "polynomial")
-    engine = "stepwise" if "stepwise" in engines else "polynomial"
-    reason = "random non-linear layers go one by one" if engine == "stepwise" else "hops are walked once"
+        model = candidate.finished(verdict.penalty, verdict.sharpness)
+        models.append(model if factor == 1.0 else sharper(model, factor))
+    engine, reason = engine_of(models)
     model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses, weights)
     return Averaged(model, trials, score, engine, reason)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric
 from rapgnn.graph.validate import SPLITS, check_whole
-from rapgnn.models.average import Average
+from rapgnn.models.average import Average, engine_of
 from rapgnn.models.config import Config
 from rapgnn.models.net_config import NetConfig
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
@@ -222,7 +223,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
 
         Where the model sees labels of neighbours, the folder holds the labels of the training rows.
         """
-        save_checkpoint(Path(folder), self._fitted(), self.schema_)
+        save_checkpoint(Path(folder), self._fitted(), replace(self.schema_, scoring=self.scoring))
 
     def report(self, path: str | Path, data: Any, y: Any = None, **given: Any) -> None:
         """Write one HTML page about the model: the data, the choice, how good it is and why (``rapgnn[report]``).
@@ -243,13 +244,15 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         if not suits(cls._task, schema.task):
             raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
         if isinstance(model, Average):
-            loaded = cls(seed=model.seed)
+            loaded = cls(scoring=schema.scoring, seed=model.seed)
             loaded._adopt(model, schema)
+            loaded.engine_, loaded.engine_reason_ = engine_of(model.members)
             return loaded
         config = model.config
         given = {name: getattr(config, name) for name in _SETTINGS}
         others = {k: v for k, v in config.to_dict().items() if k not in _SETTINGS and v != getattr(Config(), k)}
-        loaded = cls(**given, settings=others or None, search=False, seed=model.seed)
+        kept = {"settings": others or None, "search": False, "scoring": schema.scoring, "seed": model.seed}
+        loaded = cls(**given, **kept)
         loaded._adopt(model, schema)
         return loaded
 

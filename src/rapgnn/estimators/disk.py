@@ -23,6 +23,7 @@ from rapgnn.graph.splits import hold_out
 from rapgnn.graph.validate import SPLITS, labelled_rows
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.models.config import Config
+from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.scale.blocks import Budget, OnHop
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import FittedOnDisk, labelled_graph
@@ -177,7 +178,10 @@ class DiskEstimator(RAPEstimator):
             error_bars: whether predictions have a spread, from the exact variance.
             store: a folder for the hops that error bars need, or one that has them; None: a temporary one.
         """
-        self._fitted()
+        if not isinstance(self._fitted(), RAPGNN):
+            raise InputError(
+                "a graph on disk needs a single RAP network, and this model is another: fit with a memory limit."
+            )
         check_disk(graph, self.schema_)
         objective = self.schema_.objective
         return predict_on_disk(self.model_, graph, objective, self._budget(), nodes, error_bars, store, on_hop)

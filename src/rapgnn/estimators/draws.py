@@ -16,7 +16,8 @@ from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate
 from rapgnn.estimators.net_costs import net_cost
 from rapgnn.graph.graph import Graph
-from rapgnn.training.averaged import HopsOf, weighted_mean
+from rapgnn.graph.tasks import Objective
+from rapgnn.training.averaged import HopsOf, scores_of, weighted_mean
 
 FEW = 200  # training rows below which much depends on a draw
 DRAWS = 3  # of a member's random layers, with the one that was chosen
@@ -43,10 +44,13 @@ class Draws:
         behind = [(one, share, member) for member, share, others in told for one in others]
         return [*((member, share, member) for member, share, _ in told), *behind]
 
-    def mean(self) -> Tensor:
-        """What all of them together give for the rows that judge."""
+    def mean(self, objective: Objective, factor: float = 1.0) -> Tensor:
+        """What all of them together give for the rows that judge, with scores that are so many times larger."""
         found = self.weighted
-        return weighted_mean([one.probabilities for one, _, _ in found], [share for _, share, _ in found])
+        parts = [one.probabilities for one, _, _ in found]
+        if factor != 1.0:
+            parts = [objective.read(factor * scores_of(part, objective)) for part in parts]
+        return weighted_mean(parts, [share for _, share, _ in found])
 
 
 def only(members: Sequence[Verdict]) -> Draws:

@@ -10,6 +10,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective, rocauc
 
 LEFT_OUT_ROWS = 1000  # training rows up to which each is left out in turn
+ORDERS = ("rocauc", "average_precision")  # metrics of the order of the rows alone
 RARE = 0.3  # share of one of two classes below which accuracy says little
 ENOUGH = 100  # validation rows that need no others beside them
 SHARPNESS = tuple(10.0 ** (k / 4) for k in range(-2, 9))  # what scores are multiplied with, as in ``RidgeHead``
@@ -96,7 +97,7 @@ class Judge:
 
     def _better(self, one: Verdict, other: Verdict) -> bool:
         """Whether a penalty suits better: by the loss; where the order of the rows counts, by that."""
-        return one.merit > other.merit if self.objective.metric == "rocauc" else one.loss < other.loss
+        return one.merit > other.merit if self.objective.chosen_by in ORDERS else one.loss < other.loss
 
     def _at(self, candidate: Candidate, penalty: float) -> Verdict | None:
         raw = candidate.scores(penalty, self.left_out)

@@ -35,7 +35,13 @@ def read_network(given: Any) -> NetConfig | None:
 
 def check_network(config: NetConfig, graph: Graph) -> None:
     """Refuse what a graph, or a set of graphs, does not admit."""
+    if config.sketch > graph.num_features:
+        raise InputError(f"sketch must be at most the {graph.num_features} columns there are, got {config.sketch}.")
+    if config.lift_hops and not config.lift:
+        raise InputError("lift_hops are hops of random features: set lift too.")
     if graph.ptr is None:
+        if config.edges == "both" and (config.width or config.jumping != "cat"):
+            raise InputError("edges both ways stand side by side: take them with jumping cat, and without width.")
         if config.colours:
             raise InputError("colours are counted in sets of graphs: leave them out for the nodes of one graph.")
         return

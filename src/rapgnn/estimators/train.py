@@ -104,7 +104,7 @@ def _average(
     allowance = training_cost(graph) if time_budget is None else float("inf")
     everything = None
     notes = graph.notes
-    if len(graph.train) < len(given.train):
+    if len(graph.train) < len(given.train) and not (network is not None and network.hidden):
         everything = replace(graph, train=given.train, val=given.val)
         notes = (*notes, SOLVED_AGAIN)
     found = choose_average(
@@ -123,6 +123,8 @@ def _average(
         found.model, model_on(found.model, graph), Loop(0, 1, took, 0.0), found.engine, found.reason, "auto"
     )
     weights = graph.objective.class_weight
+    if everything is None:  # rows that were held out have not come back
+        given = replace(given, train=graph.train, val=graph.val)
     return Trained(fitted, replace(given, notes=notes), found.trials, found.score, weights)
 
 

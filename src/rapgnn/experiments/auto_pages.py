@@ -21,7 +21,7 @@ FAMILIAR = {
 
 def familiar_table(root: Path) -> str:
     """The estimators beside the best tuned rival, on data that readers know, and what the whole suite comes to."""
-    records = read_records(root, "bench-auto", "suite")
+    records = _suite(root)
     found = {r["dataset"]: r for r in records}
     rows = []
     for name, title in FAMILIAR.items():
@@ -38,7 +38,17 @@ def familiar_table(root: Path) -> str:
 
 def whole_table(root: Path) -> str:
     """All graphs and sets of graphs of the suite, and what they come to."""
-    return suite_table(read_records(root, "bench-auto", "suite")).strip()
+    return suite_table(_suite(root)).strip()
+
+
+def _suite(root: Path) -> list[Record]:
+    """The records of the suite; a graph that was measured with other splits before is there once."""
+    records = read_records(root, "bench-auto", "suite")
+    names = [record["dataset"] for record in records]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"results/bench-auto/suite.json has {', '.join(twice)} twice: remove the older records.")
+    return records
 
 
 def _score(record: Record, value: float) -> str:

@@ -1,6 +1,6 @@
 """Average: several models of one graph, whose probabilities (or numbers) are averaged."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import nn
@@ -79,6 +79,14 @@ class Average(nn.Module):
 
     def __repr__(self) -> str:
         return f"Average({', '.join(repr(member) for member in self.members)})"
+
+
+def engine_of(members: Iterable[Any]) -> tuple[str, str]:
+    """How members are computed, and why: hops once, or step by step where something non-linear stands between them."""
+    configs = [member.config for member in members if isinstance(member, RandomNet)]
+    if any(c.width or c.lift_hops or c.first is not None for c in configs):
+        return "stepwise", "random non-linear layers go one by one"
+    return "polynomial", "hops are walked once"
 
 
 def is_weight(given: Any) -> bool:

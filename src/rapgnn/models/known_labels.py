@@ -9,6 +9,7 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.models.hashing import GOLDEN, mixed, row_hash
 from rapgnn.sparse import row_block
 
+GAP = torch.finfo(torch.float32).min  # stands for a label that is not known: a model is saved without NaN
 MOST_HOPS = 2  # for which a node's own label can be left out exactly
 
 
@@ -42,7 +43,7 @@ class KnownLabels(nn.Module):
         y = graph.y[graph.train]
         known = cls(*known_shape(graph), graph.num_outputs).to(y.device)
         known.rows.copy_(graph.train)
-        known.y.copy_(y.reshape(len(y), -1))
+        known.y.copy_(y.reshape(len(y), -1).nan_to_num(GAP) if y.is_floating_point() else y.reshape(len(y), -1))
         known.features_seen.copy_(known.feature_mark(graph))
         return known
 
@@ -63,7 +64,8 @@ class KnownLabels(nn.Module):
         if self.y.shape[1] < self.out_channels:
             found[self.rows, self.y[:, 0].long()] = 1.0
         else:
-            found[self.rows] = (self.y - self.y.nanmean(dim=0)).nan_to_num().to(found.dtype)
+            y = self.y.masked_fill(self.y == GAP, float("nan"))
+            found[self.rows] = (y - y.nanmean(dim=0)).nan_to_num().to(found.dtype)
         return found
 
     def hops(self, operator: GraphOperator, like: Tensor, count: int) -> list[Tensor]:

@@ -16,7 +16,7 @@ from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.models.treated import TreatedRAP
 from rapgnn.training.predict import Prediction, predictor_on, represented
 
-ROWS = 1 << 16  # predicted at a time
+ROWS, BLOCK_BYTES = 1 << 16, 1 << 28  # predicted at a time, at most
 Predict = Callable[[Tensor], Prediction]
 HopsOf = dict[Any, Any]
 
@@ -36,7 +36,7 @@ def hops_for(net: RandomNet, graph: Graph, kept: HopsOf) -> Hops | None:
 @torch.no_grad()
 def net_scores(net: RandomNet, graph: Graph, rows: Tensor, hops: Hops | None = None) -> Tensor:
     """The scores of these rows, some at a time."""
-    size = ROWS if not net.config.lift_hops else max(1, len(rows))
+    size = max(1, min(ROWS, BLOCK_BYTES // (4 * net.channels))) if not net.config.lift_hops else max(1, len(rows))
     parts = [net.output(net.scores(net.represent(graph, part, hops))) for part in rows.split(size)]
     return torch.cat(parts) if parts else net.output.shift.new_zeros(0, len(net.output.shift))
 
@@ -51,7 +51,8 @@ def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tens
     """What the head of the best member that suits any graph sees of these rows, or of all."""
     best: Any = model.widest if isinstance(model, Average) else model
     if isinstance(best, RandomNet):
-        return best.represent(graph, rows)
+        best = Average([best]).members_for(graph)[0]  # which refuses a graph that it has nothing to say about
+        return best.represent(graph, rows)  # type: ignore[union-attr]
     if isinstance(best, TreatedRAP):
         return represented(best.network, best.inputs(graph), rows)
     return represented(best, graph, rows)

@@ -82,7 +82,7 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     state = {name: t.detach().cpu().contiguous().clone() for name, t in kept.items()}  # members may share tensors
     index: dict[str, Any] = {
         "format": FORMAT,
-        "version": version_of(model),
+        "version": VERSION if schema.scoring is not None else version_of(model),
         "weights": "",
         "sha256": "",
         "schema": schema.to_dict(),
@@ -141,7 +141,16 @@ def _is_ours(index: Path) -> bool:
 
 
 def _is_left_over(path: Path) -> bool:
-    """Whether a save that was killed left this: a temporary file, or numbers that no index names."""
+    """Whether a save that was killed left this: a temporary file, or numbers that no index names.
+
+    So is what is gone by now: another save has renamed or removed it since the folder was listed.
+    """
+    if not os.path.lexists(path):
+        return True
+    return _looks_left_over(path) or not os.path.lexists(path)
+
+
+def _looks_left_over(path: Path) -> bool:
     if TEMPORARY.fullmatch(path.name) or _FORMER_TEMPORARY.fullmatch(path.name):
         return is_regular(path)
     if not _NUMBERS.fullmatch(path.name) or not is_regular(path):

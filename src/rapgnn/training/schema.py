@@ -7,6 +7,7 @@ from typing import Any
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
 
@@ -18,6 +19,7 @@ class Schema:
     Args:
         classes: what the class numbers, or label columns, are called.
         encoding: how the features are made of what a user gives.
+        scoring: the metric that the user chose by, where it is not the task's own.
     """
 
     task: str
@@ -26,6 +28,7 @@ class Schema:
     out_channels: int
     classes: tuple[Any, ...] | None = None
     encoding: Encoding | None = None
+    scoring: str | None = None
 
     @classmethod
     def of(cls, graph: Graph) -> "Schema":
@@ -38,13 +41,14 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         classes = None if self.classes is None else list(self.classes)
-        return vars(self) | {"classes": classes, "encoding": self.encoding and self.encoding.to_dict()}
+        said = vars(self) | {"classes": classes, "encoding": self.encoding and self.encoding.to_dict()}
+        return said if self.scoring is not None else {key: value for key, value in said.items() if key != "scoring"}
 
     @classmethod
     def from_dict(cls, given: Any) -> "Schema":
         """From what ``to_dict`` gave; anything else is refused."""
         names = {"task": str, "in_channels": int, "edge_channels": int, "out_channels": int}
-        if not isinstance(given, dict) or set(given) != {*names, "classes", "encoding"}:
+        if not isinstance(given, dict) or set(given) - {"scoring"} != {*names, "classes", "encoding"}:
             raise InputError("the schema is not what it should be")
         if any(not isinstance(given[key], kind) or isinstance(given[key], bool) for key, kind in names.items()):
             raise InputError("the schema is not what it should be")
@@ -56,8 +60,11 @@ class Schema:
         encoding = None if given["encoding"] is None else Encoding.from_dict(given["encoding"])
         if given["task"] not in TASKS or (encoding is not None and encoding.width not in (None, given["in_channels"])):
             raise InputError("the schema contradicts itself")
+        scoring = given.get("scoring")
+        if "scoring" in given and not (isinstance(scoring, str) and scoring in metrics_for(given["task"])):
+            raise InputError("the metric is none of this task")
         named = None if classes is None else tuple(classes)
-        return cls(**{key: given[key] for key in names}, classes=named, encoding=encoding)
+        return cls(**{key: given[key] for key in names}, classes=named, encoding=encoding, scoring=scoring)
 
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]

@@ -14,6 +14,7 @@ from rapgnn.experiments.reproduce.source import (
     NETWORKS,
     PACKAGE,
     ROOMS,
+    SAVED,
     code_version,
     search_version,
     statements,
@@ -86,10 +87,11 @@ def test_networks_of_the_estimators_are_part_of_their_own_keys_alone(package, pa
     assert search_version.__wrapped__(package) != before[1]
 
 
-def test_a_report_is_part_of_no_key(package):
+@pytest.mark.parametrize("path", ["estimators/report/search.py", *(f"{module}.py" for module in SAVED)])
+def test_reports_and_saved_models_are_part_of_no_key(package, path):
     before = code_version.__wrapped__(package), search_version.__wrapped__(package)
-    (package / "estimators/report").mkdir(exist_ok=True)
-    (package / "estimators/report/search.py").write_text("CHANGED = 1\n")
+    (package / path).parent.mkdir(exist_ok=True, parents=True)
+    (package / path).write_text("CHANGED = 1\n")
     assert (code_version.__wrapped__(package), search_version.__wrapped__(package)) == before
 
 

@@ -60,7 +60,7 @@ def _merit(subject: Subject, value: float) -> float:
 
 def _why(subject: Subject, trials: list[Any], value: float | None) -> str:
     metric = subject.metric
-    if not trials:
+    if not trials or getattr(subject.estimator, "network", None) is not None:
         said = "There was no search: the model was trained once, with the settings given or the usual ones."
         return (
             said if value is None or value != value else f"{said} On validation: {metric.title} {shown(metric, value)}."

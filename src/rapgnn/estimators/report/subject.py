@@ -153,7 +153,8 @@ class Subject:
         if self.config is None:
             raise AbsentError("the estimator does not say its settings.")
         again: Any = clone(self.estimator)
-        again.set_params(search=False, settings=self.config.to_dict() | changes, class_weight=self._class_weight)
+        settings = self.config.to_dict() | changes
+        again.set_params(search=False, network=None, settings=settings, class_weight=self._class_weight)
         with quiet():
             again.fit_graph(graph)
         return self.predict(graph, again)

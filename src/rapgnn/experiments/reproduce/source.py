@@ -19,7 +19,8 @@ NETWORKS = (
     *("models/average", "models/colours", "models/hashing", "models/known_labels", "models/net_config"),
     *("models/net_hops", "models/random_net", "models/treated", "training/averaged", "training/saved"),
 )
-
+# Likewise in these rooms: how models are saved decides no number.
+SAVED = ("training/checkpoint", "training/numbers", "training/schema")
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -31,7 +32,7 @@ def code_version(root: Path = PACKAGE) -> str:
     Args:
         root: the folder of the package.
     """
-    others = {root / f"{module}.py" for module in NETWORKS}
+    others = {root / f"{module}.py" for module in (*NETWORKS, *SAVED)}
     paths = [path for room in ROOMS for path in (root / room).rglob("*.py") if path not in others]
     return _digest(root, paths + [root / f"{module}.py" for module in (*MODULES, *EXPERIMENTS)])
 

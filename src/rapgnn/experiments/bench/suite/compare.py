@@ -30,6 +30,11 @@ from rapgnn.graph.validate import SPLITS
 from rapgnn.versions import hardware, versions
 
 LEVEL = 0.5  # points that count as level
+PLAIN = {
+    **{"hidden_channels": 64, "num_layers": 2, "residual": False, "scale": "none"},
+    **{"dropout": 0.5, "lr": 0.01, "weight_decay": 5e-4},
+}
+"""A GCN as most tutorials have it: what a search may not take longer than one run of."""
 MOST_SECONDS, LEAST_TIMED = 10.0, 10  # a timed run ends after so many seconds, but not before so many epochs
 
 
@@ -76,6 +81,8 @@ def bench(
             theirs.append(time_run(best["rival"], graph, entry.metric, split["chosen"], seed))
     first = graphs[0]
     mean = statistics.fmean(values)
+    unsure = [settings["calibration_error"] for settings in chosen if "calibration_error" in settings]
+    plain = None if entry.sets else time_run("gcn", first, entry.metric, PLAIN, 0)[0]
     return {
         "dataset": name,
         "about": entry.about,
@@ -99,6 +106,8 @@ def bench(
         "all_rival_seconds": [seconds for seconds, _ in theirs],
         "rival_epochs": EPOCHS,
         "timed_epochs": [epochs for _, epochs in theirs],
+        "plain_gcn_seconds": plain,
+        "calibration_error": statistics.fmean(unsure) if unsure else None,
         **_gcn(rivals),
         "chosen": chosen,
         "threads": torch.get_num_threads(),
@@ -125,8 +134,10 @@ def fit_ours(entry: Entry, graph: Graph, seed: int) -> tuple[float, float, Recor
     scores = torch.from_numpy(np.asarray(found)).float()
     truth = graph.y[graph.test]
     scores = scores.reshape(graph.num_rows, -1)[graph.test]
-    settings = {"candidates": len(model.trials_)} | _chosen(model)
-    return metrics_for(graph.task)[entry.metric].measure(scores, truth), seconds, settings
+    settings, metrics = {"candidates": len(model.trials_)} | _chosen(model), metrics_for(graph.task)
+    if "calibration_error" in metrics:
+        settings["calibration_error"] = metrics["calibration_error"].measure(scores, truth)
+    return metrics[entry.metric].measure(scores, truth), seconds, settings
 
 
 def time_run(rival: str, graph: Graph, metric: str, settings: Record, seed: int) -> tuple[float, int]:
