@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import InputError, RAPNodeClassifier
+from rapgnn import Config, InputError, RAPNodeClassifier, from_pyg
+from rapgnn.estimators.members import NetCandidate, RapCandidate
+from rapgnn.models.average import Average
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.treated import TreatedConfig
+from rapgnn.training.averaged import model_on
 from samples import FAST, node_data
 
 
@@ -48,3 +53,27 @@ def test_exact_error_bars_are_refused_where_they_are_not_exact():
     assert model.predict_proba(data, return_std=True)[1].max() > 0  # by draws instead
     fixed = RAPNodeClassifier(**FAST).set_params(settings=FAST["settings"] | {"schedule": "fixed"}).fit(data)
     assert fixed.predict_proba(data, method="exact", return_std=True)[1].max() == 0
+
+
+def test_exact_error_bars_of_an_average_are_those_of_many_draws_within_two_percent():
+    """RAP networks and a random network that has no spread, with different weights."""
+    graph = from_pyg(node_data(x=torch.rand(300, 12, generator=torch.Generator().manual_seed(0))))
+    linear = {"embedding": "identity", "head": "ridge", "activation": "identity", "normalize_features": False}
+    shapes = [
+        TreatedConfig("none", 0, Config(**linear, num_layers=3)),
+        TreatedConfig("length", 0, Config(**linear, backbone="sage", num_layers=2, jumping="cat")),
+    ]
+    members = [RapCandidate(graph, shape, seed, {}).finished(0.1, 3.0) for seed, shape in enumerate(shapes)]
+    members.append(NetCandidate(graph, NetConfig(lift=32), 0, {}).finished(0.1, 3.0))
+    average = Average(members, weights=[1.0, 0.5, 0.5])
+    rows = torch.arange(300)
+    exact = model_on(average, graph, inference="expected", error_bars=True)(rows)
+    drawn = model_on(average, graph, inference="mean", num_samples=4000)(rows)
+    assert exact.spread is not None
+    assert drawn.spread is not None
+    assert float(drawn.spread.max()) > 1e-3
+    large = drawn.spread > 0.2 * drawn.spread.max()
+    ratio = (exact.spread / drawn.spread)[large]
+    assert abs(float(ratio.median()) - 1) < 0.02
+    assert float(ratio.quantile(0.02)) > 0.85
+    assert float(ratio.quantile(0.98)) < 1.15

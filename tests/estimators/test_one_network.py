@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from rapgnn import InputError, InputNotice, NodeRows, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, from_pyg
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.random_net import RandomNet
+from rapgnn.scale.disk_graph import DiskGraph
 from samples import graph_list, node_data
 
 NODES = {
@@ -114,6 +115,10 @@ def test_a_metric_of_the_users_own_tries_balanced_classes_too():
         ({"lift": -1}, "lift must be a whole number"),
         ({"colours": 8}, "sets of graphs"),
         ({"kernel": "gauss"}, "landmarks"),
+        ({"sketch": 13}, "at most the 12 columns"),
+        ({"lift_hops": 1}, "set lift too"),
+        ({"edges": "both", "width": 4}, "side by side"),
+        ({"edges": "both", "jumping": "ppr"}, "side by side"),
         ({"kernel": "gauss", "landmarks": 31}, "31 landmarks cannot be drawn from 30 rows"),
     ],
 )
@@ -141,3 +146,43 @@ def test_settings_as_they_were_stored_are_taken():
     config = NetConfig(lift=32)
     one, other = (RAPNodeClassifier(network=given).fit(data) for given in (config, {"lift": 32}))
     assert np.array_equal(one.predict_proba(data), other.predict_proba(data))
+
+
+def test_a_head_that_is_trained_keeps_the_rows_it_was_stopped_by():
+    data = node_data()
+    del data.val_mask
+    model = RAPNodeClassifier(network={"hidden": 8, "dropout": 0}).fit(data)
+    assert len(model.split_["val"])
+    assert not any("solved again" in note for note in model.notes_)
+    held = model.split_["val"]
+    assert (model.predict(data)[held] == data.y.numpy()[held]).mean() == pytest.approx(model.validation_score_)
+    solved = RAPNodeClassifier(network={"lift": 8}).fit(data)
+    assert not len(solved.split_["val"])
+
+
+@pytest.mark.parametrize("network", [{"known": 1}, {"identity": 8}])
+def test_what_is_bound_to_a_graph_represents_no_other(network):
+    data, other = node_data(), node_data(seed=1)
+    model = RAPNodeClassifier(network=network).fit(data)
+    assert model.transform(data).shape[0] == 300
+    for ask in (model.transform, model.predict):
+        with pytest.raises(InputError, match="nothing to say about another"):
+            ask(other)
+
+
+def test_how_it_is_computed_is_said_before_and_after_a_save(tmp_path):
+    engines = {}
+    for name in ("lift", "layers", "layers and lift"):
+        model = RAPNodeClassifier(network=NODES[name]).fit(node_data())
+        model.save(tmp_path / name)
+        loaded = RAPNodeClassifier.load(tmp_path / name)
+        assert (loaded.engine_, loaded.engine_reason_) == (model.engine_, model.engine_reason_)
+        engines[name] = model.engine_
+    assert engines == {"lift": "polynomial", "layers": "stepwise", "layers and lift": "stepwise"}
+
+
+def test_a_graph_on_disk_is_refused_in_one_sentence(tmp_path):
+    graph = from_pyg(node_data())
+    model = RAPNodeClassifier(network={"lift": 8}).fit_graph(graph)
+    with pytest.raises(InputError, match="single RAP network"):
+        model.predict(DiskGraph.write(tmp_path / "graph", graph))

@@ -197,3 +197,29 @@ def test_an_average_needs_a_use_for_every_member():
     bound = NetCandidate(graph, NetConfig(known=1), 0, {}).finished(1.0, 1.0)
     with pytest.raises(InputError, match="nothing to say about another one"):
         model_on(Average([bound]), hostile()["undirected"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("kind", [RAPNodeClassifier, RAPNodeRegressor])
+def test_labels_with_gaps_are_kept_and_saved(kind, tmp_path):
+    """Several labels, or numbers, of which some are not known: what is not known counts as nothing."""
+    rng = np.random.default_rng(0)
+    x, edges = rng.random((300, 4)), rng.integers(0, 300, (2, 1500))
+    y = (x[:, :2] > 0.5).astype(float) if kind is RAPNodeClassifier else x[:, :2] + 5
+    y[rng.random(y.shape) < 0.3] = np.nan
+    rows = {"train": np.arange(150), "val": np.arange(150, 220), "test": np.arange(220, 300)}
+    task = "classification" if kind is RAPNodeClassifier else "regression"
+    graph = make_graph(x, edges, y, **rows, task=task)
+    known = KnownLabels.of(graph)
+    columns = known.columns(300, ZERO)
+    gaps = np.isnan(y[:150])
+    mean = np.nanmean(y[:150], axis=0)
+    wanted = np.where(gaps, 0.0, np.where(gaps, 0.0, y[:150]) - mean)
+    assert np.allclose(columns[:150].numpy(), wanted, atol=1e-5)
+    assert not columns[150:].any()
+    model = kind(network={"known": 2}).fit_graph(graph)
+    predict = model.predict_proba if kind is RAPNodeClassifier else model.predict
+    model.save(tmp_path)
+    loaded = kind.load(tmp_path)
+    again = loaded.predict_proba if kind is RAPNodeClassifier else loaded.predict
+    assert np.isfinite(predict(graph)).all()
+    assert np.array_equal(again(graph), predict(graph))

@@ -96,17 +96,20 @@ def test_the_table_judges(capsys):
     common = {"about": "a kind", "task": "node-classification", "metric": "rocauc", "hardware": "a CPU"}
     records = [
         common | {"dataset": "a", "mean": 0.9, "best_rival": "GCN", "best_rival_mean": 0.88, "difference": 2.0}
-        | {"fit_seconds": 1.0, "rival_seconds": 4.0},
+        | {"fit_seconds": 1.0, "rival_seconds": 4.0, "plain_gcn_seconds": 2.0, "sparse_gcn_seconds": 0.5}
+        | {"calibration_error": 0.0312},
         common | {"dataset": "b", "mean": 0.796, "best_rival": "APPNP", "best_rival_mean": 0.8, "difference": -0.4}
-        | {"fit_seconds": 5.0, "rival_seconds": 4.0},
+        | {"fit_seconds": 5.0, "rival_seconds": 4.0, "plain_gcn_seconds": 3.0, "calibration_error": None},
         common | {"dataset": "c", "mean": 0.5, "best_rival": None, "best_rival_mean": None, "difference": None}
         | {"fit_seconds": 1.0, "rival_seconds": None},
     ]  # fmt: skip
     table = suite_table(records).splitlines()
-    assert table[2] == "| a | a kind | ROC-AUC | 90.00 | GCN | 88.00 | +2.00 | 1.00 | 4.00 | 4.0× |"
-    assert table[4] == "| c | a kind | ROC-AUC | 50.00 | – | – | – | 1.00 | – | – |"
+    assert table[2] == "| a | a kind | ROC-AUC | 90.00 | GCN | 88.00 | +2.00 | 1.00 | 4.00 | 4.0× | 2.00 | 0.50 | 3.1 |"
+    assert table[4] == "| c | a kind | ROC-AUC | 50.00 | – | – | – | 1.00 | – | – | – | – | – |"
     assert "Of 2 graphs" in goals(records)
     assert "on 2, ahead on 1," in goals(records)
-    assert goals(records).endswith("best rival on 1.")
+    assert "best rival on 1. Faster than 200 epochs of a plain GCN" in goals(records)
+    assert goals(records).endswith("on 1 of 2 single graphs, and of one with sparse features on 0 of 1.")
+    assert goals(records[2:]).endswith("best rival on 0.")
     show_suite(records)
     assert "APPNP" in capsys.readouterr().out
