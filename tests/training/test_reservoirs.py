@@ -147,3 +147,13 @@ def test_every_epoch_of_a_trained_readout_is_tried():
     with_network = small("mrgnn", graph, epochs=15)
     assert len(with_network.loop.history) - len(without.loop.history) == 2 * 15  # for both matrices
     assert with_network.loop.best >= without.loop.best
+
+
+def test_the_readout_of_fdgnn_is_ridge_on_random_units_or_on_the_pooled_states_themselves():
+    graph = collection("classification")
+    projected, plain = small("fdgnn", graph), small("fdgnn", graph, projection=0)
+    assert projected.model.projection.out_channels == 60
+    assert plain.model.projection is None
+    assert isinstance(plain.model.head, RidgeHead)
+    assert plain.model.head.weight.shape[0] != projected.model.head.weight.shape[0] == 60
+    assert on_test(graph, plain) > 0.6
