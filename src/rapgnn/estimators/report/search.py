@@ -28,14 +28,15 @@ def search_parts(subject: Subject) -> list[Part]:
         rows = [[Cell(str(at)), Cell(words), Cell(WHERE[use])] for at, (words, use) in enumerate(told, 1)]
         columns = 3 if len({use for _, use in told}) > 1 else 2  # where all count everywhere, there is nothing to say
         header = ["member", "settings", "counts on"][:columns]
-        parts[:] = [Table(header, [row[:columns] for row in rows], "The model is the average of these", 2)]
+        title = "The model is the average of these" if len(rows) > 1 else "The model"
+        parts[:] = [Table(header, [row[:columns] for row in rows], title, 2)]
     trials = _trials(estimator)
     value = getattr(estimator, "validation_score_", None)
     parts.append(Prose(_why(subject, trials, value)))
     reason = getattr(estimator, "engine_reason_", None)
     if reason:
         parts.append(Prose(f"Computed by the {getattr(estimator, 'engine_', '')} engine, because {reason}."))
-    if trials:
+    if len(trials) > 1:
         parts.append(_candidates(subject, trials))
         parts.append(More(f"All {min(len(trials), MOST_TRIALS)} candidates", [_table(subject, trials)]))
     if config is not None:
