@@ -9,8 +9,9 @@ import torch
 
 from rapgnn import Config, RAPNodeClassifier
 from rapgnn.estimators import average
-from rapgnn.estimators.candidates import Wanted
+from rapgnn.estimators.candidates import Wanted, second_candidates
 from rapgnn.estimators.judge import ENOUGH
+from rapgnn.estimators.members import NetCandidate
 from rapgnn.estimators.node_filters import FAR, FAR_TELEPORT, node_filters, treatments
 from rapgnn.estimators.node_heads import COVERED, FEW, HEADS, KNOWN, Views, node_heads, node_lifts, node_probes
 from rapgnn.graph.graph import Graph, make_graph
@@ -96,6 +97,18 @@ def test_many_columns_are_also_trained_on_as_they_are():
     assert (first.features, first.whiten) == ("none", False)
     assert second == replace(first, features="standard", whiten=True)
     assert [probe.lift for probe in node_probes(many, [HOPS])] == [0] * 4
+
+
+def test_a_second_look_at_many_columns_is_trained_first_and_on_them_as_they_are():
+    for columns, hidden, features in ((4, [0, 128], "standard"), (COVERED + 1, [128, 0], "none")):
+        graph = own_features(columns=columns)
+        looks = [wanted.config for _, wanted in second_candidates(graph, [NetCandidate(graph, HOPS, 0, {})])]
+        assert [look.hidden for look in looks] == hidden
+        (trained,) = [look for look in looks if look.hidden]
+        assert (trained.features, trained.whiten) == (features, features == "standard")
+        assert all(look.first == HOPS for look in looks)
+        few = with_rows(graph, val=ENOUGH - 1)
+        assert [w.config.hidden for _, w in second_candidates(few, [NetCandidate(few, HOPS, 0, {})])] == [0]
 
 
 @pytest.mark.parametrize(("val", "tried"), [(ENOUGH, 2), (ENOUGH - 1, 6)])

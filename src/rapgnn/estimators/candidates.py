@@ -14,6 +14,7 @@ from rapgnn.estimators.node_heads import (
     MOST_OUTPUTS,
     can_train,
     knows_labels,
+    many_columns,
     node_heads,
     node_lifts,
     node_probes,
@@ -96,8 +97,11 @@ def second_candidates(graph: Graph, best: Sequence[Any]) -> Iterator[tuple[Any, 
         start = replace(first.config, **shape, dropout=0.0, backbone="sage", self_loops=False, first=first.config)
         start = replace(start, edges="given" if start.edges == "both" else start.edges)
         start = replace(start, known=KNOWN if knows_labels(graph) else 0)
-        for config in (start, *((replace(start, hidden=128, dropout=0.2),) if trained else ())):
-            if fits(graph, config):
+        head = replace(start, hidden=128, dropout=0.2)
+        quiet = replace(head, features="none", whiten=False)
+        # Of many columns a linear look says least, so it comes last.
+        for config in (quiet, start) if many_columns(graph, start) else (start, head):
+            if fits(graph, config) and (trained or not config.hidden):
                 yield first, Wanted(config, net_cost(graph, config))
 
 

@@ -22,6 +22,11 @@ def can_train(graph: Graph) -> bool:
     return len(graph.train) >= FEW and len(graph.val) >= ENOUGH
 
 
+def many_columns(graph: Graph, walk: NetConfig) -> bool:
+    """Whether features have so many columns, none of them left out, that those that hardly vary should stay quiet."""
+    return graph.num_features > COVERED and not walk.sketch
+
+
 def knows_labels(graph: Graph) -> bool:
     """Whether so many nodes of a single graph have a label that neighbours' labels say something about a node."""
     labelled = len(graph.train) >= max(FEW, LABELLED * graph.num_nodes)
@@ -70,7 +75,7 @@ def node_probes(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
         yield replace(nets[0], known=KNOWN)
     first = views.walks[0]
     for view in views.order:
-        if not first.sketch and graph.num_features <= COVERED:
+        if not first.sketch and not many_columns(graph, first):
             yield views.see(first, view, lift=512, lift_inputs=4)
         else:
             yield views.see(first, view)
@@ -92,8 +97,8 @@ def node_heads(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
             if view != views.order[0]:
                 continue
         head = views.see(first, view, hidden=128, dropout=0.2 if view[0] else 0.0)
-        if view == views.order[0] and graph.num_features > COVERED and not first.sketch:
-            yield replace(head, features="none", whiten=False)  # of many columns, those that hardly vary stay quiet
+        if view == views.order[0] and many_columns(graph, first):
+            yield replace(head, features="none", whiten=False)
         yield head
         if view[0] and first.num_layers > 2:
             yield views.see(first, view, num_layers=2, hidden=128, dropout=0.2)
