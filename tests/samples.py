@@ -8,6 +8,7 @@ from rapgnn import Config, make_graph, make_graphs
 from rapgnn.datasets.categories import one_hot
 from rapgnn.datasets.synthetic import BlockModel
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.splits import split_rows
 from rapgnn.sparse import dense
 
 # Of an estimator: one closed-form fit, no search.
@@ -123,3 +124,19 @@ def _kinds() -> dict[str, Graph]:
 
 # What a search tells apart.
 KINDS = _kinds()
+
+
+def rare(nodes: int = 1500, seed: int = 3, useless: bool = False) -> Graph:
+    """Nine of ten rows have one class; features say little, edges a little more."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(nodes) < 0.1).astype(int)
+    x = rng.normal(size=(nodes, 6))
+    x[:, 0] += 0 if useless else 0.7 * y
+    source = np.repeat(np.arange(nodes), 3)
+    alike = (rng.random(len(source)) < 0.25) & (not useless)
+    members = [np.flatnonzero(y == c) for c in (0, 1)]
+    near = np.array([rng.choice(members[y[u]]) for u in source])
+    target = np.where(alike, near, rng.integers(nodes, size=len(source)))
+    edges = np.concatenate([np.stack([source, target]), np.stack([target, source])], axis=1)
+    train, val, test = split_rows(torch.from_numpy(y), 0, (0.25, 0.25))
+    return make_graph(x, edges, y, train, val, test)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn.estimators.chosen import POOL, chosen_members
+from rapgnn.estimators.chosen import POOL, chosen_members, together
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.graph.graph import Graph, make_graph
 
@@ -32,13 +32,14 @@ def verdict(judge: Judge, right: float, seed: int) -> Verdict:
 def test_few_rows_cannot_tell_so_the_average_is_large():
     judge = judged_by(100)
     seen = [verdict(judge, 0.6, seed) for seed in range(9)]
-    assert len(chosen_members(seen, judge, False)[0]) == 8
+    assert len(chosen_members(seen, judge, False)) == 8
 
 
 def test_a_member_that_is_clearly_better_stays_alone():
     judge = judged_by(1000)
     seen = [verdict(judge, 0.95, 0), *(verdict(judge, 0.4, seed) for seed in range(1, 8))]
-    members, score = chosen_members(seen, judge, False)
+    members = chosen_members(seen, judge, False)
+    score = judge.validation_score(together(members, judge))
     assert members == seen[:1]
     assert score == judge.validation_score(seen[0].probabilities.log())
 
@@ -48,7 +49,7 @@ def test_a_member_that_errs_elsewhere_joins_before_more_of_the_same():
     same = verdict(judge, 0.62, 0)
     other = verdict(judge, 0.6, 1)
     seen = [same, *(replace(same, probabilities=same.probabilities.clone()) for _ in range(3)), other]
-    members, _ = chosen_members(seen, judge, False)
+    members = chosen_members(seen, judge, False)
     assert members[0] is same
     assert members[1] is other
 
@@ -57,14 +58,15 @@ def test_past_the_best_sixteen_none_joins():
     judge = judged_by(600)
     same, other = verdict(judge, 0.62, 0), verdict(judge, 0.6, 1)
     copies = [replace(same, probabilities=same.probabilities.clone()) for _ in range(POOL)]
-    assert any(member is other for member in chosen_members([*copies[1:], other], judge, False)[0])
-    assert not any(member is other for member in chosen_members([*copies, other], judge, False)[0])
+    assert any(member is other for member in chosen_members([*copies[1:], other], judge, False))
+    assert not any(member is other for member in chosen_members([*copies, other], judge, False))
 
 
 def test_the_metric_of_a_user_decides_by_itself():
     judge = judged_by(400)
     seen = [verdict(judge, 0.7 - 0.05 * seed, seed) for seed in range(6)]
-    members, score = chosen_members(seen, judge, True)
+    members = chosen_members(seen, judge, True)
+    score = judge.validation_score(together(members, judge))
     order = sorted(seen, key=lambda v: -v.merit)
     reached = [
         judge.validation_score(torch.stack([v.probabilities for v in order[:size]]).mean(0).log())

@@ -92,9 +92,8 @@ def choose_average(
         everything: the graph with all training rows, where some were held out to judge: heads are solved again on it.
         network: the only one that is tried; None: all that the allowance admits.
     """
-    search = _Search(
-        graph, seed, late, on_trial, Judge(graph, graph.objective, network is not None and network.hidden > 0)
-    )
+    judge = Judge(graph, graph.objective, alone=network is not None and network.hidden > 0)
+    search = _Search(graph, seed, late, on_trial, judge)
     by_metric = graph.objective.scoring is not None
     if network is None:
         left = _try_all(search, base, allowance, by_metric)
@@ -106,16 +105,17 @@ def choose_average(
         for verdict in ranked(search.seen, by_metric)[:4]:
             if not verdict.candidate.final:
                 search.attempt(Wanted(verdict.candidate.config, 0.0), balanced)
-    seen, judge = search.seen, search.judge
+    seen = search.seen
     if not seen:
         raise search.refusal or InputError("no candidate could be solved: the features or labels leave nothing to fit.")
-    members, _ = chosen_members(seen, judge, by_metric)
+    members = chosen_members(seen, judge, by_metric)
     draws = drawn_again(members, graph, judge, left, late)
     factor = sharpening(draws, judge)
     score = judge.validation_score(scores_of(draws.mean(judge.objective, factor), judge.objective))
     free = [v for v in seen if not getattr(v.candidate.config, "bound", False)]
-    others = members if not free or all(_among(v, free) for v in members) else chosen_members(free, judge, by_metric)[0]
-    return _finished(draws, others, tuple(search.trials), score, everything, factor)
+    others = members if not free or all(_among(v, free) for v in members) else chosen_members(free, judge, by_metric)
+    model = _finished(draws, others, everything, factor)
+    return Averaged(model, tuple(search.trials), score, *engine_of(getattr(model, "members", ())))
 
 
 def _try_all(search: "_Search", base: Config, allowance: float, by_metric: bool) -> float:
@@ -216,11 +216,11 @@ class _Search:
         """
         reached = float("inf")
         for _ in range(ROUNDS):
-            members, score = chosen_members(self.seen, self.judge, by_metric)
+            members = chosen_members(self.seen, self.judge, by_metric)
             loss = self.judge.of(together(members, self.judge))[1]
             if loss >= reached or self.late():
                 break
-            teacher = _finished(only(members), members, (), score, None).model
+            teacher = _finished(only(members), members)
             reached, taught = loss, lesson(teacher, self.graph, self._kept)
             order = ranked(self.seen, by_metric)
             nets = [v.candidate.config for v in order if isinstance(v.candidate.config, NetConfig)]
@@ -237,18 +237,14 @@ def _among(verdict: Verdict, some: Sequence[Verdict]) -> bool:
 
 
 def _finished(
-    draws: Draws,
-    others: list[Verdict],
-    trials: tuple[Trial, ...],
-    score: float,
-    everything: Graph | None,
-    factor: float = 1.0,
-) -> Averaged:
+    draws: Draws, others: Sequence[Verdict], everything: Graph | None = None, factor: float = 1.0
+) -> RAPGNN | Average:
     """The model.
 
     Args:
         draws: the members, and further draws of them, which count where the members do.
         others: the members for other graphs than this one.
+        everything: as in ``choose_average``.
         factor: what all scores are multiplied with.
     """
     models, uses, weights = [], [], []
@@ -262,6 +258,4 @@ def _finished(
             candidate = with_all_rows(candidate, everything, treated, kept[getattr(candidate, "seed", 0)])
         model = candidate.finished(verdict.penalty, verdict.sharpness)
         models.append(model if factor == 1.0 else sharper(model, factor))
-    engine, reason = engine_of(models)
-    model = models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses, weights)
-    return Averaged(model, trials, score, engine, reason)
+    return models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses, weights)

@@ -12,6 +12,7 @@ from rapgnn.estimators.node_filters import LEFT, NARROW, node_filters, treatment
 from rapgnn.estimators.node_heads import (
     KNOWN,
     MOST_OUTPUTS,
+    as_they_are,
     can_train,
     knows_labels,
     many_columns,
@@ -98,9 +99,8 @@ def second_candidates(graph: Graph, best: Sequence[Any]) -> Iterator[tuple[Any, 
         start = replace(start, edges="given" if start.edges == "both" else start.edges)
         start = replace(start, known=KNOWN if knows_labels(graph) else 0)
         head = replace(start, hidden=128, dropout=0.2)
-        quiet = replace(head, features="none", whiten=False)
         # Of many columns a linear look says least, so it comes last.
-        for config in (quiet, start) if many_columns(graph, start) else (start, head):
+        for config in (as_they_are(head), start) if many_columns(graph, start) else (start, head):
             if fits(graph, config) and (trained or not config.hidden):
                 yield first, Wanted(config, net_cost(graph, config))
 

@@ -19,8 +19,8 @@ def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
     return [seen[i] for i in sorted(place, key=lambda i: (place[i], i))]
 
 
-def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[list[Verdict], float]:
-    """The members, and the metric of their average.
+def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> list[Verdict]:
+    """The members of the average.
 
     The best is the first, and each further one is the one of the best sixteen that the average gains the most by: what
     is alike adds little to an average (Caruana et al., 2004). They are as many as give the lowest loss together,
@@ -38,8 +38,7 @@ def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> tuple[
         lowest = min(sizes, key=lambda s: (told[s][1], -s))
         rows = judge.by_row(together(best[:lowest], judge))
         size = max(s for s in sizes if s == lowest or not _clearly_more(judge.by_row(together(best[:s], judge)), rows))
-    members = best[:size]
-    return members, judge.validation_score(together(members, judge))
+    return best[:size]
 
 
 def _joined_in_turn(pool: list[Verdict], judge: Judge) -> list[Verdict]:

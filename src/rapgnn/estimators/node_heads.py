@@ -27,6 +27,11 @@ def many_columns(graph: Graph, walk: NetConfig) -> bool:
     return graph.num_features > COVERED and not walk.sketch
 
 
+def as_they_are(net: NetConfig) -> NetConfig:
+    """The same network on features whose columns keep their size."""
+    return replace(net, features="none", whiten=False)
+
+
 def knows_labels(graph: Graph) -> bool:
     """Whether so many nodes of a single graph have a label that neighbours' labels say something about a node."""
     labelled = len(graph.train) >= max(FEW, LABELLED * graph.num_nodes)
@@ -98,7 +103,7 @@ def node_heads(graph: Graph, nets: Sequence[NetConfig]) -> Iterator[NetConfig]:
                 continue
         head = views.see(first, view, hidden=128, dropout=0.2 if view[0] else 0.0)
         if view == views.order[0] and many_columns(graph, first):
-            yield replace(head, features="none", whiten=False)
+            yield as_they_are(head)
         yield head
         if view[0] and first.num_layers > 2:
             yield views.see(first, view, num_layers=2, hidden=128, dropout=0.2)

@@ -1,7 +1,6 @@
 """What random networks see of a graph before any weight: hops, edges and nodes as columns."""
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -79,25 +78,6 @@ class Hops:
         while len(walked) <= k:
             walked.append(next_hop(operator.matrix, walked[-1], BLOCK_BYTES))
         return dense(walked[k] if rows is None else row_block(walked[k], rows))
-
-
-def layered(hops: Hops, layers: Iterable[Any], rows: Tensor | None, learn: bool) -> Tensor:
-    """The features of some nodes, or of all, and what random layers make of them, side by side.
-
-    Args:
-        layers: h ← layer(S h), each a ``Lift``.
-        learn: learn each layer's means and variances of these nodes first.
-    """
-    chosen = slice(None) if rows is None else rows
-    h = hops.of(0)
-    parts = [h[chosen]]
-    for layer in layers:
-        z = hops.operator.matrix @ h
-        if learn:
-            layer.fit(z[chosen])
-        h = layer(z)
-        parts.append(h[chosen])
-    return torch.cat(parts, dim=1)
 
 
 def undirected(graph: Graph) -> Graph:

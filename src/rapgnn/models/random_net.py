@@ -1,9 +1,9 @@
 """RandomNet: hops of the features and of known labels, random non-linear features of them, and a head on top."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,6 @@ from rapgnn.models.net_hops import (
     BLOCK_BYTES,
     Hops,
     chosen_graphs,
-    layered,
     random_columns,
     received,
     same_edges,
@@ -87,9 +86,7 @@ class RandomNet(nn.Module):
                 in_channels, out_channels, edge_channels=edge_channels, seed=seed, config=config.first
             )
             joined, groups = joined + PASSES * out_channels, 1
-        self.known: KnownLabels | None = None
-        if config.known:
-            self.known = KnownLabels(*known, out_channels)
+        self.known = KnownLabels(*known, out_channels) if config.known else None
         labels = config.known * out_channels * (2 if config.edges == "both" else 1)
         # Hops of lifted labels would bring a row's own back to it, so there they stand beside the lift.
         inside = joined if config.lift_hops else joined + labels
@@ -257,8 +254,12 @@ class RandomNet(nn.Module):
 
     def _joined(self, hops: Hops, rows: Tensor | None, beside: Sequence[Tensor], learn: bool = False) -> Tensor:
         """The hops joined as the settings say, or random layers instead, and what stands beside them."""
-        own = layered(hops, self.layers, rows, learn) if self.config.width else hops.joined(self.config, rows)
-        parts = [(part if rows is None else part[rows]).to(own.dtype) for part in beside]
+        chosen = slice(None) if rows is None else rows
+        if self.config.width:
+            own = torch.cat([h[chosen] for h in self._outputs(hops.operator, hops.of(0), learn, chosen)], dim=1)
+        else:
+            own = hops.joined(self.config, rows)
+        parts = [part[chosen].to(own.dtype) for part in beside]
         return torch.cat([own, *parts], dim=1) if parts else own
 
     def _logged(self, z: Tensor) -> Tensor:
@@ -267,26 +268,25 @@ class RandomNet(nn.Module):
     def _learn(self, operator: GraphOperator, h: Tensor) -> None:
         """Means and variances of every layer, over the nodes of some of the graphs."""
         if self.layers or self.lift is not None:
-            z = torch.cat(self._outputs(operator, h, learn=True), dim=1)
+            z = torch.cat(list(self._outputs(operator, h, learn=True)), dim=1)
             if self.lift is not None:
                 self.lift.fit(self._logged(z))
 
-    def _outputs(self, operator: GraphOperator, h: Tensor, learn: bool = False) -> list[Tensor]:
-        """What nodes have after each hop, or random layer, or after the last."""
-        outputs = [h]
-        for number in range(self.config.num_layers):
-            z = operator.matrix @ outputs[-1]
-            if self.config.width:
-                layer = cast(Lift, self.layers[number])
+    def _outputs(self, operator: GraphOperator, h: Tensor, learn: bool, rows: Any = slice(None)) -> Iterator[Tensor]:
+        """What nodes have before and after each hop, or random layer, which learns of these rows; or after the last."""
+        for layer in self.layers or [None] * self.config.num_layers:
+            if self.config.jumping == "cat":
+                yield h
+            h = operator.matrix @ h
+            if isinstance(layer, Lift):
                 if learn:
-                    layer.fit(z)
-                z = layer(z)
-            outputs.append(z)
-        return outputs if self.config.jumping == "cat" else outputs[-1:]
+                    layer.fit(h[rows])
+                h = layer(h)
+        yield h
 
     def _columns(self, operator: GraphOperator, h: Tensor) -> list[Tensor]:
         """What is pooled, side by side."""
-        parts, hops = self._outputs(operator, h), self.config.lift_hops
+        parts, hops = list(self._outputs(operator, h, learn=False)), self.config.lift_hops
         if self.lift is not None:
             z = torch.cat(parts, dim=1)
             parts = [self.lift(self._logged(z))]

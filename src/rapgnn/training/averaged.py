@@ -51,8 +51,8 @@ def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tens
     """What the head of the best member that suits any graph sees of these rows, or of all."""
     best: Any = model.widest if isinstance(model, Average) else model
     if isinstance(best, RandomNet):
-        best = Average([best]).members_for(graph)[0]  # which refuses a graph that it has nothing to say about
-        return best.represent(graph, rows)  # type: ignore[union-attr]
+        Average([best]).members_for(graph)  # which refuses a graph that it has nothing to say about
+        return best.represent(graph, rows)
     if isinstance(best, TreatedRAP):
         return represented(best.network, best.inputs(graph), rows)
     return represented(best, graph, rows)

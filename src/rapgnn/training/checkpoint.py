@@ -145,8 +145,6 @@ def _is_left_over(path: Path) -> bool:
 
     So is what is gone by now: another save has renamed or removed it since the folder was listed.
     """
-    if not os.path.lexists(path):
-        return True
     return _looks_left_over(path) or not os.path.lexists(path)
 
 
