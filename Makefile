@@ -4,14 +4,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+METHODS := fit,rap,end-to-end,pretrained-embedding,fixed-diagonal,fixed-full,random-full,identity
 DOCS   := $(VENV)/.installed-docs
 
 .PHONY: demo demo-full test check docs clean
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable ./lab
 	touch $(STAMP)
 
 $(DOCS): $(STAMP)
@@ -19,13 +20,14 @@ $(DOCS): $(STAMP)
 	touch $(DOCS)
 
 demo: $(STAMP)
-	$(BIN)/rapgnn compare pubmed --quick --json demo/pubmed.json --plot demo/pubmed.png
+	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --quick --json demo/pubmed.json --plot demo/pubmed.png
 
 demo-full: $(STAMP)
-	$(BIN)/rapgnn compare pubmed --json demo/pubmed.json --plot demo/pubmed.png
+	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --json demo/pubmed.json --plot demo/pubmed.png
 
 test: $(STAMP) check
-	$(BIN)/python -m pytest
+	@echo "the library's tests" && $(BIN)/python -m pytest tests
+	@echo "the laboratory's tests" && $(BIN)/python -m pytest lab/tests
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from rapgnn.datasets.folder import Reading, read_folder
-from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.manifest import ARRAYS
+from rapgnn.scale.disk_graph import ARRAYS, DiskGraph
 from rapgnn.scale.tables.convert import convert_folder
 
 MEMORY = 256 << 20

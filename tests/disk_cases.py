@@ -14,14 +14,13 @@ import numpy as np
 import torch
 
 from rapgnn import Config, InputError, make_graph
-from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph
-from rapgnn.scale.blocks import Budget, block_width, fill_store
+from rapgnn.memory import read_size
+from rapgnn.scale.blocks import Budget, FirstHop, block_width, fill_store
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import FittedOnDisk, fit_on_disk, labelled_graph
 from rapgnn.scale.hops import description, untrained
-from rapgnn.scale.sizes import read_size
-from rapgnn.scale.start import FirstHop
 from rapgnn.scale.store import HopStore
 from rapgnn.scale.streamed import StreamedMatrix
 

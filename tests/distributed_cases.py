@@ -1,50 +1,51 @@
 """What the workers of the distributed tests do; the tests import it, and so do the workers."""
 
 import contextlib
+import multiprocessing
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from disk_cases import hostile
 from rapgnn import Config, make_graph
 from rapgnn.graph.graph import Graph
-from rapgnn.scale.begin import labelled_rows
-from rapgnn.scale.blocks import Budget
+from rapgnn.scale.blocks import Budget, FirstHop
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.distributed.fill import create_together, fill_together
-from rapgnn.scale.distributed.fit import fit_together
+from rapgnn.scale.distributed.fit import LabelledShare, fit_together, share, train_together
 from rapgnn.scale.distributed.group import joined
-from rapgnn.scale.distributed.head import LabelledShare, share, train_together
-from rapgnn.scale.distributed.hops import distributed_hops, open_together
+from rapgnn.scale.distributed.hops import (
+    create_together,
+    distributed_hops,
+    fill_together,
+    growth_rate,
+    labelled_rows,
+)
 from rapgnn.scale.distributed.part import GraphPart
-from rapgnn.scale.distributed.walk import growth_rate
 from rapgnn.scale.hops import untrained
-from rapgnn.scale.start import FirstHop
 from rapgnn.scale.store import HopsOf
 from rapgnn.training.fit import build_rapgnn
 from rapgnn.training.head import lower_unseen
 
+# torch imports its compiler when gradients are averaged for the first time.
+PRELOADED = ["rapgnn.scale.distributed.fit", "rapgnn.training.fit", "torch._dynamo"]
 OPERATORS = [("gcn", False), ("gcn", True), ("sage", False), ("sage", True), ("gin", False)]
 HOPS = {"gcn": (0, 1, 2, 3, 4), "sage": (0, 1, 2, 3, 4), "gin": (4,)}
 
 
 def graphs() -> dict[str, Graph]:
     """Directed, with loops, edges listed twice and isolated nodes; with weights; and hardly any nodes or edges."""
-    rng = np.random.default_rng(0)
-    n = 60
-    edges = rng.integers(0, 50, (2, 300))
-    x, y = rng.random((n, 7)).astype(np.float32), np.arange(n) % 3
-    splits = np.split(np.arange(n), [20, 40])
-    few: Any = {"unseen_classes": True}
-    return {
-        "directed": make_graph(x, edges, y, *splits),
-        "weighted": make_graph(x, edges, y, *splits, edge_weight=rng.standard_normal(300)),
-        "hub": make_graph(x[:30], [[0] * 29, range(1, 30)], y[:30], range(3), range(3, 6), range(6, 30)),
-        "star": make_graph(x[:5], [[1, 2, 3, 4], [0, 0, 0, 0]], y[:5], [0], [1], [2], **few),
-        "no edges": make_graph(x[:5], np.zeros((2, 0), int), y[:5], [0], [1], [2], **few),
-        "one node": make_graph(x[:1], [[0], [0]], y[:1], [0], [], [], **few),
-    }
+    found = hostile()
+    x, y = found["directed"].x[:30], found["directed"].y[:30]
+    hub = make_graph(x, [[0] * 29, range(1, 30)], y, range(3), range(3, 6), range(6, 30))
+    return {name: found[name] for name in ("directed", "signed weights", "star", "no edges", "one node")} | {"hub": hub}
 
 
 def wanted_rows(nodes: int) -> np.ndarray:
@@ -122,8 +123,61 @@ def fit_all(folder: Path, stores: Path, cases: dict[str, tuple[Config, Any]]) ->
     found = {}
     with joined() as workers:
         for name, (config, class_weight) in cases.items():
-            graph = open_together(workers, folder / name)
+            workers.at_first(lambda name=name: DiskGraph.open(folder / name))  # one worker compares the checksums
+            graph = DiskGraph.open(folder / name, verify=False)
             small, nodes = labelled_rows(graph, class_weight=class_weight)
             fitted = fit_together(graph, small, nodes, config, 1, Budget(), stores / name, workers=workers)
             found[name] = fitted.model.state_dict()
     return found
+
+
+def run_together(size: int, folder: Path, function: Callable[..., Any], *given: Any) -> list[Any]:
+    """What ``function(*given)`` returns in each of ``size`` workers, which have torchrun's variables.
+
+    Args:
+        folder: for their results.
+        function: of a module that can be imported, as all of ``given``.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    port = free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    processes = [
+        context.Process(target=_worker, args=(rank, size, port, folder, function, given)) for rank in range(size)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    stuck = [process for process in processes if process.is_alive()]
+    for process in stuck:
+        process.kill()
+        process.join()
+    faults = [text.read_text() for text in sorted(folder.glob("*.error"))]
+    assert not faults, "\n".join(faults)
+    assert not stuck, f"{len(stuck)} of {size} workers did not end"
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(size)]
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+def _worker(rank: int, size: int, port: int, folder: Path, function: Callable[..., Any], given: tuple) -> None:
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    torch.set_num_threads(1)
+    try:
+        torch.save(function(*given), folder / f"{rank}.pt")
+    except BaseException:
+        (folder / f"{rank}.error").write_text(traceback.format_exc())
+        raise
+
+
+if __name__ == "__main__":  # what torchrun starts: GRAPH STORE LAYERS LOG
+    torch.set_num_threads(1)
+    hops = deep_hops(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
+    with Path(sys.argv[4]).open("a") as file:
+        file.write(f"{os.environ['TORCHELASTIC_RESTART_COUNT']} {hops[0]} {hops[-1]}\n")

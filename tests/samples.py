@@ -1,14 +1,15 @@
 """Small graphs that tests train on, and settings that train fast on them."""
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
 from rapgnn import Config, make_graph, make_graphs
-from rapgnn.datasets.categories import one_hot
-from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.datasets.catalog import BlockModel
+from rapgnn.datasets.tu import one_hot
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.splits import split_rows
+from rapgnn.graph.nodes import split_per_class, split_rows
 from rapgnn.sparse import dense
 
 # Of an estimator: one closed-form fit, no search.
@@ -140,3 +141,21 @@ def rare(nodes: int = 1500, seed: int = 3, useless: bool = False) -> Graph:
     edges = np.concatenate([np.stack([source, target]), np.stack([target, source])], axis=1)
     train, val, test = split_rows(torch.from_numpy(y), 0, (0.25, 0.25))
     return make_graph(x, edges, y, train, val, test)
+
+
+def word_graph(nodes: int, features: int, edges: int, topics: int = 3, words: int = 60, train: float = 0.6) -> Graph:
+    """Documents as 0/1 bags of words about a topic, linked mostly inside their topic."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(topics, size=nodes)
+    language = rng.lognormal(0.0, 1.0, features) * rng.lognormal(0.0, 0.8, (topics, features))
+    document = np.repeat(np.arange(nodes), words)
+    word = np.empty(len(document), dtype=np.int64)
+    for topic, chances in enumerate(language / language.sum(1, keepdims=True)):
+        mine = y[document] == topic
+        word[mine] = rng.choice(features, size=int(mine.sum()), p=chances)
+    x = sp.csr_matrix((np.ones(len(word), dtype=np.float32), (document, word)), shape=(nodes, features))
+    x.sum_duplicates()
+    x.data[:] = 1.0
+    pairs = rng.integers(nodes, size=(2, 3 * edges))
+    pairs = pairs[:, (y[pairs[0]] == y[pairs[1]]) | (rng.random(3 * edges) < 0.1)][:, : edges // 2]
+    return make_graph(x, np.concatenate([pairs, pairs[::-1]], axis=1), y, *split_per_class(y, train), name="words")

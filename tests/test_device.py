@@ -1,10 +1,17 @@
-"""Where work runs: devices by name, threads that are given back."""
+"""Where work runs: devices by name, threads that are given back, peak memory; what records say they were made with."""
 
+import platform
+import re
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 
+import rapgnn
 from rapgnn import InputError
-from rapgnn.device import SMALL_WORK, pick_device, threads, threads_for
+from rapgnn.device import SMALL_WORK, pick_device, threads, threads_for, versions
+from rapgnn.memory import PeakAnonymous, PeakMemory, anonymous_bytes
 
 
 def test_devices_by_name(monkeypatch):
@@ -38,3 +45,59 @@ def test_little_work_has_one_thread():
             assert torch.get_num_threads() == 1
         with threads_for(SMALL_WORK):
             assert torch.get_num_threads() == 2
+
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_version_is_the_same_everywhere():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", rapgnn.__version__)
+    (cited,) = re.findall(r"(?m)^version: (\S+)$", (ROOT / "CITATION.cff").read_text())
+    assert cited == rapgnn.__version__
+    assert re.search(rf"(?m)^## .*\b{re.escape(rapgnn.__version__)}\b", (ROOT / "CHANGELOG.md").read_text())
+
+
+def test_the_version_is_printed(rapgnn):
+    from rapgnn import __version__
+
+    assert rapgnn("--version") == (0, f"rapgnn {__version__}\n", "")
+
+
+def test_records_name_their_versions():
+    found = versions()
+    assert found["python"] == platform.python_version()
+    assert found["torch"] == torch.__version__
+    assert set(found) == {"python", "rapgnn", "torch", "torch_geometric", "numpy", "scipy"}
+    assert all(found.values())
+
+
+MEGABYTES = 96
+
+
+def test_the_peak_is_that_of_the_work_and_not_of_what_was_there():
+    there = torch.ones(MEGABYTES << 18)
+    with PeakMemory() as nothing:
+        pass
+    with PeakMemory() as peak:
+        work = torch.ones(MEGABYTES << 18)
+        del work
+    if peak.megabytes is None:
+        pytest.skip("this system does not tell a process its peak memory")
+    assert MEGABYTES * 0.9 < peak.megabytes < MEGABYTES * 1.5
+    assert nothing.megabytes < MEGABYTES / 3
+    assert float(there[0]) == 1.0  # it was there all the time
+
+
+def test_pages_of_a_file_do_not_count_and_arrays_do(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.ones(8 << 20))
+    base = anonymous_bytes()
+    if base is None:
+        pytest.skip("this system does not tell")
+    with PeakAnonymous(0.001) as mapped:
+        assert np.load(path, mmap_mode="r").sum() == 8 << 20
+    with PeakAnonymous(0.001) as held:
+        held_array = np.ones(8 << 20)
+    assert held_array.nbytes == 64 << 20
+    assert mapped.bytes - base < 16 << 20
+    assert held.bytes - base > 48 << 20

@@ -1,12 +1,15 @@
-"""The numbers of earlier versions: a change of shape must not change what is computed, and old models must load."""
+"""The numbers of earlier versions: a change of shape must not change what is computed.
+
+Where one must change, raise ``numerics`` of the methods that it belongs to (``rapgnn.compare.METHODS``): stored
+measurements are found by it.
+"""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from golden.records import estimator_record, nodes, records
-from rapgnn import RAPNodeClassifier
+from golden.records import records
 
 GOLDEN = Path(__file__).parent / "golden"
 # On one machine the numbers are exact. Processors round differently, training adds that up, and a metric of few rows
@@ -34,8 +37,3 @@ def test_the_numbers_are_those_of_the_record(now, name):
 
 def test_every_record_has_a_number_to_compare(now):
     assert set(now) == set(json.loads((GOLDEN / "records.json").read_text()))
-
-
-def test_a_model_saved_by_an_earlier_version_loads_and_predicts_the_same():
-    loaded = estimator_record(RAPNodeClassifier.load(GOLDEN / "model"), nodes())
-    assert loaded == approximately(json.loads((GOLDEN / "model.json").read_text()))

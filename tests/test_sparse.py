@@ -33,12 +33,6 @@ def matrix(dtype: torch.dtype = torch.float32) -> SparseMatrix:
     return SparseMatrix(np.array([[0.0, 1.5, 0.0], [-2.0, 0.0, 0.25]]), dtype=dtype)
 
 
-def test_a_matrix_that_is_there_already_is_not_copied():
-    one = matrix()
-    for there in (one.to("cpu"), one.to(torch.device("cpu")), one.to(), one.to(dtype=torch.float32)):
-        assert there is one
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_another_type_keeps_pattern_and_values(dtype):
     one, other = matrix(), matrix().to(dtype=dtype)
@@ -89,17 +83,6 @@ def test_blocks_of_columns_side_by_side_are_the_dense_matrix(dtype, width):
     assert all(block.is_contiguous() and block.dtype == dtype for block in blocks)
     assert torch.equal(torch.cat(blocks, dim=1), table.to(dtype))
     assert one.columns(5, 5).shape == (30, 0)
-
-
-def test_the_transpose_has_indices_as_narrow_as_the_matrix():
-    one = matrix()
-    transposed, order = one._pattern.transpose()
-    assert {part.dtype for part in (transposed.crow, transposed.col, order)} == {torch.int32}
-
-
-def test_another_type_shares_the_pattern():
-    one = matrix()
-    assert one.to(dtype=torch.float64).col is one.col
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (3, 4)])

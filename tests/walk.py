@@ -22,7 +22,7 @@ import rapgnn
 
 ROOT = Path(rapgnn.__file__).parent
 CONSTRUCTORS = ("__init__", "__post_init__")
-GROUND = {"errors", "sparse", "prng", "files", "device", "memory", "versions", "former", "__init__"}
+GROUND = {"errors", "sparse", "prng", "files", "device", "memory", "__init__"}
 
 
 def example() -> Data:

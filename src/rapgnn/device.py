@@ -1,7 +1,10 @@
 """Where work runs: the device, and the threads (hops want all cores, a tiny epoch is slower with more than one)."""
 
+import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
@@ -62,3 +65,24 @@ def _index(device: torch.device | str) -> int:
 def full_precision(device: torch.device | str) -> torch.autocast:
     """Random layers run in the precision of their input: inside autocast only the head may be rounded."""
     return torch.autocast(torch.device(device).type, enabled=False)
+
+
+def versions() -> dict[str, str]:
+    """Package versions and the Python they ran on."""
+    found = {"python": platform.python_version()}
+    for name in ("rapgnn", "torch", "torch_geometric", "numpy", "scipy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "source tree" if name == "rapgnn" else "absent"
+    return found
+
+
+def hardware(device: str) -> str:
+    """The processor a run used, in words."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # those it may use
+    return f"{platform.machine()} CPU, {cores} cores"

@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from rapgnn import __version__
-from rapgnn.cli import bench, compare, data, model, tune  # noqa: F401 (each adds its commands to the app)
-from rapgnn.cli.app import app
+from rapgnn.cli import compare, data, evaluate, fit, hops, plan, predict, report  # noqa: F401 (each adds its commands to the app)
+from rapgnn.cli.shared import app
 
 
 def _commands() -> list[tuple[str, ...]]:
@@ -24,8 +24,8 @@ def _commands() -> list[tuple[str, ...]]:
 
 
 def test_every_file_of_commands_is_part_of_the_app():
-    assert {("compare",), ("fit",), ("tune",), ("data", "info"), ("bench", "depth")} <= set(_commands())
-    assert len(_commands()) >= 16
+    assert {("compare",), ("fit",), ("report",), ("data", "info")} <= set(_commands())
+    assert len(_commands()) >= 13
 
 
 @pytest.mark.parametrize("command", _commands(), ids=" ".join)
@@ -40,7 +40,7 @@ def test_help_fits_one_screen_and_holds_an_example(rapgnn, monkeypatch, command)
 
 def test_help_imports_nothing_heavy():
     names = "('torch', 'scipy', 'matplotlib', 'numpy')"
-    commands = "from rapgnn.cli import bench, compare, data, model, tune"
+    commands = "from rapgnn.cli import compare, data, fit"
     heavy = f"import sys; {commands}; print([m for m in {names} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

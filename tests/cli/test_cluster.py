@@ -10,7 +10,7 @@ import pytest
 
 from commands import refused
 from rapgnn import InputError, RAPNodeClassifier
-from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.datasets.catalog import BlockModel
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.store import HopStore
 

@@ -8,7 +8,7 @@ import pytest
 
 from commands import QUICK, SBM, refused
 from folders import tu
-from rapgnn.training.methods import METHODS, RESERVOIRS, STRATEGIES
+from rapgnn.compare import METHODS, STRATEGIES, USUAL
 
 CONTRACT = {
     *("dataset", "task", "method", "backbone", "metric", "mean", "std", "values", "seeds", "fit_seconds"),
@@ -18,10 +18,13 @@ CONTRACT = {
 
 def test_compare_writes_the_contract(rapgnn, tmp_path):
     out = tmp_path / "new" / "c.json"
-    code, text, _ = rapgnn("compare", SBM, *QUICK, "--seeds", 2, "--json", out, "--plot", tmp_path / "c.png")
+    code, text, _ = rapgnn(
+        "compare", SBM, *QUICK, "--seeds", 2, "--methods", "all", "--json", out, "--plot", tmp_path / "c.png"
+    )
     assert code == 0
     records = json.loads(out.read_text())
     assert [r["method"] for r in records] == [
+        "fit",
         "rap",
         "end-to-end",
         "pretrained-embedding",
@@ -29,6 +32,7 @@ def test_compare_writes_the_contract(rapgnn, tmp_path):
         "fixed-full",
         "random-full",
         "identity",
+        "no-edges",
     ]
     for r in records:
         assert set(r) >= CONTRACT
@@ -37,8 +41,9 @@ def test_compare_writes_the_contract(rapgnn, tmp_path):
         assert r["seeds"] == [0, 1]
         assert 0 <= r["mean"] <= 1
         assert r["fit_seconds"] > 0
-    assert records[0]["engine"] == "polynomial"
-    assert records[5]["engine"] == "stepwise"
+    assert records[1]["engine"] == "polynomial"
+    assert records[6]["engine"] == "stepwise"
+    assert records[0]["config"]["candidates"] > 1
     assert "RAP-GNN" in text
     assert "full weight matrices mix channels" in text
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
@@ -47,7 +52,9 @@ def test_compare_writes_the_contract(rapgnn, tmp_path):
 def test_two_runs_give_bitwise_equal_metrics(rapgnn, tmp_path):
     values = []
     for name in ("a.json", "b.json"):
-        code, _, _ = rapgnn("compare", SBM, *QUICK, "--epochs", 20, "--seeds", 2, "--json", tmp_path / name)
+        code, _, _ = rapgnn(
+            "compare", SBM, *QUICK, "--epochs", 20, "--seeds", 2, "--methods", "all", "--json", tmp_path / name
+        )
         assert code == 0
         values.append([(r["values"], r["val_values"], r["epochs"]) for r in json.loads((tmp_path / name).read_text())])
     assert values[0] == values[1]
@@ -115,7 +122,9 @@ def test_a_folder_named_like_a_dataset_is_not_that_dataset(rapgnn, folder, tmp_p
 
 def test_compare_covers_graph_regression_with_all_strategies(rapgnn, small_molecules, tmp_path):
     json_file, plot = tmp_path / "g.json", tmp_path / "g.png"
-    code, out, err = rapgnn("compare", small_molecules, *QUICK, "--json", json_file, "--plot", plot)
+    code, out, err = rapgnn(
+        "compare", small_molecules, *QUICK, "--methods", ",".join(STRATEGIES), "--json", json_file, "--plot", plot
+    )
     assert code == 0, err
     records = json.loads(json_file.read_text())
     assert {r["method"] for r in records} == set(STRATEGIES)
@@ -160,26 +169,37 @@ def test_gin_on_a_single_graph(rapgnn, tmp_path):
     assert json.loads(target.read_text())[0]["engine"] == "polynomial"
 
 
-def test_reservoir_systems_are_methods_by_name(rapgnn, small_molecules, tmp_path):
-    json_file = tmp_path / "r.json"
-    arguments = ("--methods", "rap,u-gcn,mrgnn", "--epochs", 5, "--seeds", 1, "--json", json_file)
-    code, out, err = rapgnn("compare", small_molecules, *arguments)
-    assert code == 0, err
-    records = json.loads(json_file.read_text())
-    assert [r["method"] for r in records] == ["rap", "u-gcn", "mrgnn"]
-    for r in records[1:]:
-        assert set(r) >= CONTRACT
-        assert r["chosen"][0]["units"] > 0
-        assert METHODS[r["method"]].title in out
-    assert "its own paper's settings" in out
-    refused(rapgnn("compare", SBM, "--methods", "reservoirs", "--seeds", 1), "classifies graphs, not nodes")
-
-
 def test_the_help_lists_every_method(rapgnn):
     code, out, _ = rapgnn("compare", "--help")
     assert code == 0
-    assert [m for m in (*STRATEGIES, *RESERVOIRS) if m not in re.sub(r"[\s│]+", " ", out)] == []
+    assert [m for m in METHODS if m not in re.sub(r"[\s│]+", " ", out)] == []
 
 
-def test_a_search_is_for_strategies(rapgnn):
-    refused(rapgnn("tune", SBM, "--method", "fdgnn", "--trials", 1), "method 'fdgnn' is unknown")
+def test_nothing_named_compares_what_a_user_wants_to_know(rapgnn, folder, tmp_path):
+    code, out, err = rapgnn("compare", folder(), *QUICK, "--json", tmp_path / "r.json")
+    assert code == 0, err
+    records = {r["method"]: r for r in json.loads((tmp_path / "r.json").read_text())}
+    assert tuple(records) == USUAL
+    assert records["fit"]["train_ms_per_epoch"] is None  # nothing is trained in epochs
+    assert "candidates tried on validation" in out
+
+
+def test_features_made_of_edges_leave_nothing_without_them(rapgnn, tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "bare").mkdir()
+    ends = rng.integers(40, size=(120, 2))
+    (tmp_path / "bare" / "edges.csv").write_text("source,target\n" + "".join(f"{i},{j}\n" for i, j in ends))
+    (tmp_path / "bare" / "nodes.csv").write_text("id,label\n" + "".join(f"{i},{i % 2}\n" for i in range(40)))
+    code, _, err = rapgnn("compare", tmp_path / "bare", "--methods", "fit,no-edges", "--seeds", 1)
+    assert (code, "no-edges is left out" in err) == (0, True), err
+    refused(rapgnn("compare", tmp_path / "bare", "--methods", "no-edges", "--seeds", 1, "--quiet"), "made of the edges")
+
+
+def test_the_fit_of_a_comparison_is_that_of_the_estimator(small_graph):
+    from rapgnn import RAPNodeClassifier
+    from rapgnn.compare import run
+    from rapgnn.models.config import Config
+
+    record = run("fit", small_graph, Config(), [3])
+    model = RAPNodeClassifier(seed=3).fit(small_graph)
+    assert record["mean"] == pytest.approx(model.score(small_graph, split="test"))

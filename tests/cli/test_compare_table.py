@@ -1,11 +1,15 @@
-"""The table of ``rapgnn compare``: 80 columns, honest deviations, and all that ``--epochs`` cuts."""
+"""What ``rapgnn compare`` shows: 80 columns, honest deviations, all that ``--epochs`` cuts, and a plot of it."""
 
 import json
 import statistics
+from typing import Any
 
+import matplotlib as mpl
 import pytest
 
 from commands import SBM
+from rapgnn.cli.compare import plot_comparison, show_comparison
+from rapgnn.compare import METHODS
 
 
 def compared(rapgnn, tmp_path, *arguments):
@@ -36,3 +40,121 @@ def test_one_seed_has_no_deviation_and_several_have_that_of_a_sample(rapgnn, tmp
     assert "sample standard deviation of 3 runs" in out
     lines = [line for line in out.splitlines() if not line.startswith("wrote ")]  # a path has its own length
     assert max(map(len, lines)) <= 80
+
+
+@pytest.fixture
+def comparison() -> list[dict[str, Any]]:
+    """Three methods on one graph."""
+    common = {"dataset": "meadow", "task": "node-classification", "metric": "accuracy", "protocol": "fixed split"}
+    common |= {"seeds": [0, 1], "hardware": "abacus, 7 rods", "engine_reason": "no entry is negative"}
+    numbers = {
+        "rap": (0.8123, 0.0111, 1.25, 0.0417, 3.5, 61.0, 8, "polynomial"),
+        "end-to-end": (0.7456, 0.0222, 17.75, 23.1, 4.6, None, 16, "stepwise"),
+        "pretrained-embedding": (0.6789, 0.0333, 0.75, 5.07, 5.7, 63.0, 8, "none"),
+    }
+    records = []
+    for method, (mean, std, seconds, train, evaluation, peak, layers, engine) in numbers.items():
+        cost = {"fit_seconds": seconds, "train_ms_per_epoch": train, "eval_ms_per_epoch": evaluation}
+        records.append(
+            common
+            | {"method": method, "mean": mean, "std": std, "peak_memory_mb": peak, "engine": engine}
+            | {"values": [mean - std, mean + std]}
+            | cost
+            | {"config": {"num_layers": layers}, "epochs": [90 + layers, 100 + layers]}
+        )
+    return records
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every line of a table."""
+    lines = [line for line in text.splitlines() if line.startswith(("│", "┃"))]
+    return [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")] for line in lines]
+
+
+def cells(text: str) -> list[dict[str, str]]:
+    header, *body = rows(text)
+    return [dict(zip(header, row, strict=True)) for row in body]
+
+
+def test_a_comparison_shows_metric_cost_and_engine(comparison, capsys):
+    show_comparison(comparison)
+    text = capsys.readouterr().out
+    assert "meadow · abacus, 7 rods · 2 seeds" in text
+    table = cells(text)
+    assert [row["method"] for row in table] == [METHODS[record["method"]].title for record in comparison]
+    for row, record, seconds, ms, peak in zip(
+        table, comparison, ("1.25", "17.75", "0.75"), ("0.0417", "23.1", "5.07"), ("61", "-", "63"), strict=True
+    ):
+        deviation = statistics.stdev(record["values"])  # that of a sample
+        assert row["accuracy %"] == f"{100 * record['mean']:.2f} ± {100 * deviation:.2f}"
+        assert (row["fit s"], row["ms/epoch"], row["MB"]) == (seconds, ms, peak)
+    said = " ".join(text.split())
+    assert f"{METHODS['rap'].title}: 8 layers, 108 epochs" in said
+    assert f"{METHODS['end-to-end'].title}: 16 layers, 116 epochs" in said
+    assert "polynomial engine, because no entry is negative." in said
+    assert "Quick run" not in text
+    show_comparison(comparison[:1], quick=True)
+    assert "Quick run" in capsys.readouterr().out
+
+
+def test_a_comparison_by_cross_validation_shows_both_protocols(comparison, capsys):
+    for i, record in enumerate(comparison):
+        record |= {"task": "graph-classification", "strict_mean": 0.5 + i / 100, "strict_std": 0.04}
+        record |= {"strict_values": [0.46 + i / 100, 0.54 + i / 100]}
+    show_comparison(comparison)
+    text = capsys.readouterr().out
+    assert [row["strict"] for row in cells(text)] == ["50.00 ± 5.66", "51.00 ± 5.66", "52.00 ± 5.66"]
+    assert "the paper's protocol" in " ".join(text.split())
+
+
+def test_errors_and_rare_labels_are_shown_in_their_units(comparison, capsys):
+    error = {"task": "graph-regression", "metric": "rmse", "mean": 0.912345, "values": [0.912345]}
+    show_comparison([comparison[0] | error])
+    assert cells(capsys.readouterr().out)[0]["RMSE"] == "0.912"  # one value has no deviation
+    share = {"task": "graph-multilabel", "metric": "rocauc", "positive_share": 0.0312, "average_precision": 0.234}
+    show_comparison([comparison[0] | share])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "3.1 % of the known test labels are positive" in text
+    assert "RAP-GNN 23.4" in text
+
+
+def words(draw, records, path) -> str:
+    """The plot as SVG with its words as words."""
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        draw(records, path)
+    return path.read_text()
+
+
+def test_the_plot_of_a_comparison_is_an_image(comparison, readable_plot, tmp_path):
+    plot_comparison(comparison, tmp_path / "c.png")
+    readable_plot(tmp_path / "c.png")
+    assert list(tmp_path.iterdir()) == [tmp_path / "c.png"]
+
+
+def test_the_plot_of_a_comparison_holds_its_numbers(comparison, tmp_path):
+    text = words(plot_comparison, comparison, tmp_path / "c.svg")
+    for record, metric, time in zip(comparison, ("81.2", "74.6", "67.9"), ("1.25", "17.8", "0.75"), strict=True):
+        assert f">{METHODS[record['method']].title}<" in text
+        assert f">{metric}<" in text
+        assert f">{time}<" in text
+    assert "meadow: training methods, mean of 2 seeds" in text
+    assert "test accuracy (%)" in text
+
+
+def test_an_error_is_plotted_in_its_own_unit(comparison, tmp_path):
+    records = [r | {"task": "graph-regression", "mean": 1.5, "std": 0.25} for r in comparison]
+    text = words(plot_comparison, records, tmp_path / "c.svg")
+    assert ">1.500<" in text
+    assert "(lower is better)" in text
+
+
+def test_a_metric_that_does_not_exist_is_no_bar(comparison, readable_plot, tmp_path):
+    plot_comparison([r | {"mean": float("nan"), "std": float("nan")} for r in comparison], tmp_path / "c.png")
+    readable_plot(tmp_path / "c.png")
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_every_ending_gives_its_format(suffix, comparison, tmp_path):
+    plot_comparison(comparison, tmp_path / f"c{suffix}")
+    begins = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[suffix]
+    assert (tmp_path / f"c{suffix}").read_bytes().startswith(begins)

@@ -96,13 +96,9 @@ def test_a_wide_table_is_cut(rapgnn, tmp_path):
     assert len(out.splitlines()) < 70
 
 
-def test_compare_and_tune_take_them_too(rapgnn, garten, tmp_path):
+def test_compare_takes_them_too(rapgnn, garten, tmp_path):
     quick = ("--epochs", 3, "--hidden", 4, "--layers", 1, "--set", "pretrain_epochs=2")
     code, _, err = rapgnn("compare", garten, *OPTIONS, "--methods", "rap", "--seeds", 1, *quick)
-    assert code == 0, err
-    code, _, err = rapgnn(
-        "tune", garten, *OPTIONS, "--trials", 1, "--seeds", 1, "--storage", tmp_path / "t.db", "--space", "any"
-    )
     assert code == 0, err
     code, _, err = rapgnn("compare", garten, "--methods", "rap")
     assert code == 2
@@ -151,7 +147,7 @@ def test_edges_alone(rapgnn, tmp_path):
     code, out, err = rapgnn("data", "info", path, *ends)
     assert code == 0, err
     assert "nodes" in out
-    for command in (("fit", path, "--out", tmp_path / "m"), ("compare", path), ("tune", path)):
+    for command in (("fit", path, "--out", tmp_path / "m"), ("compare", path)):
         code, _, err = rapgnn(*command, *ends)
         assert code == 2
         (line,) = err.splitlines()

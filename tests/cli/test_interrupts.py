@@ -90,7 +90,7 @@ def test_a_keyboard_interrupt_that_a_library_turns_into_another_error(rapgnn, mo
         except KeyboardInterrupt as error:
             raise ImportError("cannot load") from error
 
-    monkeypatch.setattr("rapgnn.cli.data.load", load)
+    monkeypatch.setattr("rapgnn.cli.shared.load", load)
     code, _, err = rapgnn("data", "info", SBM)
     assert (code, err) == (130, "rapgnn: interrupted.\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -108,19 +108,15 @@ def test_a_keyboard_interrupt_that_a_library_turns_into_another_error(rapgnn, mo
         ("compare", "--methods", "rap,nonsense"),
         ("compare", "--set", "nonsense=1"),
         ("compare", "--embedding", "nonsense"),
-        ("tune", "--space", "nonsense"),
-        ("tune", "--embedding", "nonsense"),
-        ("tune", "--device", "nonsense"),
     ],
     ids=" ".join,
 )
 def test_options_are_checked_before_data_are_loaded(rapgnn, tmp_path, monkeypatch, words):
-    from rapgnn.cli import compare, model, tune
+    from rapgnn.cli import shared
 
-    for module in (compare, model, tune):
-        monkeypatch.setattr(module, "load", lambda *given, **options: pytest.fail("loaded"))
+    monkeypatch.setattr(shared, "load", lambda *given, **options: pytest.fail("loaded"))
     command, *options = words
-    out = {"fit": ["--out", tmp_path / "m"], "tune": ["--storage", tmp_path / "t.db"], "compare": []}[command]
+    out = {"fit": ["--out", tmp_path / "m"], "compare": []}[command]
     refused(rapgnn(command, "cora", *out, *options))
     assert not list(tmp_path.iterdir())
 
@@ -140,12 +136,11 @@ def test_fit_says_that_it_replaces_a_model(rapgnn, tmp_path):
         assert (f"rapgnn: replaces the model in {tmp_path / 'm'}" in err.splitlines()) == replaced
 
 
-@pytest.mark.parametrize("command", ["fit", "tune", "compare", "predict", "evaluate"])
+@pytest.mark.parametrize("command", ["fit", "compare", "predict", "evaluate"])
 def test_a_failed_command_leaves_no_folder(rapgnn, tmp_path, command):
     new = tmp_path / "new"
     words = {
         "fit": ["nowhere", "--out", new / "m", "--json", new / "a.json"],
-        "tune": ["nowhere", "--out", new / "m", "--storage", new / "t.db", "--plot", new / "a.png"],
         "compare": ["nowhere", "--json", new / "a.json", "--plot", new / "a.png"],
         "predict": ["nowhere", "nowhere", "--out", new / "a.csv"],
         "evaluate": ["nowhere", "nowhere", "--json", new / "a.json"],
@@ -154,9 +149,8 @@ def test_a_failed_command_leaves_no_folder(rapgnn, tmp_path, command):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", ["compare", "tune"])
-def test_a_full_disk_at_the_end_loses_nothing_that_was_there(rapgnn, tmp_path, monkeypatch, command):
-    """JSON and plot are written last: the old ones stay, and so do the trials."""
+def test_a_full_disk_at_the_end_loses_nothing_that_was_there(rapgnn, tmp_path, monkeypatch):
+    """JSON and plot are written last: the old ones stay."""
     kept = {name: tmp_path / name for name in ("a.json", "a.png")}
     for path in kept.values():
         path.write_text("old")
@@ -168,21 +162,12 @@ def test_a_full_disk_at_the_end_loses_nothing_that_was_there(rapgnn, tmp_path, m
 
     monkeypatch.setattr(Path, "write_text", full)
     outputs = ["--json", kept["a.json"], "--plot", kept["a.png"]]
-    if command == "tune":
-        pytest.importorskip("optuna")
-        more = ["--trials", "1", "--seeds", "1", "--method", "pretrained-embedding", "--storage", tmp_path / "t.db"]
-    else:
-        more = ["--methods", "rap", *QUICK]
-    code, _, err = rapgnn(command, SBM, *more, *outputs)
+    code, _, err = rapgnn("compare", SBM, "--methods", "rap", *QUICK, *outputs)
     assert code == 1
     said = [line for line in err.splitlines() if line.strip() and "0:0" not in line]
     assert said == [f"rapgnn: cannot write {kept['a.json']}: No space left on device."]
     assert [path.read_text() for path in kept.values()] == ["old", "old"]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".rapgnn")]
-    if command == "tune":
-        from rapgnn.experiments.tune.study import trial_records
-
-        assert len(trial_records(tmp_path / "t.db")) == 1
 
 
 def test_a_full_standard_output_is_one_line():

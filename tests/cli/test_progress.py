@@ -1,7 +1,7 @@
 """Progress where output is piped: a line now and then, none for short work, none when quiet."""
 
-from rapgnn.cli import progress
-from rapgnn.cli.progress import LINE_SECONDS, LineTrack, set_quiet, show_progress
+from rapgnn.cli import shared as progress
+from rapgnn.cli.shared import LINE_SECONDS, LineTrack, set_quiet, show_progress
 
 
 def test_a_line_now_and_then():

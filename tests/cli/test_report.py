@@ -3,8 +3,7 @@
 import pytest
 
 from html_pages import ReadPage
-from rapgnn.experiments.reproduce.items import ITEMS
-from rapgnn.report import library
+from rapgnn.report import page as library
 
 pytest.importorskip("plotly")
 
@@ -20,19 +19,19 @@ def test_a_fit_writes_its_page(rapgnn, plants, tmp_path):
     assert "no split was given" in found.words["the-data"]
 
 
-def test_the_paper_is_written_from_a_folder(rapgnn, tmp_path):
-    (tmp_path / "reproduce").mkdir()
-    page = tmp_path / "report.html"
-    code, out, err = rapgnn("report", "--results", tmp_path / "reproduce", "--out", page)
-    assert (code, f"wrote {page} (0 of {len(ITEMS)} items" in out) == (0, True)
-    assert "not measured yet" in err
-    assert "reproduced" in ReadPage(page.read_text()).words[""]
+def test_a_saved_model_has_its_page(rapgnn, plants, tmp_path):
+    page = tmp_path / "later.html"
+    assert rapgnn("fit", plants, "--out", tmp_path / "model")[0] == 0
+    code, out, err = rapgnn("report", tmp_path / "model", plants, "--out", page)
+    assert (code, f"wrote {page}" in out) == (0, True), err
+    columns = [row[0] for row in ReadPage(page.read_text()).table("which-columns-matter", "Loss by column").rows]
+    assert sorted(columns) == ["colour", "height", "leaves"]
 
 
-@pytest.mark.parametrize("words", [("report", "--results", "nowhere"), ("report", "--out", "page.txt")])
+@pytest.mark.parametrize("words", [("nowhere", "plants"), ("model", "plants", "--out", "page.txt")])
 def test_bad_input_is_one_sentence(rapgnn, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
-    code, out, err = rapgnn(*words)
+    code, out, err = rapgnn("report", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert not list(tmp_path.glob("*.html"))
 

@@ -164,16 +164,8 @@ def test_a_plain_file_stays_plain(tmp_path, nodes):
     assert not any("--sep" in note for note in graph.notes)
 
 
-def test_codes_are_no_numbers(tmp_path):
-    """Words that hold a comma, in a file with decimal points."""
-    nodes = 'id,a,b,label\n0,0.5,"1,2",p\n1,0.25,"1,3",q\n2,0.125,"1,2",p\n3,1.0,"1,3",q\n'
-    graph = load_dataset(folder_of(tmp_path, nodes))
-    assert [c.read_as for c in graph.encoding.columns] == ["number", "category, 2 values"]
-
-
-@pytest.mark.parametrize("digits", ["12345678901234567890", "9" * 20, "1" * 25])
-def test_long_ids_stay_text(tmp_path, digits):
-    ids = [f"{digits}{i}" for i in range(4)]
+def test_long_ids_stay_text(tmp_path):
+    ids = [f"12345678901234567890{i}" for i in range(4)]
     nodes = "id,a,label\n" + "".join(f"{name},{i / 4},{'pq'[i % 2]}\n" for i, name in enumerate(ids))
     edges = "source,target\n" + "".join(f"{u},{v}\n" for u, v in pairwise(ids))
     graph = load_dataset(folder_of(tmp_path, nodes, edges), directed=True)
@@ -226,7 +218,7 @@ def test_late_bytes_that_are_not_utf8(tmp_path):
     assert any("cp1252" in note for note in graph.notes)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(15))
 def test_what_a_plain_writer_writes_is_read_as_it_was(tmp_path, seed):
     """Random columns of numbers and of words full of marks, between commas: nothing is taken for something else."""
     rng = np.random.default_rng(seed)
@@ -248,19 +240,3 @@ def test_what_a_plain_writer_writes_is_read_as_it_was(tmp_path, seed):
             np.testing.assert_allclose(frame.table[name].to_numpy(), table[name].to_numpy(), rtol=1e-12)
         else:
             assert list(frame.table[name]) == list(table[name])
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_what_a_german_writer_writes_is_read_as_it_was(tmp_path, seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(3, 80))
-    table = pd.DataFrame({f"c{i}": rng.normal(0, 10.0 ** rng.integers(-3, 6), n) for i in range(3)})
-    table["whole"] = rng.integers(-5, 10**6, n)
-    table["word"] = [f'Straße {i}, Köln; "{i % 7}"' for i in range(n)]
-    table.to_csv(
-        tmp_path / "t.csv", index=False, sep=";", decimal=",", encoding=["utf-8", "cp1252", "utf-16"][seed % 3]
-    )
-    frame = read_file(tmp_path / "t.csv")
-    for name in table.columns[:-1]:
-        np.testing.assert_allclose(frame.table[name].to_numpy(), table[name].to_numpy(), rtol=1e-12)
-    assert list(frame.table["word"]) == list(table["word"])

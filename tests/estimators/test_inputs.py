@@ -1,4 +1,6 @@
-"""Every way to hand a graph in: labels, splits and features of any kind, and refusals."""
+"""Every way to hand a graph in: labels, splits and features of any kind, edges one way or both, and refusals."""
+
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -6,10 +8,10 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
-from rapgnn import InputError, InputNotice, RAPNodeClassifier
-from rapgnn.datasets.synthetic import BlockModel
+from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, load_dataset
+from rapgnn.datasets.catalog import BlockModel
 from rapgnn.sparse import dense
 from samples import FAST, node_data
 
@@ -114,6 +116,8 @@ def test_no_validation_rows_are_held_out_of_training():
     model = RAPNodeClassifier(**FAST).fit(data)
     assert len(model.split_["train"]) == 30  # used again once the penalty was chosen
     assert any("6 of the 30 training rows serve" in note for note in model.notes_)
+    with pytest.raises(InputError, match="validation_score_"):
+        model.score(data, split="val")
     kept = RAPNodeClassifier(search=False, head="linear", embedding="identity", epochs=5).fit(data)
     assert [len(kept.split_[s]) for s in ("train", "val")] == [24, 6]  # this head needs them to know when to stop
 
@@ -150,25 +154,13 @@ def test_unequal_columns_are_scaled():
     assert model.score(node_data(x=skewed), split="test") > 0.85
 
 
-def test_many_labels_per_node():
-    graph = BlockModel(nodes=300, classes=4, labels=3, features=12, signal=3.0, train=20, val=60, test=100).generate()
-    data = Data(x=dense(graph.x), edge_index=graph.edge_index, y=graph.y)
-    model = RAPNodeClassifier(**FAST).fit(data, train=graph.train, val=graph.val, test=graph.test)
-    assert model.predict(data).shape == (300, 3)
-    assert set(np.unique(model.predict(data))) <= {0, 1}
-    assert model.score(data, split="test") > 0.7
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         ({"x": torch.full((300, 12), float("nan"))}, "NaN or infinite"),
         ({"edge_index": torch.tensor([[0], [300]])}, "names node 300"),
-        ({"edge_index": torch.tensor([[-1], [3]])}, "names node -1"),
         ({"y": torch.zeros(7, dtype=torch.long)}, "300 nodes but 7 labels"),
-        ({"y": torch.full((300,), -1)}, "no label|have no label"),
         ({"y": torch.rand(300)}, "regression targets"),
-        ({"train_mask": torch.zeros(5, dtype=torch.bool)}, "mask has 5 entries"),
         ({"y": torch.zeros(300, dtype=torch.long)}, "nothing to tell apart"),
     ],
 )
@@ -178,23 +170,91 @@ def test_bad_graphs_are_refused(change, sentence):
 
 
 def test_other_refusals():
-    data = node_data()
-    with pytest.raises(InputError, match="-1 means unknown"):
-        RAPNodeClassifier(**FAST).fit(data, np.where(data.y.numpy() > 0, 1, -1))
-    with pytest.raises(InputError, match="mix words and numbers"):
-        RAPNodeClassifier(**FAST).fit(data, [1, "two"] * 150)
-    with pytest.raises(InputError, match="there are no edges"):
-        RAPNodeClassifier(**FAST).fit(data.x, data.y)
-    with pytest.raises(InputError, match="nonsense is unknown"):
-        RAPNodeClassifier(**FAST).fit(data, nonsense=3)
-    rare = data.y.clone()
-    rare[data.test_mask.nonzero()[0]] = 9
+    data, new = node_data(), RAPNodeClassifier(**FAST)
     model = RAPNodeClassifier(**FAST).fit(data)
-    with pytest.raises(InputError, match="label 9 is not one of the model's classes: 0, 1, 2"):
-        model.score(data, torch.full_like(rare, 9))
-    with pytest.raises(InputError, match="one draw has no spread"):
-        model.predict_proba(data, n_samples=1, return_std=True)
-    with pytest.raises(InputError, match="n_samples must be a whole number from 1"):
-        model.predict_proba(data, n_samples=0)
-    with pytest.raises(InputError, match="method 'guess' is unknown"):
-        model.predict_proba(data, method="guess")
+    for call, words in {
+        lambda: new.fit(data, np.where(data.y.numpy() > 0, 1, -1)): "-1 means unknown",
+        lambda: new.fit(data, [1, "two"] * 150): "words and numbers",
+        lambda: new.fit(data.x, data.y): "no edges",
+        lambda: new.fit(data, nonsense=3): "nonsense",
+        lambda: model.score(data, torch.full_like(data.y, 9)): "label 9",
+        lambda: model.predict_proba(data, n_samples=1, return_std=True): "one draw has no spread",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+ROWS = 60
+RNG = np.random.default_rng(0)
+LABELS = np.arange(ROWS) % 2
+TABLE = RNG.normal(size=(ROWS, 3)) + LABELS[:, None]
+EDGES = RNG.integers(ROWS, size=(2, 200))
+EDGES = np.unique(EDGES[:, EDGES[0] < EDGES[1]], axis=1)
+BOTH = np.concatenate([EDGES, EDGES[::-1]], axis=1)
+MASKS = {"train": np.arange(30), "val": np.arange(30, 45), "test": np.arange(45, 60)}
+RIDGE = {"search": False, "head": "ridge"}
+
+
+def nodes() -> RAPNodeClassifier:
+    return RAPNodeClassifier(**RIDGE, embedding="identity", num_layers=2)
+
+
+def test_edges_of_a_node_classifier():
+    with pytest.warns(InputNotice, match="one way: directed=False adds the reverse"):
+        nodes().fit(TABLE, LABELS, edge_index=EDGES, **MASKS)
+    nodes().fit(TABLE, LABELS, edge_index=EDGES, directed=True, **MASKS)  # nothing to say
+    one = nodes().fit(TABLE, LABELS, edge_index=EDGES, directed=False, **MASKS)
+    two = nodes().fit(TABLE, LABELS, edge_index=BOTH, **MASKS)
+    found, wanted = (
+        one.predict_proba(TABLE, edge_index=EDGES, directed=False),
+        two.predict_proba(TABLE, edge_index=BOTH),
+    )
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    nodes().fit_transform(TABLE, LABELS, edge_index=EDGES, directed=False, **MASKS)
+
+
+def test_edges_of_many_graphs():
+    edges = torch.tensor([[0, 1], [1, 2]])
+    graphs = [Data(x=torch.rand(4, 2) + i % 2, edge_index=edges, y=torch.tensor([i % 2])) for i in range(30)]
+    splits = {"train": range(20), "val": range(20, 30)}
+    with pytest.warns(InputNotice, match="one way"):
+        RAPGraphClassifier(**RIDGE).fit(graphs, **splits)
+    model = RAPGraphClassifier(**RIDGE).fit(graphs, directed=False, **splits)
+    assert model.score(graphs, directed=False) > 0.5
+
+
+def test_what_is_said_and_refused(tmp_path):
+    edge_attr = torch.ones(BOTH.shape[1], 2)
+    data = Data(x=torch.tensor(TABLE), y=torch.tensor(LABELS), edge_index=torch.tensor(BOTH), edge_attr=edge_attr)
+    with pytest.warns(InputNotice, match="edge_attr is left out"):
+        nodes().fit(data, **MASKS)
+    with pytest.raises(InputError, match="HeteroData"):
+        nodes().fit(HeteroData(), LABELS)
+    with pytest.raises(InputError, match="list of 2 graphs"):
+        nodes().fit([data, data])
+    (tmp_path / "edges.csv").write_text("source,target\na,b\n")
+    with pytest.raises(InputError, match="there are no labels"):
+        nodes().fit(load_dataset(tmp_path / "edges.csv"))
+
+
+def test_unseen_categories_are_a_notice_with_counts():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=60)
+    table = pd.DataFrame({"soil": np.where(kind == 1, "clay", "sand"), "height": rng.random(60)})
+    edges = rng.integers(60, size=(2, 200))
+    model = RAPNodeClassifier(backbone="gcn", num_layers=1, head="ridge").fit(table, kind, edge_index=edges)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InputNotice)
+        model.predict(table, edge_index=edges)
+    table.loc[[3, 5, 8], "soil"] = "peat"
+    with pytest.warns(InputNotice, match=r"never saw .* soil \(3 of 60 nodes\)"):
+        model.predict(table, edge_index=edges)
+
+
+def test_many_labels_per_node():
+    graph = BlockModel(nodes=300, classes=4, labels=3, features=12, signal=3.0, train=20, val=60, test=100).generate()
+    data = Data(x=dense(graph.x), edge_index=graph.edge_index, y=graph.y)
+    model = RAPNodeClassifier(**FAST).fit(data, train=graph.train, val=graph.val, test=graph.test)
+    assert model.predict(data).shape == (300, 3)
+    assert set(np.unique(model.predict(data))) <= {0, 1}
+    assert model.score(data, split="test") > 0.7

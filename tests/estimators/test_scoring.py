@@ -1,6 +1,5 @@
-"""What a model is chosen by and judged by: metrics, class weights, and answers that need no graph."""
+"""What a model is chosen by and judged by: metrics, class weights, answers that need no graph; exact error bars."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +8,13 @@ import torch
 from sklearn.base import clone
 from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, roc_auc_score
 
-from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
+from rapgnn import Config, InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, from_pyg
 from rapgnn.estimators.evaluation import counting_split, evaluate, fit_without_edges
-from rapgnn.training.averaged import model_on
-from samples import graph_list, node_data, rare
+from rapgnn.estimators.members import NetCandidate, RapCandidate
+from rapgnn.models.average import Average, TreatedConfig
+from rapgnn.models.net_config import NetConfig
+from rapgnn.training.predict import model_on
+from samples import FAST, graph_list, node_data, rare
 
 PLAIN = {"search": False, "num_layers": 2}
 
@@ -61,44 +63,16 @@ def test_balanced_weights_find_the_rare_class(settings):
     assert sorted(model.class_weight_) == [0, 1]
 
 
-@pytest.mark.parametrize("settings", [{}, {"head": "linear", "epochs": 5, "hidden_channels": 8}])
-def test_equal_weights_are_no_weights(settings, small_graph):
-    plain, equal = (
-        RAPNodeClassifier(class_weight=weight, **PLAIN, **settings).fit(small_graph).predict_proba(small_graph)
-        for weight in (None, {0: 2, 1: 2, 2: 2})
-    )
-    np.testing.assert_allclose(plain, equal, rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"scoring": "r2"}, "r2 is no metric for classes"),
-        ({"scoring": "best"}, "metric 'best' is unknown"),
         ({"class_weight": "even"}, "class_weight must be"),
-        ({"class_weight": {"x": 1}}, "names 'x', which is not a class"),
     ],
 )
 def test_wrong_goals_are_refused_before_training(small_graph, arguments, words):
     with pytest.raises(InputError, match=words):
         clone(RAPNodeClassifier(**arguments)).fit(small_graph)
-
-
-def test_numbers_have_no_class_weight():
-    with pytest.raises(InputError, match="class_weight is for rows with one class"):
-        RAPGraphRegressor(class_weight="balanced", search=False).fit(graph_list(regression=True))
-
-
-def test_a_made_up_validation_split_is_announced():
-    data = node_data()
-    data.val_mask = None
-    with pytest.warns(InputNotice, match=r"no validation rows were given: \d+ of the 30 training rows"):
-        RAPNodeClassifier(**PLAIN).fit(data)
-    with pytest.warns(InputNotice, match=r"no validation rows were given: 12 of the 60 training rows"):
-        RAPGraphClassifier(search=False).fit(graph_list())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InputNotice)
-        RAPNodeClassifier(**PLAIN).fit(node_data())
 
 
 def test_without_a_search_there_is_one_closed_form_fit_that_suits_the_graph(small_graph):
@@ -116,13 +90,10 @@ def test_without_a_search_there_is_one_closed_form_fit_that_suits_the_graph(smal
     ("settings", "head", "embedding"),
     [
         ({"head": "linear", "epochs": 5}, "linear", "pretrained"),
-        ({"epochs": 5}, "linear", "pretrained"),
         ({"hidden_channels": 8, "settings": {"pretrain_epochs": 3}}, "ridge", "pretrained"),
         ({"embedding": "fixed-random", "hidden_channels": 8}, "ridge", "fixed-random"),
-        ({"embedding": "random", "epochs": 2, "hidden_channels": 8}, "linear", "random"),
         ({"embedding": "learnable", "hidden_channels": 8, "settings": {"epochs": 2}}, "linear", "learnable"),
         ({"settings": {"structure": "full", "epochs": 2, "hidden_channels": 8}}, "linear", "pretrained"),
-        ({"backbone": "gin", "num_layers": 1}, "ridge", "identity"),
         ({"backbone": "sage", "settings": {"self_loops": True}}, "ridge", "identity"),
         ({"head": "ridge", "epochs": 7}, "ridge", "identity"),
     ],
@@ -133,13 +104,6 @@ def test_without_a_search_what_is_set_is_kept(small_graph, settings, head, embed
     given = {**settings, **settings.get("settings", {})}
     given.pop("settings", None)
     assert {name: getattr(model.config_, name) for name in given} == given
-
-
-def test_negative_edge_weights_are_taken_with_and_without_a_search(small_graph):
-    weight = torch.linspace(-1, 1, small_graph.edge_index.shape[1])
-    signed = replace(small_graph, x=torch.as_tensor(small_graph.x).abs(), edge_weight=weight)
-    assert RAPNodeClassifier(search=False).fit(signed).config_.activation == "identity"
-    assert RAPNodeClassifier().fit(signed).trials_  # a search takes them too
 
 
 @pytest.mark.parametrize(
@@ -157,16 +121,6 @@ def test_probabilities_are_the_same_with_and_without_their_spread(small_graph, s
     np.testing.assert_allclose(model.predict_proba(small_graph), probability, rtol=1e-5, atol=1e-7)
     assert spread.max() > 0
     assert (model.predict(small_graph) == model.classes_[probability.argmax(1)]).mean() > 0.99
-
-
-def test_numbers_for_nodes_are_refused_with_what_to_do(small_graph):
-    data = node_data()
-    data.y = torch.rand(300)
-    with pytest.raises(InputError, match="these look like regression targets, which are for RAPNodeRegressor"):
-        RAPNodeClassifier().fit(data)
-    numbers = replace(small_graph, y=torch.rand(300, 1), task="node-regression", num_outputs=1)
-    with pytest.raises(InputError, match="an estimator for node-classification, but the data are for node-regression"):
-        RAPNodeClassifier().fit(numbers)
 
 
 def judged(graph, scoring=None, **settings):
@@ -188,7 +142,7 @@ def test_a_useless_model_is_called_so():
 
 
 def test_a_graph_that_helps_is_not_called_useless():
-    from rapgnn.datasets.synthetic import BlockModel
+    from rapgnn.datasets.catalog import BlockModel
 
     graph = BlockModel(nodes=1000, classes=3, features=8, train=20, val=200, test=500).generate()
     record = judged(graph, search=True, num_layers=None)
@@ -205,12 +159,69 @@ def test_the_model_without_edges_does_not_see_them(small_graph):
     assert float((one.argmax(1) == small_graph.y[rows]).double().mean()) > 0.5
 
 
-def test_graphs_and_numbers_have_their_baselines_too(molecules):
-    model = RAPGraphClassifier(search=False).fit(molecules)
-    bare = fit_without_edges(molecules, model.config_, 0)
-    record = evaluate(molecules, model_on(model.model_, molecules), None, bare)
-    assert {"majority", "without_edges", "balanced_accuracy", "rocauc", "average_precision"} <= set(record)
-    assert 0 <= record["calibration_error"] <= 1
+@pytest.mark.parametrize(("head", "jumping"), [("ridge", "last"), ("linear", "cat"), ("mlp", "cat")])
+def test_exact_error_bars_are_those_of_many_draws(head, jumping):
+    data = node_data(x=torch.rand(300, 12, generator=torch.Generator().manual_seed(0)))
+    settings = {"embedding": "fixed-random", "embedding_output": "split", "rescale": True}
+    model = RAPNodeClassifier(
+        num_layers=3, hidden_channels=64, head=head, jumping=jumping, epochs=50, settings=settings, search=False
+    ).fit(data)
+    mean, exact = model.predict_proba(data, method="exact", return_std=True)
+    sampled, spread = model.predict_proba(data, n_samples=600, return_std=True)
+    assert spread.max() > 1e-3
+    large = spread > 0.2 * spread.max()
+    ratio = exact[large] / spread[large]
+    assert abs(np.median(ratio) - 1) < 0.05
+    assert 0.75 < np.quantile(ratio, 0.02) < np.quantile(ratio, 0.98) < 1.3
+    np.testing.assert_allclose(mean, sampled, atol=0.02)
+    np.testing.assert_array_equal(model.predict_proba(data, method="exact", return_std=True)[1], exact)  # no sampling
+    # Calibrated: of the draws of a probability, about 68 and 95 percent lie within one and two error bars.
+    draws = np.stack([_draw(model, data, i) for i in range(100)])
+    z = (np.abs(draws - mean) / np.maximum(exact, 1e-9))[:, large]
+    assert 0.60 < (z < 1).mean() < 0.78
+    assert (z < 2).mean() > 0.90
+
+
+def _draw(model, data, number):
+    model.model_.draw_counter.fill_(10_000 + number)
+    return model.predict_proba(data, n_samples=1)
+
+
+def test_exact_error_bars_are_refused_where_they_are_not_exact():
+    data = node_data()
+    model = RAPNodeClassifier(search=False, head="linear", embedding="identity", epochs=5).fit(
+        data
+    )  # signed: no shortcut
+    assert model.engine_ == "stepwise"
+    with pytest.raises(InputError, match="no exact form"):
+        model.predict_proba(data, method="exact")
+    assert model.predict_proba(data, return_std=True)[1].max() > 0  # by draws instead
+    fixed = RAPNodeClassifier(**FAST).set_params(settings=FAST["settings"] | {"schedule": "fixed"}).fit(data)
+    assert fixed.predict_proba(data, method="exact", return_std=True)[1].max() == 0
+
+
+def test_exact_error_bars_of_an_average_are_those_of_many_draws_within_two_percent():
+    """RAP networks and a random network that has no spread, with different weights."""
+    graph = from_pyg(node_data(x=torch.rand(300, 12, generator=torch.Generator().manual_seed(0))))
+    linear = {"embedding": "identity", "head": "ridge", "activation": "identity", "normalize_features": False}
+    shapes = [
+        TreatedConfig("none", 0, Config(**linear, num_layers=3)),
+        TreatedConfig("length", 0, Config(**linear, backbone="sage", num_layers=2, jumping="cat")),
+    ]
+    members = [RapCandidate(graph, shape, seed, {}).finished(0.1, 3.0) for seed, shape in enumerate(shapes)]
+    members.append(NetCandidate(graph, NetConfig(lift=32), 0, {}).finished(0.1, 3.0))
+    average = Average(members, weights=[1.0, 0.5, 0.5])
+    rows = torch.arange(300)
+    exact = model_on(average, graph, inference="expected", error_bars=True)(rows)
+    drawn = model_on(average, graph, inference="mean", num_samples=4000)(rows)
+    assert exact.spread is not None
+    assert drawn.spread is not None
+    assert float(drawn.spread.max()) > 1e-3
+    large = drawn.spread > 0.2 * drawn.spread.max()
+    ratio = (exact.spread / drawn.spread)[large]
+    assert abs(float(ratio.median()) - 1) < 0.02
+    assert float(ratio.quantile(0.02)) > 0.85
+    assert float(ratio.quantile(0.98)) < 1.15
 
 
 def test_without_training_rows_or_own_features_there_is_no_model_without_edges(small_graph):

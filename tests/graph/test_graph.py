@@ -1,4 +1,4 @@
-"""The graph type: what it copies, what tells it from others, where it lies."""
+"""The graph type: what it copies, where it lies, folds, wide tables; collections of graphs, every mistake named."""
 
 from dataclasses import replace
 
@@ -7,7 +7,11 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from rapgnn import make_graph
+from rapgnn import InputError, make_graph, make_graphs
+from rapgnn.graph import validate
+from rapgnn.graph.nodes import make_folds
+from rapgnn.graph.table import Encoding
+from rapgnn.graph.validate import check_features, mostly_zeros
 from rapgnn.sparse import SparseMatrix, dense
 
 
@@ -74,3 +78,87 @@ def test_sparse_features_are_normalised_as_scipy_does_it_bit_for_bit():
     found = graph.normalized_features().x
     for name in ("crow", "col", "values"):
         assert torch.equal(getattr(found, name), getattr(expected, name))
+
+
+def test_folds_are_stratified_and_cover_everything(molecules):
+    folds = make_folds(molecules, 0)
+    assert sorted(torch.cat(folds).tolist()) == list(range(120))
+    for fold in folds:
+        assert abs(float(molecules.y[fold].double().mean()) - float(molecules.y.double().mean())) < 0.1
+    assert not all(torch.equal(a, b) for a, b in zip(folds, make_folds(molecules, 1), strict=True))
+
+
+def test_too_few_graphs_for_ten_folds_are_refused():
+    graph = make_graphs(np.ones((12, 1)), np.zeros((2, 0), dtype=int), np.ones(12, dtype=int), [0] * 9 + [1] * 3)
+    with pytest.raises(InputError, match="rarest has 3"):
+        make_folds(graph, 0)
+
+
+GAPS = [[1.0, np.nan], [0.0, np.nan], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sizes": [3, 4]}, "add up to the 6 nodes"),
+        ({"edge_index": [[0, 2], [1, 3]]}, r"\(2, 3\) joins two different graphs"),
+        ({"y": [0, 1, 1]}, "2 graphs but labels"),
+        ({"y": [0.5, 1.5]}, "regression targets"),
+        ({"train": [0, 5]}, "must name graphs 0 to 1"),
+        ({"edge_attr": np.ones((3, 1))}, "2 edges but edge features"),
+        ({"task": "ranking"}, "graph task 'ranking' is unknown"),
+        ({"y": [np.inf, 1.0], "task": "regression"}, "infinite"),
+        ({"y": [[0.0], [2.0]], "task": "multilabel"}, "only 0, 1 and NaN"),
+        ({"y": GAPS, "task": "multilabel", "sizes": [3, 2, 1], "val": [2]}, "label 1 is unknown"),
+        ({"y": [1e39, 1.0], "task": "regression"}, "too large"),
+        ({"train": 5}, "train split"),
+        ({"y": np.zeros((2, 2, 2)), "task": "multilabel"}, "labels of shape"),
+    ],
+)
+def test_bad_graph_collections_are_refused(changes, words):
+    given_ = {"x": np.ones((6, 2)), "edge_index": [[0, 3], [1, 4]], "sizes": [3, 3], "y": [0, 1]}
+    given_ |= {"train": [0, 1], "val": [], "test": []} | changes
+    with pytest.raises(InputError, match=words):
+        make_graphs(**given_)
+
+
+@pytest.fixture
+def every_table_is_large(monkeypatch):
+    monkeypatch.setattr(validate, "LARGE_TABLE", 1)
+    monkeypatch.setattr(validate, "READ_AT_ONCE", 50)
+
+
+def table(kind=np.float32, density=0.1):
+    found = sp.random(40, 13, density=density, random_state=0, format="csr").toarray()
+    return (9 * found).astype(kind)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.bool_])
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_matrix_is_the_table(kind, turned, every_table_is_large):
+    x = table(kind).T if turned else table(kind)
+    found = mostly_zeros(x)
+    assert found.dtype == np.float32
+    assert np.array_equal(found.toarray(), x.astype(np.float32))
+    features = check_features(x)
+    assert isinstance(features, SparseMatrix)
+    assert np.array_equal(features.scipy().toarray(), x.astype(np.float32))
+
+
+def test_a_full_table_stays_one(every_table_is_large):
+    assert mostly_zeros(table(density=0.6)) is None
+    assert not isinstance(check_features(table(density=0.6)), SparseMatrix)
+
+
+def test_infinite_entries_are_refused_all_the_same(every_table_is_large):
+    x = table()
+    x[3, 4] = np.nan
+    with pytest.raises(InputError, match="1 NaN or infinite"):
+        check_features(x)
+
+
+def test_columns_of_different_size_are_found_in_either_form(every_table_is_large):
+    x = table()
+    assert Encoding.for_array(x, mostly_zeros(x)) is Encoding.for_array(x) is None
+    x[:, 2] *= 1e4
+    assert Encoding.for_array(x, mostly_zeros(x)) == Encoding.for_array(x) is not None

@@ -1,4 +1,4 @@
-"""Metrics are scikit-learn's; a goal changes what is chosen by and what counts, and nothing else."""
+"""Metrics are scikit-learn's, of one score or of many at once; a goal changes what is chosen by and what counts."""
 
 import pickle
 from dataclasses import replace
@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 import torch
 from sklearn import metrics as sk
+from torch import Tensor
 
 from rapgnn import InputError, make_graph
-from rapgnn.graph.goals import class_weights, with_goal
-from rapgnn.graph.scores import CLASS_METRICS, NUMBER_METRICS, calibration_error, check_metric, per_class
-from rapgnn.graph.tasks import TASKS
+from rapgnn.graph.scores import (
+    CLASS_METRICS,
+    NUMBER_METRICS,
+    check_metric,
+    class_weights,
+    per_class,
+    with_goal,
+)
+from rapgnn.graph.tasks import TASKS, accuracies, accuracy, rmses, rocauc, rocaucs
 
 
 def predictions(classes: int, rows: int = 200, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -72,21 +79,6 @@ def test_many_labels_leave_unknown_entries_out():
     assert CLASS_METRICS["balanced_accuracy"].measure(p[:, 1:2], known[:, 1:2]) == pytest.approx(
         sk.balanced_accuracy_score(y[kept, 1], p[kept, 1] > 0.5)
     )
-
-
-def test_a_class_that_is_never_answered_has_no_precision():
-    p = torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.2, 0.0], [0.4, 0.6, 0.0]])
-    rows = per_class(p, torch.tensor([0, 1, 1]), ["a", "b", "c"])
-    assert rows[0] == {"class": "a", "rows": 1, "precision": 0.5, "recall": 1.0}
-    assert rows[1] == {"class": "b", "rows": 2, "precision": 1.0, "recall": 0.5}
-    assert rows[2] == {"class": "c", "rows": 0, "precision": None, "recall": None}
-
-
-def test_calibration_error_is_how_far_stated_shares_are_off():
-    p = torch.tensor([[0.9, 0.1]] * 10)
-    assert calibration_error(p, torch.zeros(10, dtype=torch.int64)) == pytest.approx(0.1)
-    assert calibration_error(p, torch.tensor([0] * 9 + [1])) == pytest.approx(0.0, abs=1e-6)
-    assert calibration_error(p, torch.ones(10, dtype=torch.int64)) == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(
@@ -150,3 +142,82 @@ def test_a_goal_changes_the_metric_and_the_loss_and_goes_where_the_graph_goes():
     w = torch.tensor(goal.class_weight, dtype=torch.float64)[graph.y]
     plain = torch.nn.functional.cross_entropy(scores, graph.y, reduction="none")
     assert float(objective.loss(scores, graph.y)) == pytest.approx(float((plain * w).mean()))
+
+
+KINDS = ["node-classification", "node-multilabel", "node-regression"]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+
+
+def _labels(kind: str, rows: int, columns: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "node-classification":
+        return torch.randint(columns, (rows,), generator=generator)
+    y = torch.randn(rows, columns, generator=generator)
+    y = (y > 0).float() if kind == "node-multilabel" else y
+    y[torch.rand(rows, columns, generator=generator) < 0.3] = float("nan")
+    y[:, -1] = 1.0  # of one kind only
+    return y
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_many_scores_are_judged_as_one(kind: str, seed: int, device: str) -> None:
+    objective, y = TASKS[kind], _labels(kind, 41, 4, seed).to(device)
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(6, 41, 4, generator=generator).mul(2).round().to(device)  # many are equal
+    one = [objective.score(part, y) for part in scores]
+    assert objective.score_many(scores, y).tolist() == pytest.approx(one, abs=1e-7)
+    losses = [float(objective.loss(part, y)) for part in scores]
+    assert objective.loss_many(scores, y).tolist() == pytest.approx(losses, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_slope_is_the_derivative_of_the_loss(kind: str) -> None:
+    objective, y = TASKS[kind], _labels(kind, 17, 3, 0)
+    scores = torch.randn(17, 3, dtype=torch.float64, requires_grad=True)
+    y = y if y.dim() == 1 else y.double()
+    (wanted,) = torch.autograd.grad(objective.loss(scores, y), scores)
+    assert objective.slope is not None
+    before = y.clone()
+    torch.testing.assert_close(objective.slope(scores.detach(), y), wanted)
+    torch.testing.assert_close(y, before, equal_nan=True)
+
+
+def test_scores_that_are_no_numbers_have_no_metric() -> None:
+    scores = torch.randn(2, 5, 3)
+    scores[1, 2, 0] = float("nan")
+    y = _labels("node-multilabel", 5, 3, 0)
+    y[:, 0] = torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])
+    for many in (
+        accuracies(scores, torch.zeros(5, dtype=torch.int64)),
+        rmses(scores, torch.zeros(5, 3)),
+        rocaucs(scores, y),
+    ):
+        assert many.isnan().tolist() == [False, True]
+
+
+def test_labels_of_one_kind_have_no_roc_curve() -> None:
+    assert rocaucs(torch.randn(2, 5, 1), torch.ones(5, 1)).isnan().all()
+
+
+def test_metrics_by_hand():
+    assert accuracy(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1])) == 0.5
+    scores = torch.tensor([[0.1], [0.4], [0.35], [0.8]])
+    assert rocauc(scores, torch.tensor([[0.0], [0.0], [1.0], [1.0]])) == 0.75  # scikit-learn's own example
+    ties = torch.tensor([[0.5], [0.5]])
+    assert rocauc(ties, torch.tensor([[0.0], [1.0]])) == 0.5
+    # The second label has no positive and does not count; the unknown row is left out.
+    two = torch.cat([scores, scores], dim=1)
+    y = torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, float("nan")]])
+    assert rocauc(two, y) == 0.75
+    loss = TASKS["node-multilabel"].loss
+    assert loss(torch.zeros(2, 2), torch.tensor([[1.0, float("nan")], [0.0, 1.0]])) == pytest.approx(np.log(2))
+
+
+def test_a_class_that_is_never_answered_has_no_precision():
+    p = torch.tensor([[0.9, 0.1, 0.0], [0.8, 0.2, 0.0], [0.4, 0.6, 0.0]])
+    rows = per_class(p, torch.tensor([0, 1, 1]), ["a", "b", "c"])
+    assert rows[0] == {"class": "a", "rows": 1, "precision": 0.5, "recall": 1.0}
+    assert rows[1] == {"class": "b", "rows": 2, "precision": 1.0, "recall": 0.5}
+    assert rows[2] == {"class": "c", "rows": 0, "precision": None, "recall": None}

@@ -1,4 +1,4 @@
-"""Other ways to hand edges in: adj_t, sparse tensors, one way or both ways; and the reason where there are none."""
+"""Every way to hand edges and graphs in; the reason where something is missing or wrong."""
 
 import networkx as nx
 import numpy as np
@@ -7,10 +7,10 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from rapgnn import InputError, from_pyg, from_pyg_list
+from rapgnn import InputError, fit, from_pyg, from_pyg_list
 from rapgnn.graph.convert import unpack
-from rapgnn.graph.lists import graph_set
 from rapgnn.graph.nodes import node_graph
+from samples import GRAPH_CONFIG, NODE_CONFIG, on_test, pyg
 
 X = np.random.default_rng(0).random((4, 3))
 Y = np.array([0, 1, 0, 1])
@@ -122,29 +122,51 @@ def test_edges_one_way_or_both_ways():
         unpack(X, directed=False, edge_index=ONE_WAY, edge_weight=[1.0])
 
 
-def test_lists_of_graphs_one_way_or_both_ways():
-    def some(edges) -> list[Data]:
-        return [Data(x=torch.ones(4, 1), edge_index=torch.tensor(edges), y=torch.tensor([i % 2])) for i in range(10)]
-
-    listed = graph_set(some(ONE_WAY), task="classification")
-    assert any("one way" in note for note in listed.notes)
-    assert listed.edge_index.shape[1] == 30
-    assert graph_set(some(ONE_WAY), task="classification", directed=False).edge_index.shape[1] == 60
-    assert not graph_set(some(ONE_WAY), task="classification", directed=True).notes
-    assert from_pyg_list(some(ONE_WAY), directed=False).edge_index.shape[1] == 60
-    with_features = [(np.ones((4, 1)), ONE_WAY, np.arange(3.0)[:, None])] * 10
-    both = graph_set(with_features, Y.tolist() * 2 + [0, 1], task="classification", directed=False)
-    assert both.edge_attr[:6, 0].tolist() == [0.0, 1.0, 2.0, 0.0, 1.0, 2.0]
-
-
-def test_edge_features_of_one_graph_are_left_out_and_it_is_said():
-    data = Data(x=torch.tensor(X), y=torch.tensor(Y), edge_index=torch.tensor(ONE_WAY), edge_attr=torch.ones(3, 2))
-    graph = node_graph(unpack(data, directed=True, **MASKS))
-    assert [note for note in graph.notes if "edge_attr is left out" in note]
-
-
 def test_blanks_around_labels_in_python():
     labels = ["p ", "q", "p", " q"]
     graph = node_graph(unpack(X, y=labels, edge_index=ONE_WAY, directed=True, **MASKS))
     assert graph.classes == ("p", "q")
     assert any("blanks around 2 labels" in note for note in graph.notes)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "words"),
+    [
+        ([pyg(), pyg(width=3)], "graph 0 has 2 node features but graph 1 has 3"),
+        ([pyg(edge_attr=torch.ones(2, 1)), pyg()], "graph 0 has edge features but graph 1 has none"),
+        ([pyg(y=0.25), pyg(y=1.5)], "regression targets"),
+        ([pyg(), pyg(edge_index=torch.tensor([[0], [7]]))], "names node 7"),
+        ([pyg(x=torch.tensor([[float("nan"), 0.0]] * 3)), pyg()], "NaN or infinite"),
+        ([pyg(y=0), pyg(x=None)], "graph 1 has no x"),
+        ([], "empty"),
+    ],
+)
+def test_bad_graph_lists_are_refused(graphs, words):
+    with pytest.raises(InputError, match=words):
+        from_pyg_list(graphs, train=[0, 1], val=[], test=[])
+
+
+def test_an_edge_of_a_graph_without_nodes_is_refused():
+    empty = Data(x=torch.zeros(0, 2), edge_index=torch.tensor([[0], [0]]), y=torch.tensor([0]))
+    with pytest.raises(InputError, match="there is none"):
+        from_pyg_list([empty, pyg()], train=[0, 1], val=[], test=[])
+
+
+def test_lists_of_pyg_graphs_train():
+    graphs = [pyg(y=i % 2, x=torch.full((3, 2), float(i % 2))) for i in range(40)]
+    graph = from_pyg_list(graphs)
+    assert (len(graph.train), len(graph.val), len(graph.test)) == (32, 4, 4)
+    fitted = fit("rap", graph, GRAPH_CONFIG.update(backbone="gin"), 0)
+    assert on_test(graph, fitted) == 1.0
+
+
+def test_pyg_data_round_trip(small_graph):
+    masks = {f"{s}_mask": torch.zeros(300, dtype=torch.bool) for s in ("train", "val", "test")}
+    for split in ("train", "val", "test"):
+        masks[f"{split}_mask"][small_graph.rows(split)] = True
+    data = Data(x=small_graph.x, edge_index=small_graph.edge_index, y=small_graph.y, **masks)
+    ours = from_pyg(data)
+    a, b = (fit("rap", g, NODE_CONFIG.update(epochs=5), 0).predict(g.test).scores for g in (small_graph, ours))
+    assert torch.equal(a, b)
+    with pytest.raises(InputError, match="train_mask"):
+        from_pyg(Data(x=small_graph.x, edge_index=small_graph.edge_index, y=small_graph.y))

@@ -24,7 +24,7 @@ from rapgnn import (
     make_graphs,
 )
 from rapgnn.graph.lists import graph_set
-from rapgnn.models.inputs import model_inputs
+from rapgnn.models.rapgnn import model_inputs
 from rapgnn.propagation.polynomial import PolynomialFilter
 from rapgnn.propagation.stepwise import pooled
 from rapgnn.sparse import dense
@@ -100,15 +100,8 @@ def test_a_graph_without_weights_has_ones():
     torch.testing.assert_close(found.edge_weight.split(m)[3], graphs[3].edge_weight)
 
 
-def test_the_reverse_of_an_edge_has_its_weight():
-    pair = (np.ones((3, 1)), np.array([[0, 1], [1, 2]]), np.array([2.0, 3.0]))
-    found = graph_set([pair] * 4, [0, 1, 0, 1], task="classification", directed=False)
-    edges = dict(zip(map(tuple, found.edge_index[:, :4].T.tolist()), found.edge_weight[:4].tolist(), strict=True))
-    assert edges == {(0, 1): 2.0, (1, 0): 2.0, (1, 2): 3.0, (2, 1): 3.0}
-
-
 @pytest.mark.parametrize("backbone", ["gin", "gcn", "sage"])
-@examples("weighted lists")
+@examples(25)
 @given(batch=batches(), seed=st.integers(0, 1000), how=st.sampled_from(["sum", "mean"]))
 def test_lists_propagate_as_layer_by_layer_on_each_graph_alone(backbone, batch, seed, how):
     """The shortcut on all graphs at once is what the layers make of one weighted graph after another."""
@@ -138,8 +131,7 @@ def test_lists_propagate_as_layer_by_layer_on_each_graph_alone(backbone, batch, 
         torch.testing.assert_close(found[i : i + 1], reference, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("backbone", ["gin", "gcn"])
-@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(("backbone", "signed"), [("gin", False), ("gin", True), ("gcn", False)])
 def test_order_and_division_of_a_list_change_nothing(backbone, signed):
     graphs = weighted(signed=signed)
     model = RAPGraphRegressor(**FIXED, backbone=backbone).fit(graphs, [g.total for g in graphs])
@@ -162,9 +154,9 @@ def test_order_and_division_of_a_list_change_nothing(backbone, signed):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"search": False}, {"search": False, "head": "linear", "epochs": 60}], ids=str
+    ("settings", "signed"),
+    [({}, True), ({"search": False}, False), ({"search": False, "head": "linear", "epochs": 60}, True)],
 )
-@pytest.mark.parametrize("signed", [False, True])
 def test_graphs_are_told_apart_by_their_weights(settings, signed, tmp_path):
     graphs = weighted(signed=signed)
     model = RAPGraphClassifier(**settings).fit(graphs)
@@ -187,17 +179,6 @@ def test_weights_that_are_no_numbers_are_refused(value):
         RAPGraphClassifier(**FIXED).fit(graphs)
     with pytest.raises(InputError, match="edge weights hold"):
         make_graphs(np.ones((4, 1)), [[0, 2], [1, 3]], [2, 2], [0, 1], [0, 1], edge_weight=[1.0, value])
-
-
-def test_weights_of_the_wrong_shape_are_refused():
-    graphs = weighted()[:6]
-    graphs[3].edge_weight = graphs[3].edge_weight[:-1]
-    with pytest.raises(InputError, match=r"graph 3: there are \d+ edges but edge weights of shape"):
-        RAPGraphClassifier(**FIXED).fit(graphs)
-    x, e = graphs[0].x.numpy(), graphs[0].edge_index.numpy()
-    for wrong in ((x, e, np.ones(3)), (x, e, None, np.ones(3)), (x, e, None, 1.0), (x, e, None, None, None)):
-        with pytest.raises(InputError, match="graph 1"):
-            RAPGraphClassifier(**FIXED).fit([(x, e), wrong], [0, 1])
 
 
 def test_a_folder_of_graphs_with_weights(tmp_path):

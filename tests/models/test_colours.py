@@ -10,12 +10,11 @@ from hostile_graphs import hostile_graphs
 from rapgnn import RAPGraphClassifier
 from rapgnn.errors import InputError
 from rapgnn.estimators.members import NetCandidate
-from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import Graph
-from rapgnn.models.colours import colour_counts, node_colours
-from rapgnn.models.hashing import row_hash
+from rapgnn.graph.lists import make_graphs
+from rapgnn.models.known_labels import row_hash
 from rapgnn.models.net_config import NetConfig
-from rapgnn.models.net_hops import edge_marks
+from rapgnn.models.random_net import colour_counts, node_colours
 from rapgnn.sparse import SparseMatrix
 
 
@@ -149,23 +148,8 @@ def test_a_head_on_counts_tells_shapes_apart(tmp_path):
     assert np.array_equal(loaded.predict_proba(graph), model.predict_proba(graph))
 
 
-def test_marks_of_edges_do_not_depend_on_their_order():
-    graph = graphs_of([(8, ring(8))])
-    order = torch.randperm(16, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(edge_marks(graph), edge_marks(replace(graph, edge_index=graph.edge_index[:, order])))
-    other = graph.edge_index.clone()
-    other[0, 3] = (other[0, 3] + 2) % 8
-    assert not torch.equal(edge_marks(graph), edge_marks(replace(graph, edge_index=other)))
-    weights = torch.rand(16, generator=torch.Generator().manual_seed(0))
-    weighted = replace(graph, edge_weight=weights)
-    moved = replace(graph, edge_index=graph.edge_index[:, order], edge_weight=weights[order])
-    assert torch.equal(edge_marks(weighted), edge_marks(moved))
-    assert not torch.equal(edge_marks(weighted), edge_marks(replace(graph, edge_weight=weights.flip(0))))
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_same_colours():
     graph = hostile_graphs()
     for mine, theirs in zip(node_colours(graph.to("cuda"), 3), node_colours(graph, 3), strict=True):
         assert torch.equal(mine.cpu(), theirs)
-    assert torch.equal(edge_marks(graph.to("cuda")), edge_marks(graph))

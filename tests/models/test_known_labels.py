@@ -10,16 +10,16 @@ import torch
 from disk_cases import blocks, hostile
 from operators import relative_error
 from rapgnn import RAPNodeClassifier, RAPNodeRegressor
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, InputNotice
+from rapgnn.estimators.candidates import knows_labels
 from rapgnn.estimators.members import NetCandidate
-from rapgnn.estimators.node_heads import knows_labels
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.models.average import Average
 from rapgnn.models.known_labels import KnownLabels
 from rapgnn.models.net_config import NetConfig
 from rapgnn.models.random_net import RandomNet
-from rapgnn.training.averaged import model_on
 from rapgnn.training.checkpoint import load_checkpoint
+from rapgnn.training.predict import model_on
 
 BACKBONES = (("gcn", True), ("gcn", False), ("sage", False), ("gin", False))
 ZERO = torch.zeros(0)
@@ -43,7 +43,7 @@ def by_hand(graph: Graph, backbone: str, loops: bool) -> list[torch.Tensor]:
 @pytest.mark.parametrize(("backbone", "loops"), BACKBONES)
 def test_every_row_sees_the_labels_of_others_alone(name, backbone, loops):
     graph = hostile()[name]
-    found = KnownLabels.of(graph).hops(graph.operator(backbone, loops), ZERO, 2)
+    found = KnownLabels.of(graph).hops(graph, graph.operator(backbone, loops), ZERO, 2)
     for hop, wanted in zip(found, by_hand(graph, backbone, loops), strict=True):
         assert float((hop - wanted).abs().max()) < 1e-5 * max(1.0, float(wanted.abs().max()))
 
@@ -66,7 +66,7 @@ def test_gaps_and_numbers_count_less_their_mean():
     y = np.array([[1.0, np.nan], [3.0, 0.0], [np.nan, 1.0], [0.0, 0.0]])
     edges = np.array([[0, 1, 2, 0], [3, 3, 3, 1]])
     graph = make_graph(np.ones((4, 1)), edges, y, [0, 1, 2], [3], [], task="regression")
-    hop, _ = KnownLabels.of(graph).hops(graph.operator("sage", False), ZERO, 2)
+    hop, _ = KnownLabels.of(graph).hops(graph, graph.operator("sage", False), ZERO, 2)
     torch.testing.assert_close(hop[3], torch.tensor([(-1.0 + 1.0) / 3, (-0.5 + 0.5) / 3]))
     torch.testing.assert_close(hop[1], torch.tensor([-1.0, 0.0]))
 
@@ -129,11 +129,82 @@ def test_the_same_graph_in_another_order_is_the_same_graph_and_other_features_ma
     assert model.transform(later).shape == model.transform(graph).shape
 
 
+def named(graph: Graph) -> Graph:
+    return replace(graph, ids=np.array([f"node {i}" for i in range(graph.num_nodes)], dtype=object))
+
+
+@pytest.fixture(scope="module")
+def by_id():
+    graph = named(labelled())
+    return graph, RAPNodeClassifier(seed=0).fit_graph(graph)
+
+
+def extended(graph: Graph, count: int) -> Graph:
+    """The same graph and so many nodes more, without labels; the first of them has edges."""
+    first, more = graph.num_nodes, torch.randn(count, graph.num_features, generator=torch.Generator().manual_seed(0))
+    ends = torch.tensor([[first, 3], [3, first]])
+    y = torch.cat([graph.y, graph.y.new_full((count,), -1)])
+    ids = None if graph.ids is None else np.concatenate([graph.ids, [f"new {i}" for i in range(count)]])
+    edges = torch.cat([graph.edge_index, ends], dim=1)
+    return replace(graph, x=torch.cat([graph.x, more]), y=y, edge_index=edges, ids=ids)
+
+
+@pytest.mark.parametrize("which", ["chosen", "by_id"])
+def test_labels_stay_known_where_the_graph_changes(which, request):
+    """A feature that moves and nodes that are new change predictions near them, not the members that answer."""
+    graph, model = request.getfixturevalue(which)
+    before, members = model.predict_proba(graph), model.model_.members_for(graph)
+    assert any(isinstance(m, RandomNet) and m.config.known for m in members)
+    x = graph.x.clone()
+    x[graph.train[0], 0] += 1e-4
+    moved, larger = replace(graph, x=x), extended(graph, 10)
+    assert model.model_.members_for(moved) == model.model_.members_for(larger) == members
+    np.testing.assert_allclose(model.predict_proba(moved), before, atol=1e-3)
+    later = model.predict_proba(larger)
+    assert (np.abs(later[:900] - before).max(axis=1) > 1e-4).mean() < 0.5  # who is far from the new node sees nothing
+    assert (later[:900].argmax(1) == before.argmax(1)).mean() > 0.99
+    alone = replace(larger, edge_index=graph.edge_index)
+    np.testing.assert_allclose(model.predict_proba(alone)[:900], before, atol=1e-5)
+
+
+def test_ids_are_found_in_any_order_and_on_a_part_of_the_graph(by_id):
+    graph, model = by_id
+    before = model.predict_proba(graph)
+    order = torch.randperm(900, generator=torch.Generator().manual_seed(1))
+    place = order.argsort()
+    empty = graph.train[:0]
+    splits = {"train": empty, "val": empty, "test": empty}
+    turned = replace(graph, x=graph.x[order], y=graph.y[order], edge_index=place[graph.edge_index], **splits)
+    turned = replace(turned, ids=graph.ids[order.numpy()])
+    np.testing.assert_allclose(model.predict_proba(turned), before[order.numpy()], atol=1e-5)
+    gone = int(graph.train[0])  # with its edges
+    rest = torch.tensor([i for i in range(900) if i != gone])
+    place = torch.full((900,), -1).index_put_((rest,), torch.arange(899))
+    edges = place[graph.edge_index]
+    part = replace(graph, x=graph.x[rest], y=graph.y[rest], edge_index=edges[:, (edges >= 0).all(0)], **splits)
+    part = replace(part, ids=graph.ids[rest.numpy()])
+    assert model.model_.members_for(part) == model.model_.members_for(graph)
+    assert (model.predict(part) == model.predict(graph)[rest.numpy()]).mean() > 0.98
+
+
+def test_where_no_node_is_known_others_answer_and_it_is_said(by_id):
+    graph, model = by_id
+    other = replace(graph, ids=np.array([f"another {i}" for i in range(900)], dtype=object))
+    with pytest.warns(InputNotice, match="none of the nodes"):
+        answers = model.predict_proba(other)
+    assert np.isfinite(answers).all()
+    assert not any(isinstance(m, RandomNet) and m.config.bound for m in model.model_.members_for(other))
+    hidden = replace(graph, y=torch.where(torch.isin(torch.arange(900), graph.test), (graph.y + 1) % 3, graph.y))
+    assert np.array_equal(
+        model.predict_proba(hidden), model.predict_proba(graph)
+    )  # only what it was trained on is known
+
+
 def test_a_loaded_model_knows_the_same_labels(chosen, tmp_path):
     graph, model = chosen
     model.save(tmp_path / "m")
     loaded = RAPNodeClassifier.load(tmp_path / "m")
-    for data in (graph, labelled(seed=1)):
+    for data in (graph, extended(graph, 5), labelled(seed=1)):
         assert np.array_equal(loaded.predict_proba(data), model.predict_proba(data))
     assert loaded.model_.uses == model.model_.uses
 
@@ -155,27 +226,6 @@ def test_few_labels_are_no_inputs():
     assert not knows_labels(blocks())  # 40 training rows
 
 
-def test_numbers_of_neighbours_help_a_regressor():
-    rng = np.random.default_rng(0)
-    side = 30
-    at = np.arange(side * side).reshape(side, side)
-    ends = np.concatenate(
-        [np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()]), np.stack([at[:-1].ravel(), at[1:].ravel()])], 1
-    )
-    smooth = np.sin(at // side / 3.0) + np.cos(at % side / 4.0)
-    order = rng.permutation(side * side)
-    y = (smooth.ravel() + 0.05 * rng.standard_normal(side * side)).astype(np.float32)
-    graph = make_graph(
-        rng.standard_normal((side * side, 3)),
-        np.concatenate([ends, ends[::-1]], 1),
-        y,
-        *np.split(order, [500, 700]),
-        task="regression",
-    )
-    model = RAPNodeRegressor(seed=0).fit_graph(graph)
-    assert model.score(graph, split="test", scoring="r2") > 0.8
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_same_labels():
     graph = hostile()["directed"]
@@ -187,16 +237,13 @@ def test_a_gpu_gives_the_same_labels():
 
 def test_an_average_needs_a_use_for_every_member():
     net = RandomNet(3, 2)
-    with pytest.raises(InputError, match="every member needs a use"):
-        Average([net], ["elsewhere"])
-    with pytest.raises(InputError, match="every member needs a use"):
-        Average([net], ["both", "here"])
-    with pytest.raises(InputError, match="use of a member"):
-        Average([net], ["never"])
+    for members, uses in (([], None), ([net], ["elsewhere"]), ([net], ["both", "here"]), ([net], ["never"])):
+        with pytest.raises(InputError, match="member"):
+            Average(members, uses)
     graph = hostile()["directed"]
     bound = NetCandidate(graph, NetConfig(known=1), 0, {}).finished(1.0, 1.0)
     with pytest.raises(InputError, match="nothing to say about another one"):
-        model_on(Average([bound]), hostile()["undirected"])  # type: ignore[list-item]
+        model_on(Average([bound]), replace(graph, x=graph.x.flip(0)))  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("kind", [RAPNodeClassifier, RAPNodeRegressor])
@@ -210,7 +257,7 @@ def test_labels_with_gaps_are_kept_and_saved(kind, tmp_path):
     task = "classification" if kind is RAPNodeClassifier else "regression"
     graph = make_graph(x, edges, y, **rows, task=task)
     known = KnownLabels.of(graph)
-    columns = known.columns(300, ZERO)
+    columns = known.columns(graph, ZERO)
     gaps = np.isnan(y[:150])
     mean = np.nanmean(y[:150], axis=0)
     wanted = np.where(gaps, 0.0, np.where(gaps, 0.0, y[:150]) - mean)

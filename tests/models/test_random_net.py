@@ -9,14 +9,15 @@ import torch
 
 from rapgnn import RAPGraphClassifier, RAPNodeClassifier
 from rapgnn.errors import InputError
-from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import make_graph
-from rapgnn.models.average import Average
+from rapgnn.graph.lists import make_graphs
+from rapgnn.models import random_net as random_net
+from rapgnn.models.known_labels import SeenNodes
 from rapgnn.models.net_config import NetConfig
-from rapgnn.models.net_hops import NEAR, Hops, edge_marks, signed_log
-from rapgnn.models.random_net import RandomNet
+from rapgnn.models.net_hops import NEAR, Hops
+from rapgnn.models.random_net import RandomNet, graph_blocks
 from rapgnn.sparse import dense
-from rapgnn.training.averaged import average_on, hops_for, model_on
+from rapgnn.training.predict import average_on, hops_for
 
 LIFTS = {
     "last": NetConfig(jumping="last", num_layers=3),
@@ -40,6 +41,8 @@ def graph(seed=0, nodes=40, edges=120, features=5):
 def fitted(config, g):
     net = RandomNet(g.num_features, g.num_outputs, edge_channels=g.num_edge_features, seed=3, config=config)
     net.treatment.fit(g.x)
+    if config.identity:
+        net.nodes = SeenNodes.of(g, torch.arange(g.num_nodes))
     net.standard.fit(net.fit_features(g, g.train))
     return net
 
@@ -54,15 +57,6 @@ def test_some_rows_are_those_of_all(name):
     torch.testing.assert_close(net.represent(g, g.test), whole[g.test], rtol=1e-5, atol=1e-6)
     shared = Hops(net.operator(g), net.inputs(g))
     torch.testing.assert_close(net.represent(g, g.test, shared), whole[g.test], rtol=1e-5, atol=1e-6)
-
-
-def test_hops_by_hand():
-    g = graph()
-    net = fitted(NetConfig(jumping="ppr", num_layers=2, backbone="sage", teleport=0.2), g)
-    S = dense(g.operator("sage").matrix)
-    x = dense(g.x)
-    expected = 0.2 * x + 0.2 * 0.8 * S @ x + 0.2 * 0.64 * S @ S @ x
-    torch.testing.assert_close(net.represent(g), net.standard(expected), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("depth", [3, NEAR, NEAR + 4])
@@ -105,14 +99,6 @@ def test_graphs_one_by_one_are_those_of_a_batch(shape, pooling):
     torch.testing.assert_close(each, whole, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [{}, {"lift": 20}, {"width": 12}, {"jumping": "last", "lift": 5}])
-def test_no_graphs_have_no_rows_and_a_network_may_see_the_last_hop_alone(shape):
-    g = sets(edge_features=2)
-    net = fitted(NetConfig(backbone="gin", places=True, **shape), g)
-    assert net.represent(g, g.train[:0]).shape == (0, net.channels)
-    assert torch.isfinite(net.represent(g)).all()
-
-
 def test_random_layers_by_hand():
     g = sets()
     net = fitted(NetConfig(backbone="gin", width=7, num_layers=2, activation="tanh"), g)
@@ -124,11 +110,6 @@ def test_random_layers_by_hand():
     pool = g.operator("gin").pooling("sum")
     expected = torch.cat([pool @ h for h in outputs], dim=1)
     torch.testing.assert_close(net.represent(g), net.standard(expected), rtol=1e-4, atol=1e-5)
-
-
-def test_signed_logarithm():
-    z = torch.tensor([-3.0, 0.0, 3.0])
-    torch.testing.assert_close(signed_log(z), torch.tensor([-np.log(4.0), 0.0, np.log(4.0)], dtype=torch.float32))
 
 
 @pytest.mark.parametrize(
@@ -147,11 +128,6 @@ def test_bad_settings_are_refused(given, said):
         NetConfig(**given)
 
 
-def test_an_average_needs_members():
-    with pytest.raises(InputError, match="member"):
-        Average([])
-
-
 @pytest.mark.parametrize("many", [False, True])
 def test_a_loaded_average_predicts_bitwise_the_same(tmp_path, many):
     data = sets(count=60) if many else graph(1, nodes=90, edges=400)
@@ -161,17 +137,6 @@ def test_a_loaded_average_predicts_bitwise_the_same(tmp_path, many):
     np.testing.assert_array_equal(loaded.predict_proba(data), model.predict_proba(data))
     np.testing.assert_array_equal(loaded.transform(data), model.transform(data))
     assert repr(loaded.model_) == repr(model.model_)
-
-
-def test_an_average_is_the_mean_of_its_members():
-    g = graph(2, nodes=120, edges=500)
-    model = RAPNodeClassifier().fit(g)
-    if isinstance(model.model_, Average):
-        each = [model_on(member, g)(g.test).probabilities for member in model.model_.members]
-        found = torch.from_numpy(model.predict_proba(g))[g.test]
-        torch.testing.assert_close(torch.stack(each).mean(0), found, rtol=1e-5, atol=1e-6)
-    probabilities = model.predict_proba(g)
-    np.testing.assert_allclose(probabilities.sum(1), 1.0, atol=1e-5)
 
 
 def test_hops_against_the_edges():
@@ -190,7 +155,6 @@ def test_hops_against_the_edges():
 def test_columns_that_tell_nodes_apart_are_for_one_graph_alone():
     g, other = graph(4), graph(5)
     net = fitted(NetConfig(identity=12, num_layers=2), g)
-    net.edges_seen.copy_(edge_marks(g))
     assert net.suits(g)
     assert not net.suits(other)
     with pytest.raises(InputError, match="own graph"):
@@ -255,3 +219,22 @@ def test_an_estimator_without_features_knows_communities():
             None, y, edge_index=edges, train=order[:60], val=order[60:120], test=order[120:], split="test"
         )
     assert score > 0.8  # degrees alone tell next to nothing
+
+
+PTR = torch.tensor([0, 0, 3, 3, 15, 16, 20, 20])  # 0, 3, 0, 12, 1, 4 and 0 nodes
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([0, 1, 2, 3, 4, 5, 6], [[0, 1, 2], [3], [4, 5, 6]]),
+        ([3, 0, 3, 1], [[3], [0], [3], [1]]),
+        ([5, 1, 1, 4], [[5], [1, 1], [4]]),
+        ([0, 2], [[0, 2]]),
+        ([], [[]]),
+    ],
+)
+def test_graphs_fill_a_block_and_a_large_one_is_alone(rows, expected, monkeypatch):
+    monkeypatch.setattr(random_net, "BLOCK_BYTES", 4 * 2 * 6)  # 6 nodes of 2 numbers
+    blocks = list(graph_blocks(PTR, torch.tensor(rows, dtype=torch.int64), 2))
+    assert [block.tolist() for block in blocks] == expected

@@ -1,14 +1,15 @@
-"""Layer by layer: written out by hand, against PyTorch Geometric, and its symmetries."""
+"""Layer by layer: against PyTorch Geometric, its symmetries; and when the shortcut is exact, every obstacle named."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators import PLAIN, build, features, operator
+from operators import PLAIN, build, features, operator, relative_error
 from rapgnn import Propagation, RandomWeights
+from rapgnn.graph.operator import build_operator
 from rapgnn.propagation.polynomial import PolynomialFilter
-from rapgnn.propagation.stepwise import propagate
+from rapgnn.propagation.stepwise import pooled, propagate
 from strategies import edge_lists
 
 
@@ -36,14 +37,6 @@ def test_sixty_four_layers_neither_overflow_nor_vanish(backbone):
         assert float(out.abs().max()) > 1e-3
 
 
-def test_one_node_and_no_edges():
-    none = torch.zeros(2, 0, dtype=torch.int64)
-    spec, h = Propagation("gcn", 3, rescale=False), torch.tensor([[2.0, 5.0]], dtype=torch.float64)
-    S = operator("gcn", (1, none, None))
-    assert torch.equal(propagate(spec, S, h, 0), h)  # the residual alone is left
-    assert torch.equal(PolynomialFilter(spec, S, h).draw([0])[0], h)
-
-
 def test_the_paper_equation_by_hand():
     """h ← h + ReLU(D^-½ A D^-½ h diag(α)), written out densely."""
     edges = torch.tensor([[0, 1, 1, 2, 2, 3, 0, 3], [1, 0, 2, 1, 3, 2, 3, 0]])
@@ -56,45 +49,6 @@ def test_the_paper_equation_by_hand():
         alpha = spec.weights.draw(6, [layer], 3, dtype=torch.float64)[0, 0]
         by_hand = by_hand + torch.relu(scale @ A @ scale @ by_hand @ torch.diag(alpha))
     torch.testing.assert_close(propagate(spec, operator("gcn", (4, edges, None)), h, 6), by_hand)
-
-
-def test_every_layer_ends_in_the_output():
-    edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
-    spec, S, h = Propagation("sage", 4), operator("sage", (3, edges, None)), features(3, 2, 0)
-    layers = propagate(spec, S, h, 2, every_layer=True)
-    assert layers.shape == (5, 3, 2)
-    assert torch.equal(layers[0], h)
-    assert torch.equal(layers[-1], propagate(spec, S, h, 2))
-
-
-def test_gradients_flow_layer_by_layer():
-    edges = torch.tensor([[0, 1, 2], [1, 2, 0]])
-    S, h = operator("gcn", (3, edges, None)), features(3, 2, 0).requires_grad_()
-    spec = Propagation("gcn", 3, RandomWeights(seed=1))
-    assert torch.autograd.gradcheck(lambda t: propagate(spec, S, t, 0), (h,))
-
-
-@pytest.mark.parametrize("full", [False, True])
-def test_gine_by_hand(full):
-    """h ← ReLU(ReLU(((1 + ε) h_v + Σ_u w_uv ReLU(h_u + e_uv)) · w₁) · w₂), written out edge by edge, signs and all."""
-    edges = torch.tensor([[0, 1, 2, 0, 0], [1, 0, 1, 1, 0]])  # a duplicate and a self-loop
-    weight = torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0])
-    codes = torch.tensor([0, 1, 2, 1, 0])
-    operator, h, e = build("gine", ([3], edges, weight, codes), eps=0.25)
-    h, e = h - 0.5, e - 0.5
-    weights = RandomWeights("full" if full else "diagonal", seed=4)
-    spec = Propagation("gine", 2, weights, rescale=False, factors=2)
-    per_edge = e[operator.edges.kind]
-    by_hand = h
-    for layer in range(2):
-        z = 1.25 * by_hand
-        for i, (u, v) in enumerate(edges.T.tolist()):
-            z[v] = z[v] + weight[i] * torch.relu(by_hand[u] + per_edge[i])
-        for slot in range(2):
-            w = weights.draw(6, [layer], 4, slot, dtype=torch.float64)[0, 0]
-            z = torch.relu(z @ w if full else z * w)
-        by_hand = z
-    torch.testing.assert_close(propagate(spec, operator, h, 6, e=e), by_hand)
 
 
 def test_gin_and_gine_match_pytorch_geometric():
@@ -115,3 +69,57 @@ def test_gin_and_gine_match_pytorch_geometric():
         else:
             theirs = GINEConv(identity, eps=0.3)(h, edges, e[operator.edges.kind])
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"weights": RandomWeights("full")}, "full"),
+        ({"weights": RandomWeights(params=(-0.5, 1.0))}, "negative"),
+        ({"weights": RandomWeights(distribution="normal")}, "negative"),
+        ({"dropout": 0.5}, "dropout"),
+        ({"activation": "tanh"}, "tanh"),
+    ],
+)
+def test_every_obstacle_is_named(change, words):
+    S, h = operator("gcn", (3, torch.tensor([[0, 1], [1, 2]]), None)), torch.ones(3, 2, dtype=torch.float64)
+    assert words in (Propagation(**change).obstacle(S, h) or "")
+
+
+def test_signed_features_and_edges_are_obstacles_and_matter():
+    graph = (4, torch.tensor([[0, 1, 2, 3, 1], [1, 0, 1, 2, 3]]), None)
+    S, h = operator("gcn", graph), features(4, 3, 0) - 0.5
+    spec = Propagation("gcn", 3, RandomWeights(seed=1))
+    assert "negative entries" in (spec.obstacle(S, h) or "")
+    # If the shortcut were used all the same, the answer would be another one.
+    assert relative_error(PolynomialFilter(spec, S, h).draw([0])[0], propagate(spec, S, h, 0)) > 1e-3
+    signed = operator("gcn", (4, graph[1], torch.tensor([1.0, -1.0, 1.0, 1.0, 1.0])))
+    assert "negative edge weights" in (spec.obstacle(signed, h.abs()) or "")
+
+
+@pytest.mark.parametrize(("backbone", "residual"), [("gine", None), ("gin", True)])
+def test_the_maximum_is_an_obstacle_elsewhere(backbone, residual):
+    batch = ([3, 0], torch.tensor([[0, 1], [1, 2]]), None, torch.tensor([0, 1]))
+    operator, h, e = build(backbone, batch)
+    spec = Propagation(backbone, 2, residual=residual, pooling="max")
+    assert "maximum" in (spec.obstacle(operator, h, e) or "")
+
+
+def test_signed_edge_embeddings_are_an_obstacle_and_matter():
+    batch = ([4], torch.tensor([[0, 1, 2, 3, 1], [1, 0, 1, 2, 3]]), None, torch.tensor([0, 1, 2, 0, 1]))
+    operator, h, e = build("gine", batch)
+    spec = Propagation("gine", 3)
+    e = e - 1.5
+    assert "edge features" in (spec.obstacle(operator, h, e) or "")
+    wrong = PolynomialFilter(spec, operator, h, e=e).draw([0])[0]
+    assert relative_error(wrong, pooled(spec, operator, h, 0, e=e)) > 1e-3
+
+
+def test_negative_weights_on_parallel_edges_are_an_obstacle():
+    """The operator's sum is positive, the messages of the single edges are not."""
+
+    x, e = torch.ones(2, 3), torch.ones(2, 3)
+    edges, weight = torch.tensor([[0, 0], [1, 1]]), torch.tensor([2.0, -1.0])
+    operator = build_operator(x, edges, "gine", weight, torch.eye(2))
+    assert operator.matrix.nonnegative
+    assert "negative edge weights" in (Propagation("gine", 2).obstacle(operator, x, e) or "")

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from html_pages import ReadPage
-from rapgnn.report import library, plots
-from rapgnn.report.markdown import to_html, to_parts
+from rapgnn.report import page as library
+from rapgnn.report import parts as plots
 from rapgnn.report.page import Page
 from rapgnn.report.parts import Cell, Chip, Facts, Figure, More, Notice, Panel, Prose, Section, Table, slug, table
 
@@ -72,15 +72,6 @@ def test_every_colour_can_be_told_from_its_page():
         assert contrast(light, "#ffffff") >= 3
         assert contrast(dark, "#14181d") >= 3
     assert contrast(plots.INK, "#ffffff") >= 7
-
-
-def test_markdown_becomes_tables_and_prose():
-    text = "## Cora (%)\n\n| | a | b |\n| --- | ---: | ---: |\n| **x** | 1 | |\n\n![p](q.png)\n\n- one\n- two"
-    cora, prose = to_parts(text)
-    assert (cora.caption, list(cora.header), cora.left) == ("Cora (%)", ["", "a", "b"], 1)
-    assert [(c.text, c.bold) for c in cora.rows[0]] == [("x", True), ("1", False), ("", False)]
-    assert prose == Prose("- one\n- two")
-    assert to_html("<i>a</i>") == "<p>&lt;i&gt;a&lt;/i&gt;</p>\n"
 
 
 def test_a_log_axis_has_few_ticks():

@@ -11,11 +11,10 @@ from operators import relative_error
 from rapgnn import Config, Graph, InputError
 from rapgnn.device import allow_memory, free_memory
 from rapgnn.scale import streamed
-from rapgnn.scale.blocks import Budget, block_width, fill_store, keeps_graph
+from rapgnn.scale.blocks import Budget, FirstHop, block_width, fill_store, keeps_graph
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import description, hops_of, untrained
 from rapgnn.scale.scores import predict_on_disk
-from rapgnn.scale.start import FirstHop
 from rapgnn.scale.store import HopStore
 from rapgnn.scale.streamed import StreamedMatrix
 

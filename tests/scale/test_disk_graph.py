@@ -1,4 +1,4 @@
-"""A graph that was written is read back the same, and files that are not as they were are refused by name."""
+"""A graph on disk: read back the same, refused by name where it changed, and S streamed from it against S in memory."""
 
 import json
 from dataclasses import replace
@@ -8,10 +8,14 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from rapgnn.datasets.synthetic import BlockModel
+from disk_cases import BACKBONES, hostile
+from operators import relative_error
+from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.scale import streamed
 from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.streamed import StreamedMatrix
 from strategies import edge_lists
 
 
@@ -77,7 +81,7 @@ def test_sparse_features(tmp_path):
     assert (DiskGraph.write(tmp_path / "g", graph).features == x).all()
 
 
-@pytest.mark.parametrize("name", ["indptr.npy", "indices.npy", "features.npy", "y.npy", "train.npy"])
+@pytest.mark.parametrize("name", ["indptr.npy", "features.npy", "y.npy"])
 def test_files_that_changed_are_refused_by_name(tmp_path, graph, name):
     folder = DiskGraph.write(tmp_path / "g", graph).folder
     path = folder / name
@@ -131,3 +135,59 @@ def test_many_graphs_and_no_folder_are_refused(tmp_path, graph):
     with pytest.raises(InputError, match="no graph on disk"):
         DiskGraph.open(tmp_path / "nothing")
     assert not (tmp_path / "g").exists()
+
+
+CASES = hostile()
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    """Graphs of a few edges come in several blocks."""
+    monkeypatch.setitem(streamed.ENTRIES, "cpu", 32)
+    monkeypatch.setitem(streamed.PRODUCT_BYTES, "cpu", 300)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("backbone", "loops"), BACKBONES)
+def test_products_are_those_of_the_operator_in_memory(tmp_path, name, backbone, loops):
+    graph = CASES[name]
+    eps = 0.3 if backbone == "gin" else 0.0
+    operator = graph.operator(backbone, loops, eps)
+    matrix = StreamedMatrix(DiskGraph.write(tmp_path, graph), backbone, self_loops=loops, eps=eps)
+    x = torch.randn(graph.num_nodes, 5, generator=torch.Generator().manual_seed(0))
+    whole = operator.matrix @ x
+    assert relative_error(matrix.product(x.clone(), torch.empty_like(x)), whole) < 1e-6
+    rows = np.unique(np.arange(graph.num_nodes) // 3)
+    assert relative_error(matrix.product_of(x.clone(), rows), whole[rows]) < 1e-6
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_growth_rate_is_that_of_the_operator(tmp_path, name):
+    graph = CASES[name]
+    disk = DiskGraph.write(tmp_path, graph)
+    for backbone, eps in (("gcn", 0.0), ("sage", 0.0), ("gin", 0.0), ("gin", 0.7)):
+        wanted = graph.operator(backbone, eps=eps).growth_rate
+        assert StreamedMatrix(disk, backbone, eps=eps).growth_rate() == wanted
+
+
+def test_columns_do_not_depend_on_the_block_they_are_in(tmp_path):
+    graph = CASES["weighted"]
+    matrix = StreamedMatrix(DiskGraph.write(tmp_path, graph), "gcn", self_loops=True)
+    x = torch.randn(graph.num_nodes, 7, generator=torch.Generator().manual_seed(0))
+    whole = matrix.product(x.clone(), torch.empty_like(x))
+    for start, stop in ((0, 1), (1, 4), (4, 7)):
+        part = x[:, start:stop].clone()
+        assert torch.equal(matrix.product(part, torch.empty_like(part)), whole[:, start:stop])
+
+
+def test_negative_entries_are_seen(tmp_path):
+    signed = StreamedMatrix(DiskGraph.write(tmp_path / "a", CASES["signed weights"]), "gcn")
+    plain = DiskGraph.write(tmp_path / "b", CASES["weighted"])
+    assert not signed.nonnegative
+    assert StreamedMatrix(plain, "gcn").nonnegative
+    assert not StreamedMatrix(plain, "gin", eps=-1.5).nonnegative
+
+
+def test_a_backbone_with_edge_features_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"gine cannot be streamed from disk: use gcn, sage or gin\."):
+        StreamedMatrix(DiskGraph.write(tmp_path, CASES["directed"]), "gine")

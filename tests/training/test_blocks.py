@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from rapgnn import Config
-from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import with_goal
 from rapgnn.layers.heads import Head
-from rapgnn.models.inputs import model_inputs
-from rapgnn.training import blocks, draws
+from rapgnn.models.rapgnn import model_inputs
+from rapgnn.training import blocks
+from rapgnn.training import blocks as draws
 from rapgnn.training.fit import build_rapgnn
 from rapgnn.training.head import ValidationRows, fit_input_scale, phase2, train_head
 from rapgnn.training.loop import Loop

@@ -1,31 +1,35 @@
-"""Saved models: the same predictions after loading, damage refused in one sentence, a killed save leaves one whole."""
+"""Saved models: bitwise the same after loading; damage and tampering are refused; what is not ours stays as it is."""
 
 import hashlib
 import json
 import os
-import signal
+import resource
+import shutil
+import stat
 import subprocess
 import sys
-import time
+from contextlib import contextmanager
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from rapgnn import Config, InputError
-from rapgnn.training.checkpoint import INDEX, Schema, load_checkpoint, save_checkpoint
+from fuzzing import REFUSED, alter, both_kinds, examples, finite, outcome
+from rapgnn import Config, InputError, RAPNodeClassifier, load_dataset
+from rapgnn.errors import OutputError
+from rapgnn.graph.backbones import BACKBONES
+from rapgnn.training.checkpoint import INDEX, Schema, check_target, index_digest, load_checkpoint, save_checkpoint
 from rapgnn.training.fit import fit_rap
 from rapgnn.training.predict import predictor_on
-from samples import GRAPH_CONFIG, collection
+from samples import FAST, GRAPH_CONFIG, collection, node_data
+from strategies import damaged
 
 CONFIG = Config(num_layers=3, hidden_channels=8, epochs=5, pretrain_epochs=3)
-
-
-@pytest.fixture
-def saved(small_graph, tmp_path):
-    fitted = fit_rap(small_graph, CONFIG, 3)
-    save_checkpoint(tmp_path / "model", fitted.model, Schema.of(small_graph))
-    return fitted, tmp_path / "model"
 
 
 @pytest.mark.parametrize(
@@ -39,35 +43,62 @@ def saved(small_graph, tmp_path):
         {"schedule": "fixed"},
         {"head": "mlp", "batch_norm": True, "standardize": True},
         {"embedding": "random"},
+        {"graphs": True},
     ],
 )
 def test_a_loaded_model_predicts_bitwise_the_same(settings, small_graph, tmp_path):
-    fitted = fit_rap(small_graph, CONFIG.update(**settings), 3)
-    save_checkpoint(tmp_path / "m", fitted.model, Schema.of(small_graph))
-    model, _ = load_checkpoint(tmp_path / "m", "node-classification")
-    again = predictor_on(model, small_graph)(small_graph.test)
-    assert torch.equal(again.probabilities, fitted.predict(small_graph.test).probabilities)
+    graph, config = small_graph, CONFIG
+    if "graphs" in settings:
+        graph, config = collection("regression"), GRAPH_CONFIG.update(epochs=3, jumping="cat")
+    fitted = fit_rap(graph, config.update(**{k: v for k, v in settings.items() if k != "graphs"}), 3)
+    save_checkpoint(tmp_path / "m", fitted.model, Schema.of(graph))
+    assert sorted(path.suffix for path in (tmp_path / "m").iterdir()) == [".json", ".safetensors"]  # no pickle
+    model, schema = load_checkpoint(tmp_path / "m", graph.task)
+    assert schema.task == graph.task
+    assert torch.equal(predictor_on(model, graph)(graph.test).scores, fitted.predict(graph.test).scores)
     assert not any(p.requires_grad for p in model.parameters())
 
 
-def test_graph_models_are_saved_too(tmp_path):
-    graph = collection("regression")
-    fitted = fit_rap(graph, GRAPH_CONFIG.update(epochs=3, jumping="cat"), 0)
-    save_checkpoint(tmp_path / "m", fitted.model, Schema.of(graph))
-    model, schema = load_checkpoint(tmp_path / "m")
-    assert schema.task == "graph-regression"
-    assert torch.equal(predictor_on(model, graph)(graph.test).scores, fitted.predict(graph.test).scores)
+def inputs() -> tuple[pd.DataFrame, dict]:
+    data = node_data()
+    table = pd.DataFrame({"size": data.x[:, 0] * 1000, "kind": np.array(["p", "q"])[(data.x[:, 1] > 0).int()]})
+    return table, {"edge_index": data.edge_index}
 
 
-def test_nothing_in_the_folder_is_pickle(saved):
-    names = sorted(path.suffix for path in saved[1].iterdir())
-    assert names == [".json", ".safetensors"]
-    assert json.loads((saved[1] / INDEX).read_text())["seed"] == 3
+TABLE, EDGES = inputs()
 
 
-def damage_index(folder, **changes):
+def fit_table(names=("ant", "bee", "cat"), **changes) -> RAPNodeClassifier:
+    """A model of a table with numbers and words, so that there is much to tamper with."""
+    data = node_data()
+    masks = {f"{s}_mask": data[f"{s}_mask"] for s in ("train", "val", "test")}
+    settings = FAST | {"num_layers": 2, "jumping": "last"} | changes
+    return RAPNodeClassifier(**settings).fit(TABLE, np.array(names, dtype=object)[data.y.numpy()], **EDGES, **masks)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> tuple[Path, np.ndarray]:
+    folder, fitted = tmp_path_factory.mktemp("original") / "model", fit_table()
+    fitted.save(folder)
+    return folder, fitted.predict_proba(TABLE, **EDGES)
+
+
+@pytest.fixture
+def saved(original, tmp_path) -> Path:
+    return Path(shutil.copytree(original[0], tmp_path / "model"))
+
+
+def weights_of(folder: Path) -> Path:
+    return next(folder.glob("*.safetensors"))
+
+
+def change(folder: Path, **changes) -> None:
     path = folder / INDEX
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def without_bias(state):
+    state.pop("head.bias")
 
 
 @pytest.mark.parametrize(
@@ -75,90 +106,318 @@ def damage_index(folder, **changes):
     [
         (lambda f: (f / INDEX).unlink(), "holds no model"),
         (lambda f: (f / INDEX).write_text("{"), "not JSON"),
-        (lambda f: (f / INDEX).write_text('{"format": "other"}'), "not a model of rapgnn"),
-        (lambda f: (f / INDEX).write_text("[1]"), "not a model of rapgnn"),
-        (lambda f: damage_index(f, version=99), "newer rapgnn"),
-        (lambda f: damage_index(f, config=None), "config is missing"),
-        (lambda f: damage_index(f, config={"backbone": "none"}), "is damaged"),
-        (lambda f: damage_index(f, config={"unheard": 1}), "is damaged"),
-        (lambda f: damage_index(f, schema={"task": "node-classification"}), "the schema is not what it should be"),
-        (lambda f: damage_index(f, schema_hash="0"), "does not match its hash"),
-        (lambda f: damage_index(f, weights="../../etc/passwd"), "is missing"),
-        (lambda f: next(f.glob("*.safetensors")).unlink(), "is missing"),
-        (lambda f: next(f.glob("*.safetensors")).write_bytes(b"short"), "truncated or altered"),
+        (lambda f: (f / INDEX).write_text('{"format": "other"}'), "not a model"),
+        (lambda f: (f / INDEX).write_text("[1]"), "not a model"),
+        (lambda f: change(f, version=99), "99"),
+        (lambda f: change(f, config=None), "config"),
+        (lambda f: change(f, config={"unheard": 1}), "damaged"),
+        (lambda f: change(f, schema={"task": "node-classification"}), "schema"),
+        (lambda f: change(f, schema_hash="0"), "hash"),
+        (lambda f: change(f, weights="../../etc/passwd"), "missing"),
+        (lambda f: weights_of(f).unlink(), "missing"),
+        (lambda f: weights_of(f).write_bytes(b"short"), "truncated"),
+        (lambda f: weights_of(f).write_bytes(save(load(weights_of(f).read_bytes()))), "saved with"),  # no digest
+        (lambda f: weights_of(f).write_bytes((1 << 60).to_bytes(8, "little") + b"{}"), "truncated"),
     ],
 )
-def test_damage_is_refused_in_one_sentence(saved, damage, words):
-    damage(saved[1])
-    with pytest.raises(InputError, match=words) as error:
-        load_checkpoint(saved[1])
-    assert "\n" not in str(error.value)
-    assert str(error.value).endswith(".") or str(error.value).endswith(").")
+def test_damage_is_refused_by_its_cause(saved, damage, words):
+    damage(saved)
+    with pytest.raises(InputError, match=words):
+        load_checkpoint(saved)
 
 
-def test_weights_that_keep_no_digest_of_their_index_are_loaded(saved, small_graph):
-    """As older versions wrote them."""
-    fitted, folder = saved
-    path = next(folder.glob("*.safetensors"))
-    path.write_bytes(save(load(path.read_bytes())))
-    damage_index(folder, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-    model, _ = load_checkpoint(folder)
-    again = predictor_on(model, small_graph)(small_graph.test)
-    assert torch.equal(again.probabilities, fitted.predict(small_graph.test).probabilities)
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (without_bias, "lack head.bias"),
+        (lambda state: state.update(further=torch.ones(1)), "further"),
+        (lambda state: state.update({"head.bias": torch.ones(1, 9)}), "shape"),
+        (lambda state: state.update({"head.bias": state["head.bias"].double()}), "float64"),
+        (lambda state: state["head.bias"].fill_(np.nan), "NaN"),
+    ],
+)
+def test_tensors_that_are_not_the_models_are_named(saved, spoil, words):
+    state = load(weights_of(saved).read_bytes())
+    spoil(state)
+    alter(saved, lambda index: None, state)
+    with pytest.raises(InputError, match=words):
+        load_checkpoint(saved)
 
 
-def test_the_wrong_task_and_the_wrong_data_are_refused(saved):
-    from rapgnn import load_dataset
+def tampered(scratch: Path, index: bytes, weights: bytes, name: str) -> object:
+    """What a folder with these files gives: a refusal, or probabilities."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    (scratch / "model").mkdir(parents=True)
+    (scratch / "model" / INDEX).write_bytes(index)
+    (scratch / "model" / name).write_bytes(weights)
+    (scratch / name).write_bytes(weights)  # outside the folder, where nothing may be read
+    loaded = outcome(lambda: RAPNodeClassifier.load(scratch / "model"))
+    if loaded is REFUSED:
+        return REFUSED
+    found = outcome(lambda: loaded.predict_proba(TABLE, **EDGES))
+    if found is not REFUSED:
+        finite(found, len(TABLE))
+        assert set(loaded.predict(TABLE, **EDGES).ravel().tolist()) <= {*loaded.classes_.tolist(), 0, 1}
+    return found
 
-    with pytest.raises(InputError, match="not for graph-regression"):
-        load_checkpoint(saved[1], "graph-regression")
-    _, schema = load_checkpoint(saved[1])
-    with pytest.raises(InputError, match="12 node features, the data have 5"):
-        schema.check(load_dataset("sbm:nodes=200,classes=3,features=5,train=5,val=20,test=20"))
-    with pytest.raises(InputError, match="data are for node-multilabel"):
-        schema.check(load_dataset("sbm:nodes=200,classes=3,features=12,labels=2,train=5,val=20,test=20"))
-    with pytest.raises(InputError, match="knows 3 classes, the data have 4"):
-        schema.check(load_dataset("sbm:nodes=200,classes=4,features=12,train=5,val=20,test=20"))
+
+def parts(folder: Path) -> tuple[bytes, bytes, str]:
+    path = weights_of(folder)
+    return (folder / INDEX).read_bytes(), path.read_bytes(), path.name
 
 
-def test_another_graph_can_be_predicted(saved):
-    from rapgnn import load_dataset
+def test_a_damaged_index_is_refused_unless_it_says_the_same(original, tmp_path):
+    (index, weights, name), seen = parts(original[0]), []
+    whole = json.loads(index)
 
-    model, schema = load_checkpoint(saved[1])
+    @examples(100)
+    @given(data=st.data())
+    def one(data):
+        if data.draw(st.integers(0, 3)):
+            changed = data.draw(damaged(index, b"[]"))
+        else:  # as another program would write it
+            anew = dict(data.draw(st.permutations(list(whole.items())))) | {"versions": {"rapgnn": "none"}}
+            changed = json.dumps(anew, indent=data.draw(st.sampled_from([None, 8]))).encode()
+        try:
+            told = json.loads(changed)
+            same = isinstance(told, dict) and {**told, "versions": 0} == {**whole, "versions": 0}
+        except (ValueError, RecursionError):
+            same = False
+        seen.append(tampered(tmp_path, changed, weights, name))
+        assert (seen[-1] is not REFUSED) == same
+        if same:
+            np.testing.assert_array_equal(seen[-1], original[1])
+
+    one()
+    both_kinds(seen, accepted=0.1, refused=0.5)
+
+
+def places(value: object, path: tuple = ()) -> list[tuple]:
+    """The paths of everything inside a JSON value."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(p for key, item in inside for p in places(item, (*path, key)))]
+
+
+ODD_VALUES = [
+    None, True, 0, -1, 3, 10**6, 2**63, 10**400, 0.5, -1e-3, 1e308, float("nan"), float("inf"), "", "x", "w" * 500,
+    "../x", "/etc/passwd", "a\x00b", [], [1], {}, {"a": 1}, ["a", "a"], "node-multilabel", "graph-regression",
+    "structural", "given", "random", "gine", "mlp", "full", "cat", "mean",
+]  # fmt: skip
+
+
+def test_tampering_with_the_index(original, tmp_path):
+    """Hashes that are made anew do not save the tamperer: what is loaded then predicts finite numbers."""
+    (index, weights, name), seen = parts(original[0]), []
+
+    @examples(150)
+    @given(data=st.data())
+    def one(data):
+        told, content = json.loads(index), weights
+        path = data.draw(st.sampled_from([p for p in places(told) if p and p[0] != "versions"]))
+        way, value = data.draw(st.sampled_from(["set", "set", "remove", "add"])), data.draw(st.sampled_from(ODD_VALUES))
+        at = told
+        for key in path[:-1]:
+            at = at[key]
+        if way == "remove":
+            del at[path[-1]]
+        elif way == "add" and isinstance(at, list):
+            at.append(value)
+        elif way == "add":
+            at["unheard of"] = value
+        else:
+            at[path[-1]] = f"../{name}" if path == ("weights",) and data.draw(st.booleans()) else value
+        assume(json.dumps(told, sort_keys=True) != json.dumps(json.loads(index), sort_keys=True))
+        anew = data.draw(st.booleans())
+        if anew and isinstance(told.get("schema"), dict):
+            if path[0] == "schema":
+                schema = json.dumps(told["schema"], sort_keys=True).encode()
+                told["schema_hash"] = hashlib.sha256(schema).hexdigest()[:16]
+            content = save(load(weights), {"index": index_digest(told)})
+            if path[0] != "sha256":
+                told["sha256"] = hashlib.sha256(content).hexdigest()
+        seen.append(tampered(tmp_path, json.dumps(told).encode(), content, name))
+        if not anew or (way != "add" and path[0] in ("format", "version", "weights", "sha256", "schema_hash")):
+            assert seen[-1] is REFUSED
+
+    one()
+    both_kinds(seen, accepted=0.02, refused=0.5)
+
+
+def test_damaged_weights(original, tmp_path):
+    """Other bytes are refused; a whole file of other finite numbers, with its hash, is another model."""
+    (index, weights, name), seen = parts(original[0]), []
+
+    def hashed(content: bytes) -> bytes:
+        return json.dumps(json.loads(index) | {"sha256": hashlib.sha256(content).hexdigest()}).encode()
+
+    @examples(80)
+    @given(changed=damaged(weights, b"{}"), anew=st.booleans())
+    def one(changed, anew):
+        assume(changed != weights)
+        found = tampered(tmp_path, hashed(changed) if anew else index, changed, name)
+        assert anew or found is REFUSED
+        seen.append(found)
+
+    one()
+    assert sum(found is REFUSED for found in seen) > 0.5 * len(seen)
+    tensors = load(weights)
+    for key in sorted(key for key, tensor in tensors.items() if tensor.is_floating_point() and tensor.numel()):
+        content = save(tensors | {key: tensors[key] + 0.25}, {"index": index_digest(json.loads(index))})
+        assert tampered(tmp_path, index, content, name) is REFUSED
+        assert tampered(tmp_path, hashed(content), content, name) is not REFUSED
+    np.testing.assert_array_equal(tampered(tmp_path, index, weights, name), original[1])
+
+
+@pytest.mark.parametrize("changes", [{"num_layers": 3}, {"seed": 1}, {"jumping": "cat"}, {"embedding": "fixed-random"}])
+def test_the_weights_of_another_model_are_refused(original, tmp_path, changes):
+    changes = {"settings": FAST["settings"] | changes} if "embedding" in changes else changes
+    fit_table(**changes).save(tmp_path / "other")
+    index, _, name = parts(original[0])
+    _, weights, _ = parts(tmp_path / "other")
+    told = json.loads(index) | {"sha256": hashlib.sha256(weights).hexdigest()}
+    assert tampered(tmp_path / "s", json.dumps(told).encode(), weights, name) is REFUSED
+
+
+def test_other_data_are_predicted_and_data_that_do_not_suit_are_refused(small_graph, tmp_path):
+    save_checkpoint(tmp_path / "m", fit_rap(small_graph, CONFIG, 3).model, Schema.of(small_graph))
+    model, schema = load_checkpoint(tmp_path / "m")
     other = load_dataset("sbm:nodes=150,classes=3,features=12,signal=3,train=5,val=20,test=40,seed=9")
     schema.check(other)
     assert predictor_on(model, other)(other.test).probabilities.shape == (40, 3)
+    with pytest.raises(InputError, match="graph-regression"):
+        load_checkpoint(tmp_path / "m", "graph-regression")
+    for shape, words in {
+        "classes=3,features=5": "12 node features, the data have 5",
+        "classes=3,features=12,labels=2": "node-multilabel",
+        "classes=4,features=12": "3 classes, the data have 4",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            schema.check(load_dataset(f"sbm:nodes=200,train=5,val=20,test=20,{shape}"))
 
 
-SAVER = """
-import os, sys
+@contextmanager
+def small_files(most: int):
+    """No file may become larger: the nearest thing to a full disk that needs no rights."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("content", ['{"format": "another program\'s"}', "{", ""])
+def test_a_checkpoint_of_another_program_is_not_replaced(saved, tmp_path, content):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / INDEX).write_text(content)
+    (other / "model.safetensors").write_bytes(b"theirs")
+    for attempt in (check_target, lambda folder: save_checkpoint(folder, *load_checkpoint(saved))):
+        with pytest.raises(InputError, match="not a model"):
+            attempt(other)
+    assert sorted(p.name for p in other.iterdir()) == [INDEX, "model.safetensors"]
+    assert (other / INDEX).read_text() == content
+
+
+def test_files_of_a_user_beside_a_model_stay_and_a_private_model_stays_private(saved):
+    for path in saved.iterdir():
+        path.chmod(0o600)
+    kept = {"notes.txt": b"a", "mine.safetensors": save({"a": torch.ones(2)}), "weights-x.safetensors": b"b"}
+    kept |= {"weights-0123456789abcdef.safetensors": save({"a": torch.ones(2)}), ".rapgnn-mine": b"c"}
+    for name, content in kept.items():
+        (saved / name).write_bytes(content)
+    model, schema = load_checkpoint(saved)
+    model.draw_counter.fill_(77)
+    save_checkpoint(saved, model, schema)
+    assert {name: (saved / name).read_bytes() for name in kept} == kept
+    own = [path for path in saved.iterdir() if path.name not in kept]
+    assert len(own) == 2
+    assert {stat.S_IMODE(path.stat().st_mode) for path in own} == {0o600}
+    assert int(load_checkpoint(saved)[0].draw_counter) == 77
+
+
+MEASURED = """
+import resource, sys
 from pathlib import Path
-from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
-folder = Path(sys.argv[1])
-model, schema = load_checkpoint(folder)  # what the libraries take to load is paid once
-for _ in sys.stdin:
-    child = os.fork()
-    if not child:
-        while True:
-            model.draw_counter += 1
-            save_checkpoint(folder, model, schema)
-    print(child, flush=True)
-    print(os.waitpid(child, 0)[1], flush=True)
+from rapgnn.errors import InputError
+from rapgnn.training.checkpoint import load_checkpoint
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    load_checkpoint(Path(sys.argv[1]))
+except InputError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
-def test_a_killed_save_leaves_the_old_model_or_the_new_one(saved, tmp_path):
-    """kill -9 at many moments of saving over and over: whatever is left loads."""
-    _, folder = saved
-    command = [sys.executable, "-c", SAVER, str(folder)]
-    counters = []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
-        for attempt in range(12):
-            process.stdin.write(b"save\n")
-            child = int(process.stdout.readline())
-            time.sleep(0.01 + 0.0065 * attempt)
-            os.kill(child, signal.SIGKILL)
-            assert int(process.stdout.readline()) == signal.SIGKILL
-            counters.append(int(load_checkpoint(folder)[0].draw_counter))
-        process.stdin.close()
-    assert max(counters) > 0  # some saves came to their end
+def test_a_small_file_cannot_ask_for_much_memory(saved):
+    """Settings of a model of a gigabyte, beside tensors that have its widths and no numbers."""
+
+    def widen(index: dict) -> None:
+        index["config"] |= {"head": "mlp", "head_layers": 3, "hidden_channels": 16384}
+
+    alter(saved, widen, load(weights_of(saved).read_bytes()) | {"wide": torch.zeros(16384, 0)})
+    words = [sys.executable, "-c", MEASURED, str(saved)]
+    sentence, megabytes = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "damaged" in sentence
+    assert int(megabytes) < 100
+
+
+def test_a_backbone_that_is_gone_is_named(saved, tmp_path, monkeypatch):
+    monkeypatch.setitem(BACKBONES, "lazy", BACKBONES["gcn"])
+    fit_table(backbone="lazy").save(tmp_path / "lazy")
+    RAPNodeClassifier.load(tmp_path / "lazy")
+    monkeypatch.delitem(BACKBONES, "lazy")
+    with pytest.raises(InputError, match=r"'lazy'.*BACKBONES"):
+        RAPNodeClassifier.load(tmp_path / "lazy")
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_full_disk_leaves_the_old_model(saved, tmp_path, between, monkeypatch):
+    model, schema = load_checkpoint(saved)
+    before, counter, write = sorted(saved.iterdir()), int(model.draw_counter), Path.write_text
+
+    def full(self: Path, *given: object, **options: object) -> int:
+        write(self, "half")
+        raise OSError(28, "No space left on device")
+
+    model.draw_counter.fill_(99)
+    if between:  # the disk fills up between the two files
+        monkeypatch.setattr(Path, "write_text", full)
+    with small_files(1 << 30 if between else 300), pytest.raises(OutputError, match=r"cannot write|No space left"):
+        save_checkpoint(saved, model, schema)
+    monkeypatch.undo()
+    assert sorted(saved.iterdir()) == before
+    assert int(load_checkpoint(saved)[0].draw_counter) == counter
+    with small_files(300), pytest.raises(OutputError):
+        save_checkpoint(tmp_path / "new" / "model", model, schema)
+    assert check_target(tmp_path / "new" / "model") is False
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "n" * 300, "d/" * 3000 + "x"])
+def test_names_that_no_folder_can_have(saved, tmp_path, name):
+    with pytest.raises(InputError, match="cannot write"):
+        RAPNodeClassifier.load(saved).save(f"{tmp_path}/{name}")
+    with pytest.raises(InputError, match="holds no model"):
+        RAPNodeClassifier.load(f"{tmp_path}/{name}")
+
+
+def test_pipes_in_a_model_folder_are_not_waited_for(saved, tmp_path):
+    weights = weights_of(saved)
+    weights.unlink()
+    os.mkfifo(weights)
+    with pytest.raises(InputError, match="regular file"):
+        load_checkpoint(saved)
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / INDEX)
+    for attempt in (load_checkpoint, check_target):
+        with pytest.raises(InputError, match=r"no model|not a model"):
+            attempt(tmp_path / "pipes")
+
+
+@pytest.mark.parametrize("kind", [list, np.array, lambda names: pd.Series(names, dtype=object)])
+def test_class_names_that_no_file_can_hold(kind):
+    """Half a character pair: a name in memory, and nowhere else."""
+    with pytest.raises(InputError, match="half a character"):
+        fit_table(kind(["a\udc80", "bee", "c\ud800"]))

@@ -1,6 +1,8 @@
 """Saves and loads of one folder at the same moment, and saves that are killed: a whole model is always there."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -9,24 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from rapgnn import RAPGraphClassifier, RAPNodeClassifier
+from rapgnn import RAPNodeClassifier
 from rapgnn.errors import InputError
 from rapgnn.training.checkpoint import INDEX, load_checkpoint, save_checkpoint
 from samples import FAST
 
-KINDS = ("node", "graph")
-SAVER = """
-import sys
-from pathlib import Path
-from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
-model, schema = load_checkpoint(Path(sys.argv[1]))
-target, count, first = Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-print("ready", flush=True)
-sys.stdin.readline()
-for n in range(count):
-    model.draw_counter.fill_(first + n)
-    save_checkpoint(target, model, schema)
-"""
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -47,47 +36,17 @@ for step in range(4):  # the save is killed just before its n-th renaming, or no
         os._exit(0)
     os.waitpid(pid, 0)
 """
-KILL_OFTEN = """
-import os, random, signal, sys, time
-from pathlib import Path
-from rapgnn.training.checkpoint import INDEX, load_checkpoint, save_checkpoint
-model, schema = load_checkpoint(Path(sys.argv[1]))
-draw, counter = random.Random(0), int(model.draw_counter)
-for attempt in range(400):
-    folder = Path(sys.argv[2]) / str(attempt % 200)  # new ones, then models
-    pid = os.fork()
-    if not pid:
-        while True:
-            model.draw_counter += 1
-            save_checkpoint(folder, model, schema)
-    time.sleep(draw.random() * 0.03)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    if (folder / INDEX).exists():
-        load_checkpoint(folder)
-    save_checkpoint(folder, model, schema)
-    assert int(load_checkpoint(folder)[0].draw_counter) == counter
-    assert len(list(folder.iterdir())) == 2, list(folder.iterdir())
-"""
 
 
-@pytest.fixture(params=KINDS)
-def saved(request, small_graph, molecules, tmp_path) -> Path:
+@pytest.fixture
+def saved(small_graph, tmp_path) -> Path:
     """A folder with a model of an estimator."""
-    estimator, data = (RAPNodeClassifier, small_graph) if request.param == "node" else (RAPGraphClassifier, molecules)
-    estimator(**FAST, num_layers=2).fit(data).save(tmp_path / "first")
+    RAPNodeClassifier(**FAST, num_layers=2).fit(small_graph).save(tmp_path / "first")
     return tmp_path / "first"
 
 
 def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def saver(model: Path, target: Path, count: int, first: int) -> subprocess.Popen:
-    words = [sys.executable, "-c", SAVER, *map(str, (model, target, count, first))]
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout.readline() == b"ready\n"
-    return process
 
 
 def together(*tasks) -> None:
@@ -122,7 +81,7 @@ def save_often(model: Path, target: Path, count: int, first: int):
 
 
 def test_of_two_saves_at_once_one_wins_whole(saved, tmp_path):
-    for pair in range(8):
+    for pair in range(4):
         target = tmp_path / str(pair)
         together(save_often(saved, target, 3, 100), save_often(saved, target, 3, 200))
         model, _ = load_checkpoint(target)
@@ -135,7 +94,7 @@ def test_a_load_while_a_save_is_going_on_gets_the_old_model_or_the_new_one(saved
 
     def save() -> None:
         try:
-            save_often(saved, saved, 120, 1000)()
+            save_often(saved, saved, 40, 1000)()
         finally:
             done.set()
 
@@ -157,7 +116,7 @@ def test_a_folder_that_is_swapped_during_a_load(saved, tmp_path):
     done, found, refused = threading.Event(), set(), []
 
     def swap() -> None:
-        for _ in range(100):
+        for _ in range(60):
             saved.rename(tmp_path / "aside")
             other.rename(saved)
             (tmp_path / "aside").rename(other)
@@ -190,14 +149,58 @@ def test_what_a_killed_first_save_left_is_cleaned_by_the_next(saved, tmp_path):
         assert len(files(folder)) == 2
 
 
-def test_what_earlier_versions_left_is_cleaned_too(saved, tmp_path):
-    folder = tmp_path / "killed"
-    folder.mkdir()
-    shutil.copy(next(saved.glob("*.safetensors")), folder / "new.safetensors")
-    (folder / ".new.safetensors.ab12cd_9.safetensors").write_bytes(b"half")
-    (folder / ".checkpoint.json.ab12cd_9.json").write_text("{")
-    save_checkpoint(folder, *load_checkpoint(saved))
-    assert len(files(folder)) == 2
+ENDLESS = """
+import os, sys
+from pathlib import Path
+from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
+folder = Path(sys.argv[1])
+model, schema = load_checkpoint(folder)  # what the libraries take to load is paid once
+for _ in sys.stdin:
+    child = os.fork()
+    if not child:
+        while True:
+            model.draw_counter += 1
+            save_checkpoint(folder, model, schema)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+def test_a_killed_save_leaves_the_old_model_or_the_new_one(saved):
+    """kill -9 at many moments of saving over and over: whatever is left loads."""
+    counters = []
+    command = [sys.executable, "-c", ENDLESS, str(saved)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        for attempt in range(10):
+            process.stdin.write(b"save\n")
+            child = int(process.stdout.readline())
+            time.sleep(0.01 + 0.0065 * attempt)
+            os.kill(child, signal.SIGKILL)
+            assert int(process.stdout.readline()) == signal.SIGKILL
+            counters.append(int(load_checkpoint(saved)[0].draw_counter))
+        process.stdin.close()
+    assert max(counters) > 0  # some saves came to their end
+
+
+SAVER = """
+import sys
+from pathlib import Path
+from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
+model, schema = load_checkpoint(Path(sys.argv[1]))
+target, count, first = Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(count):
+    model.draw_counter.fill_(first + n)
+    save_checkpoint(target, model, schema)
+"""
+
+
+def saver(model: Path, target: Path, count: int, first: int) -> subprocess.Popen:
+    words = [sys.executable, "-c", SAVER, *map(str, (model, target, count, first))]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    return process
 
 
 @pytest.mark.slow
@@ -216,25 +219,3 @@ def test_soak_pairs_of_processes(saved, tmp_path):
             assert process.returncode == 0, err.decode()
         assert int(load_checkpoint(target)[0].draw_counter) in (1199, 2199)
         assert len(files(target)) == 2
-
-
-@pytest.mark.slow
-def test_soak_killed_saves(saved, tmp_path):
-    """kill -9 at many moments of first saves and of later ones; what is left is a model, or is saved over."""
-    words = [sys.executable, "-c", KILL_OFTEN, str(saved), str(tmp_path / "scratch")]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_soak_loads_during_saves(saved):
-    process = saver(saved, saved, 2000, 1)
-    process.stdin.write(b"go\n")
-    process.stdin.flush()
-    loads = 0
-    while process.poll() is None:
-        load_checkpoint(saved)
-        loads += 1
-    assert process.returncode == 0
-    assert loads > 100
-    process.communicate()

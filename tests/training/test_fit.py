@@ -1,17 +1,20 @@
-"""Both phases, every method and every head, on a small generated graph."""
+"""Both phases, every method and every head; inference; whatever default types and gradient modes a user has set."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from rapgnn import RAPGNN, InputError, fit
-from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn import METHODS, RAPGNN, Config, InputError, RAPGraphClassifier, RAPNodeClassifier, fit
+from rapgnn.compare import STRATEGIES
+from rapgnn.layers.embedding import EMBEDDINGS, Inputs
+from rapgnn.propagation.stepwise import propagate
 from rapgnn.sparse import SparseMatrix
 from rapgnn.training.fit import fit_rap
-from rapgnn.training.methods import STRATEGIES
+from samples import GRAPH_CONFIG, on_test
 from samples import NODE_CONFIG as CONFIG
-from samples import on_test
 
 
 @pytest.mark.parametrize("method", STRATEGIES)
@@ -78,16 +81,6 @@ def test_best_validation_epoch_is_kept(small_graph):
     assert stopped.loop.epochs < 1000
 
 
-def test_threads_are_restored(small_graph):
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        fit("rap", small_graph, CONFIG.update(epochs=2, pretrain_epochs=2), 0)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_random_features_are_new_in_every_pass_whatever_the_weights_schedule(small_graph):
     """Under fixed weights the random node features still change, and the embedding still learns."""
     model = fit("fixed-diagonal", small_graph, CONFIG.update(random_features=3, epochs=2), 0).model
@@ -118,3 +111,124 @@ def test_training_is_checked_against_a_graph_with_edge_weights(small_graph):
     signed = fit_rap(replace(small_graph, edge_weight=weight - 0.5), CONFIG.update(epochs=3), 0)
     assert signed.engine == "stepwise"
     assert torch.isfinite(signed.predict(small_graph.test).scores).all()
+
+
+def test_every_batch_of_training_has_a_draw_of_its_own(molecules, monkeypatch):
+    from rapgnn.propagation.polynomial import PolynomialFilter
+
+    seen = []
+    genuine = PolynomialFilter.coefficients
+    monkeypatch.setattr(PolynomialFilter, "coefficients", lambda s, c: (seen.append(list(c)), genuine(s, c))[1])
+    config = GRAPH_CONFIG.update(epochs=2, batch_size=40, embedding="fixed-random")
+    fit("rap", molecules, config, 0)
+    assert len(molecules.train) == 96
+    assert seen[-1] == [0, 1, 2, 3, 4, 5]
+    seen.clear()
+    fit("rap", molecules, config.update(schedule="epoch"), 0)
+    assert seen[-1] == [0, 0, 0, 1, 1, 1]
+
+
+OWN_STRUCTURE = {"fixed-diagonal", "identity"}
+
+
+def test_a_diagonal_has_no_distribution_by_width() -> None:
+    """Settings of full matrices carry over to the other methods, all but what only a full matrix has."""
+    full = Config(structure="full", distribution="glorot")
+    for name, method in METHODS.items():
+        assert method.configure(full).distribution == ("uniform" if name in OWN_STRUCTURE else "glorot")
+
+
+def test_inference_modes(small_graph):
+    config, rows = CONFIG.update(num_samples=400), small_graph.test
+    expected, mean, sample = (
+        fit("rap", small_graph, config.update(inference=i), 0) for i in ("expected", "mean", "sample")
+    )
+    averaged = mean.predict(rows)
+    assert averaged.spread is not None
+    assert float(averaged.spread.mean()) > 0
+    assert expected.predict(rows).spread is None
+    assert torch.equal(expected.predict(rows).scores, expected.predict(rows).scores)
+    # Draws scatter around their mean, and the expectation lies near it.
+    one, many = sample.predict(rows).probabilities, averaged.probabilities
+    assert float((expected.predict(rows).probabilities - many).abs().mean()) < float((one - many).abs().mean())
+
+
+@pytest.mark.parametrize("engine", ["polynomial", "stepwise"])
+def test_a_kept_draw_gives_the_scores_of_the_best_epoch(small_graph, engine):
+    config = CONFIG.update(epochs=40, inference="sample", engine=engine)
+    new, kept = (fit("rap", small_graph, config.update(keep_draw=keep), 0) for keep in (False, True))
+    assert new.loop.history == kept.loop.history
+    rule, rows = small_graph.objective, small_graph.val
+    again = rule.score(kept.predict(rows).scores, small_graph.y[rows])
+    assert again == pytest.approx(max(kept.loop.history)) == pytest.approx(kept.loop.history[kept.loop.best_epoch])
+    assert not torch.equal(new.predict(rows).scores, kept.predict(rows).scores)
+
+
+@pytest.mark.parametrize("inference", ["mean", "sample"])
+def test_predicting_in_parts_changes_nothing(inference, small_graph, monkeypatch):
+    import rapgnn.training.predict as inferring
+
+    fitted = fit("rap", small_graph, CONFIG.update(inference=inference, epochs=5, num_samples=3), 0)
+    whole = fitted.predict(small_graph.test)
+    monkeypatch.setattr(inferring, "HOP_BYTES", 4 * 16 * 5 * 7)  # seven rows at a time
+    torch.testing.assert_close(fitted.predict(small_graph.test).probabilities, whole.probabilities)
+
+
+def test_fixed_weights_predict_with_their_own_draw(small_graph):
+    fitted = fit("fixed-diagonal", small_graph, CONFIG, 0)
+    model, operator = fitted.model, small_graph.operator("gcn")
+    h = propagate(model.spec, operator, model.embedding(Inputs(small_graph.x)), 0)[small_graph.test]
+    torch.testing.assert_close(fitted.predict(small_graph.test).scores, model.head(h), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_drawn_once_per_epoch_still_spread_at_inference(small_graph):
+    fitted = fit("rap", small_graph, CONFIG.update(schedule="epoch", inference="mean", epochs=5), 0)
+    assert float(fitted.predict(small_graph.test).spread.mean()) > 0
+
+
+SMALL = {"search": False, "num_layers": 2, "hidden_channels": 8, "epochs": 3}
+KINDS = [
+    {},
+    {"head": "ridge"},
+    {"head": "mlp", "batch_norm": True},
+    {"embedding": "learnable"},
+    {"embedding": "pretrained-gnn"},
+    {"random_features": 2},
+    {"jumping": "cat"},
+]
+
+
+@contextmanager
+def double_by_default():
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+MODES = {"float64": double_by_default, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+
+
+@pytest.mark.parametrize(("mode", "settings"), [*(("float64", kind) for kind in KINDS), ("inference_mode", KINDS[2])])
+def test_estimators_train_save_and_load_the_same(mode, settings, small_graph, molecules, tmp_path):
+    for estimator, data in ((RAPNodeClassifier, small_graph), (RAPGraphClassifier, molecules)):
+        plain = estimator(**SMALL, settings={"pretrain_epochs": 2} | settings).fit(data)
+        with MODES[mode]():
+            fitted = estimator(**SMALL, settings={"pretrain_epochs": 2} | settings).fit(data)
+            plain.save(tmp_path / estimator.__name__)
+            loaded = estimator.load(tmp_path / estimator.__name__)
+            found = fitted.predict_proba(data), loaded.predict_proba(data)
+        assert {t.dtype for t in fitted.model_.parameters()} <= {torch.float32}
+        for probabilities in found:
+            np.testing.assert_allclose(probabilities, plain.predict_proba(data), atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("method", STRATEGIES)
+def test_methods_train_the_same(mode, method, small_graph):
+    config = Config(num_layers=2, hidden_channels=8, epochs=3, pretrain_epochs=2)
+    plain = fit(method, small_graph, config, 0).predict(small_graph.test).probabilities
+    with MODES[mode]():
+        again = fit(method, small_graph, config, 0).predict(small_graph.test).probabilities
+    np.testing.assert_allclose(again.numpy(), plain.numpy(), atol=1e-6)

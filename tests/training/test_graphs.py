@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from rapgnn import InputError, fit, make_graphs
+from rapgnn.compare import STRATEGIES
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.training.methods import STRATEGIES
 from samples import GRAPH_CONFIG as CONFIG
 from samples import collection, on_test
 

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from typing import Any, NoReturn
 
 INTERRUPTED = 130
@@ -37,13 +38,27 @@ def main() -> None:
 
 def _run() -> None:
     """Imports what the commands need, too: an error in there is reported like any other."""
+    from importlib.metadata import entry_points
+
     # Each adds its commands to the app.
-    from rapgnn.cli import bench, compare, data, disk, model, plan, report, reproduce, tune  # noqa: F401
-    from rapgnn.cli.app import app
+    from rapgnn.cli import compare, data, evaluate, fit, hops, plan, predict, report  # noqa: F401
+    from rapgnn.cli.shared import app
+
+    warnings.showwarning = _show_warning
+    for entry in entry_points(group="rapgnn.commands"):  # those of other packages that are installed
+        entry.load()
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
     app()
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """A notice of the library as one line; other warnings as Python writes them."""
+    from rapgnn.cli.shared import say
+    from rapgnn.errors import InputNotice
+
+    say(str(message) if issubclass(category, InputNotice) else warnings.formatwarning(message, category, *where[:2]))
 
 
 def _sentence(error: BaseException) -> tuple[str, int]:
@@ -67,6 +82,10 @@ def _watch_interrupts(pressed: list[int]):
 
     def note(number: int, frame: object) -> NoReturn:
         pressed.append(number)
+        if _torch_is_loading():  # C++ in there does not survive an exception; nothing is written before it is loaded
+            sys.stderr.write("rapgnn: interrupted.\n")
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
         if hasattr(signal, "setitimer"):
             signal.signal(signal.SIGALRM, again)
             signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS, AGAIN_SECONDS)
@@ -78,6 +97,11 @@ def _watch_interrupts(pressed: list[int]):
             raise KeyboardInterrupt
 
     return signal.signal(signal.SIGINT, note)
+
+
+def _torch_is_loading() -> bool:
+    spec = getattr(sys.modules.get("torch"), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
 
 
 def _stop_watching(before: Any) -> None:

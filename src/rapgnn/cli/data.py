@@ -4,13 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
-from rapgnn.cli.app import data_app
-from rapgnn.cli.reading import folder_options, show_columns
-from rapgnn.cli.shared import Attributes, DataDir, JsonFile, load, say, write_json
+from rapgnn.cli import shared
 
 
-@data_app.command("list")
-def data_list(json_file: JsonFile = None) -> None:
+@shared.data_app.command("list")
+def data_list(json_file: shared.JsonFile = None) -> None:
     """The datasets by name.
 
     Example: rapgnn data list
@@ -21,13 +19,13 @@ def data_list(json_file: JsonFile = None) -> None:
     rows.append(
         {"dataset": SBM, "about": "generated: contextual stochastic block model, e.g. sbm:nodes=5000,degree=20"}
     )
-    write_json(rows, json_file)
+    shared.write_json(rows, json_file)
     for row in rows:
         typer.echo(f"{row['dataset']:<14} {row['about']}")
 
 
-@data_app.command("get")
-def data_get(name: str, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+@shared.data_app.command("get")
+def data_get(name: str, data_dir: shared.DataDir = None, json_file: shared.JsonFile = None) -> None:
     """Fetch a dataset's files, verified, unless they are there already.
 
     Example: rapgnn data get pubmed
@@ -35,37 +33,35 @@ def data_get(name: str, data_dir: DataDir = None, json_file: JsonFile = None) ->
     from rapgnn.datasets import find_dataset
     from rapgnn.datasets.sources import locate
 
-    folder = locate(find_dataset(name).files, data_dir, say)
-    write_json([{"dataset": name.lower(), "folder": str(folder)}], json_file)
+    folder = locate(find_dataset(name).files, data_dir, shared.say)
+    shared.write_json([{"dataset": name.lower(), "folder": str(folder)}], json_file)
     typer.echo(f"{name.lower()} is in {folder}")
 
 
-@data_app.command("info")
-@folder_options
+@shared.data_app.command("info")
+@shared.folder_options
 def data_info(
     name: Annotated[str, typer.Argument(help="A dataset name, a folder, or a file of edges.")],
     reading: Any,
-    data_dir: DataDir = None,
-    attributes: Attributes = False,
-    json_file: JsonFile = None,
+    data_dir: shared.DataDir = None,
+    attributes: shared.Attributes = False,
+    json_file: shared.JsonFile = None,
 ) -> None:
     """Size, features, classes and splits of a dataset or a folder, and what becomes of every column.
 
     Example: rapgnn data info my-graph/ --label species
     """
-    from rapgnn.experiments.tables import describe
-
-    graph = load(name, data_dir, attributes, reading, labels=False)
+    graph = shared.load(name, data_dir, attributes, reading, labels=False)
     row = describe(graph)
     uses = () if graph.encoding is None else graph.encoding.uses
-    write_json([row | ({"columns": [vars(use) for use in uses]} if uses else {})], json_file)
+    shared.write_json([row | ({"columns": [vars(use) for use in uses]} if uses else {})], json_file)
     for key, value in row.items():
         typer.echo(f"{key:<16} {value}")
-    show_columns(graph)
+    shared.show_columns(graph)
 
 
-@data_app.command("check")
-def data_check(name: str, data_dir: DataDir = None, json_file: JsonFile = None) -> None:
+@shared.data_app.command("check")
+def data_check(name: str, data_dir: shared.DataDir = None, json_file: shared.JsonFile = None) -> None:
     """Verify every file of a dataset against its published SHA-256; nothing is fetched.
 
     Example: rapgnn data check cora --data-dir ~/graphs
@@ -77,8 +73,29 @@ def data_check(name: str, data_dir: DataDir = None, json_file: JsonFile = None) 
     sources.verify(files, folder)
     unknown, total = sources.unchecked(files, folder), len(files.files)
     row = {"dataset": files.name, "folder": str(folder), "files": total, "unchecked": len(unknown)}
-    write_json([row | {"intact": None if unknown else True}], json_file)
+    shared.write_json([row | {"intact": None if unknown else True}], json_file)
     if unknown:
         typer.echo(f"{files.name}: no checksum known for {len(unknown)} of {total} files in {folder}")
         raise typer.Exit(1)
     typer.echo(f"{files.name}: all {total} files in {folder} are intact")
+
+
+def describe(graph: Any) -> dict[str, Any]:
+    """A graph in numbers."""
+    import torch
+
+    row: dict[str, Any] = {"dataset": graph.name, "task": graph.task}
+    if graph.ptr is not None:
+        row["graphs"] = graph.num_rows
+    row |= {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "features": graph.num_features}
+    if graph.edge_attr is not None:
+        row["edge features"] = graph.num_edge_features
+    what = {"accuracy": "classes", "rocauc": "labels", "rmse": "targets"}[graph.objective.metric]
+    row[what] = graph.num_outputs
+    if what == "classes":
+        row["class sizes"] = torch.bincount(graph.y[graph.y >= 0]).tolist()
+    elif what == "labels":
+        row |= {"positive share": round(float(graph.y.nanmean()), 4), "unknown": int(graph.y.isnan().sum())}
+    if graph.folds:
+        row["protocol"] = "10-fold cross-validation; the split below is for searches of your own"
+    return row | {split: len(graph.rows(split)) for split in ("train", "val", "test")}

@@ -5,23 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from rapgnn.cli.app import app, data_app
-from rapgnn.cli.progress import show_progress
-from rapgnn.cli.reading import USUAL_OPTIONS, folder_options
-from rapgnn.cli.shared import JsonFile, Quiet, say, write_json
+from rapgnn.cli import shared
 from rapgnn.errors import InputError
 
 
-@data_app.command("convert")
-@folder_options(shown=USUAL_OPTIONS)
+@shared.data_app.command("convert")
+@shared.folder_options(shown=shared.USUAL_OPTIONS)
 def data_convert(
     folder: Annotated[Path, typer.Argument(help="A folder of nodes and edges, Parquet or CSV.")],
     reading: Any,
     out: Annotated[Path | None, typer.Option(help="Folder for the graph on disk; else in the cache.")] = None,
     memory: Annotated[str, typer.Option(help="What the conversion may use.")] = "4GiB",
     threads: Annotated[int | None, typer.Option(help="Of the database; one per core.", min=1)] = None,
-    json_file: JsonFile = None,
-    quiet: Quiet = False,
+    json_file: shared.JsonFile = None,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Convert tables that are larger than memory to a graph on disk, once. A run that was stopped goes on.
 
@@ -30,26 +27,26 @@ def data_convert(
     import time
 
     from rapgnn.files import check_writable
-    from rapgnn.scale.sizes import read_size
+    from rapgnn.memory import read_size
     from rapgnn.scale.tables.convert import convert_folder
 
     check_writable(json_file)
     limit, start = read_size(memory, "--memory"), time.perf_counter()
-    with show_progress() as track:
+    with shared.show_progress() as track:
         graph = convert_folder(folder, out, reading, limit, threads, track)
     for note in graph.notes:
-        say(note)
+        shared.say(note)
     names = ("num_nodes", "num_edges", "num_features", "num_outputs", "task", "weighted", "fingerprint")
     record = {"dataset": graph.name, "folder": str(graph.folder)} | {name: getattr(graph, name) for name in names}
-    write_json([record | {"seconds": time.perf_counter() - start}], json_file)
+    shared.write_json([record | {"seconds": time.perf_counter() - start}], json_file)
     for name in names[:-1]:
         value = record[name]
         typer.echo(f"{name:<16} {value:,}" if type(value) is int else f"{name:<16} {value}")
     typer.echo(f"next: rapgnn fit {graph.folder} --memory {memory} --out model")
 
 
-@app.command()
-@folder_options(shown=())
+@shared.app.command()
+@shared.folder_options(shown=())
 def plan(
     reading: Any,
     folder: Annotated[Path | None, typer.Argument(help="A graph on disk, or its tables.")] = None,
@@ -63,8 +60,8 @@ def plan(
     network: Annotated[float, typer.Option(help="Gbit per second between machines.")] = 10.0,
     rates: Annotated[Path | None, typer.Option(help="Measured rates of another machine.")] = None,
     measure: Annotated[bool, typer.Option("--measure", help="Measure this machine again.")] = False,
-    json_file: JsonFile = None,
-    quiet: Quiet = False,
+    json_file: shared.JsonFile = None,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Bytes read, moved and kept, memory and time of every layout for a large graph, before anything is run.
 
@@ -74,15 +71,12 @@ def plan(
     from dataclasses import replace
 
     from rapgnn.files import check_writable, read_regular
-    from rapgnn.scale.disk_graph import DiskGraph
-    from rapgnn.scale.manifest import is_sealed
-    from rapgnn.scale.plan.estimate import ESTIMATED, estimated_problem
-    from rapgnn.scale.plan.layouts import Machines, best, costs
-    from rapgnn.scale.plan.problem import Problem
+    from rapgnn.memory import read_size
+    from rapgnn.scale.disk_graph import DiskGraph, is_sealed
+    from rapgnn.scale.plan.estimate import ESTIMATED, advice, estimated_problem, plan_rows, sizes
+    from rapgnn.scale.plan.layouts import Machines, Problem, best, costs
     from rapgnn.scale.plan.rates import Rates, known_rates
-    from rapgnn.scale.plan.report import advice, plan_rows, sizes
-    from rapgnn.scale.sizes import read_size
-    from rapgnn.scale.tables.sources import find_sources
+    from rapgnn.scale.tables.database import find_sources
 
     check_writable(json_file)
     if not network > 0:
@@ -96,7 +90,7 @@ def plan(
             problem = Problem.of(DiskGraph.open(folder, verify=False), layers, machines)
         else:
             problem = estimated_problem(find_sources(folder), reading, layers)
-            say(ESTIMATED)
+            shared.say(ESTIMATED)
         problem = problem if train_rows is None else replace(problem, rows=int(train_rows))
     else:
         absent = [f"--{name}" for name, value in given.items() if value is None]
@@ -110,13 +104,13 @@ def plan(
         except (OSError, json.JSONDecodeError) as error:
             raise InputError(f"cannot read {rates}: it is no file of rates.") from error
     else:
-        known = known_rates(measure, say)
+        known = known_rates(measure, shared.say)
     known = replace(known, network=network * 1e9 / 8)
     found = costs(problem, there, known)
     chosen = best(found)
     about = {"problem": vars(problem), "machines": vars(there), "rates": known.to_dict()}
     taken = None if chosen is None else chosen.layout
-    write_json([cost.to_dict() | about | {"chosen": cost.layout == taken} for cost in found], json_file)
+    shared.write_json([cost.to_dict() | about | {"chosen": cost.layout == taken} for cost in found], json_file)
     typer.echo(sizes(problem))
     typer.echo(f"{machines} x {memory}, {known.machine}")
     rows = plan_rows(found)

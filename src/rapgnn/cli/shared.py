@@ -1,14 +1,109 @@
 """What several commands have in common: options, loading, settings, JSON. Heavy imports happen when called."""
 
+import contextlib
+import functools
+import inspect
 import json
+import os
 import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
-from rapgnn.cli.progress import is_quiet, set_quiet
 from rapgnn.errors import InputError
+
+# The progress of long work, on standard error: a bar on a terminal, a line now and then where output is piped.
+
+
+LINE_SECONDS = 10.0  # between two lines where there is no terminal
+_quiet = False
+
+
+def set_quiet(wanted: bool) -> bool:
+    """Whether this command shall show neither progress nor notices."""
+    global _quiet
+    _quiet = wanted
+    return wanted
+
+
+def is_quiet() -> bool:
+    """What ``set_quiet`` said."""
+    return _quiet
+
+
+class Track:
+    """A progress bar of the current piece of work."""
+
+    def __init__(self, progress: Any):
+        self._progress, self._task = progress, None
+
+    def start(self, title: str, total: int | None) -> None:
+        self.finish()
+        self._task = self._progress.add_task(title, total=total)
+
+    def advance(self) -> None:
+        self._progress.advance(self._task)
+
+    def set(self, done: int, title: str) -> None:
+        self._progress.update(self._task, completed=done, description=title)
+
+    def finish(self) -> None:
+        if self._task is not None:
+            task = self._progress.tasks[self._task]
+            total = task.completed if task.total is None else task.total
+            self._progress.update(self._task, total=total, completed=total)
+
+
+class LineTrack:
+    """The same as lines: none for work that is done soon."""
+
+    def __init__(self, write: Callable[[str], Any], clock: Callable[[], float] = time.monotonic):
+        self._write, self._clock = write, clock
+        self._title, self._total, self._done = "", None, 0
+        self._begun = self._said = clock()
+
+    def start(self, title: str, total: int | None) -> None:
+        self._title, self._total, self._done = title, total, 0
+        self._begun = self._said = self._clock()
+
+    def advance(self) -> None:
+        self.set(self._done + 1, self._title)
+
+    def set(self, done: int, title: str) -> None:
+        self._done, self._title, now = done, title, self._clock()
+        if now - self._said >= LINE_SECONDS:
+            self._said = now
+            of = "" if self._total is None else f" of {self._total}"
+            self._write(f"rapgnn: {title}: {done}{of}, {now - self._begun:.0f} s\n")
+
+    def finish(self) -> None:
+        """Nothing: what was done is printed by the command."""
+
+
+@contextlib.contextmanager
+def show_progress() -> Iterator[Any]:
+    """A track: ``start`` a piece of work, ``advance`` it or ``set`` how far it is."""
+    if _quiet:
+        yield LineTrack(lambda line: None)
+        return
+    if not sys.stderr.isatty():
+        yield LineTrack(lambda line: (sys.stderr.write(line), sys.stderr.flush()))
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        track = Track(progress)
+        yield track
+        track.finish()
+
 
 PLOTS = (".png", ".svg", ".pdf")
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Dataset files (or RAPGNN_DATA).")]
@@ -18,7 +113,7 @@ BackboneOption = Annotated[str | None, typer.Option(help="gcn, sage, gin or gine
 LayersOption = Annotated[int | None, typer.Option(help="Number of message-passing layers.")]
 HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.")]
 EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase.")]
-EmbeddingOption = Annotated[str | None, typer.Option(help="A variant, or best (on validation).")]
+EmbeddingOption = Annotated[str | None, typer.Option(help="A variant; compare takes best, too.")]
 HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
 NetworkOption = Annotated[
     list[str] | None,
@@ -26,8 +121,8 @@ NetworkOption = Annotated[
 ]
 SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="Other settings: name=value, repeated.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
-
-
+ModelFolder = Annotated[Path, typer.Argument(help="A folder that rapgnn fit made.")]
+Data = Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no notices.", callback=set_quiet)]
 
 
@@ -54,6 +149,20 @@ def load(name: str, data_dir: Path | None, attributes: bool = False, reading: An
     for note in graph.notes:
         say(note)
     return graph
+
+
+def open_model(model: Path, data: str, data_dir: Path | None, reading: Any, labelled: bool) -> tuple[Any, Any, Any]:
+    """(model, graph, schema): the data read as the model's were."""
+    from dataclasses import replace
+
+    from rapgnn.estimators.predictions import reading_of, without_labels
+    from rapgnn.training.checkpoint import load_checkpoint
+
+    loaded, schema = load_checkpoint(model)
+    graph = load(data, data_dir, reading=replace(reading, **reading_of(schema, labelled)), labels=labelled)
+    graph = graph if labelled else without_labels(graph, schema)
+    schema.check(graph)
+    return loaded, graph, schema
 
 
 def check_options(overrides: dict[str, Any], embedding: str | None = None, device: str = "cpu", seed: int = 0) -> None:
@@ -102,7 +211,7 @@ def read_settings(pairs: list[str] | None, option: str = "--set", **given: Any) 
 
 def describe_network(pairs: list[str] | None, others: bool) -> dict[str, Any] | None:
     """The random network that ``--network`` describes, checked; ``others``: whether a RAP network is described too."""
-    from rapgnn.estimators.one_network import read_network
+    from rapgnn.estimators.base import read_network
 
     described = read_settings(pairs, "--network") or None
     if described is not None and others:
@@ -127,3 +236,180 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and value != value else value
+
+
+def wide_console(width: int = 140) -> Any:
+    """Where tables go."""
+    from rich.console import Console
+
+    console = Console()
+    # Piped output has no width of its own: give the table room instead of folding its cells.
+    return console if console.is_terminal else Console(width=width)
+
+
+# The applications that every file of commands adds its own to.
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from rapgnn import __version__
+
+        typer.echo(f"rapgnn {__version__}")
+        raise typer.Exit
+
+
+ORDER = ("fit", "predict", "evaluate", "report", "compare", "data", "hops", "plan")  # of the help; others follow
+
+
+class InOrder(typer.core.TyperGroup):
+    """Commands in the order in which a user meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+
+app = typer.Typer(
+    name="rapgnn",
+    cls=InOrder,
+    help="Graph neural networks with random, never trained message passing.\n\n"
+    "Example: rapgnn fit my-graph/ --label species --out model/",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+data_app = typer.Typer(
+    help="Datasets: list, get, info, check, convert.\n\nExample: rapgnn data info cora", no_args_is_help=True
+)
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Fetch no data (or RAPGNN_OFFLINE=1).")] = False,
+) -> None:
+    if offline:
+        os.environ["RAPGNN_OFFLINE"] = "1"
+
+
+app.add_typer(data_app, name="data")
+
+
+# The options of a user's own folder, said once for every command that reads one, and the table of its columns.
+
+
+WIDTH = 80
+SAME = 4  # columns in a row that are read alike, from which on they share a line
+MOST_ROWS = 40  # lines of the table of columns
+
+FOLDER_OPTIONS: dict[str, tuple[Any, str]] = {
+    "label": (str, "Your folder: the label's column."),
+    "id": (str, "Your folder: the column of ids."),
+    "source": (str, "Your folder: where edges begin."),
+    "target": (str, "Your folder: where edges end."),
+    "ignore": (list[str], "Your folder: leave out columns a,b."),
+    "impute": (bool, "Your folder: fill missing values."),
+    "directed": (bool, "Your folder: edges count one way."),
+    "drop_unknown_edges": (bool, "Drop edges of unknown nodes."),
+    "task": (str, "Your folder: classification or regression."),
+    "sep": (str, "CSV: between cells, e.g. ; or tab."),
+    "decimal": (str, "CSV: decimal point or comma."),
+    "encoding": (str, "CSV: utf-8, cp1252, utf-16, ..."),
+}
+"""Every option of a folder: its type, and its help."""
+USUAL_OPTIONS = ("label", "ignore")  # the help of other commands is full already
+FILE_OPTIONS = ("drop_unknown_edges", "sep", "decimal", "encoding")  # what a trained model cannot remember
+
+
+def folder_options(
+    command: Callable[..., None] | None = None,
+    *,
+    taken: tuple[str, ...] = tuple(FOLDER_OPTIONS),
+    shown: tuple[str, ...] | None = None,
+) -> Any:
+    """A command with the options of a folder; they arrive as one ``Reading``, in its parameter ``reading``.
+
+    Args:
+        taken: the options that it takes.
+        shown: those that its help shows, which is one screen; None: all. ``rapgnn data info --help`` shows all.
+    """
+    if command is None:
+        return functools.partial(folder_options, taken=taken, shown=shown)
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> None:
+        options = {name: given.pop(name) for name in taken}
+        reading = _reading(options)
+        command(reading=replace(reading, seed=given["seed"]) if "seed" in given else reading, **given)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name == "reading":
+            parameters += [
+                inspect.Parameter(
+                    name,
+                    keyword,
+                    default=False if FOLDER_OPTIONS[name][0] is bool else None,
+                    annotation=_annotation(name, shown is None or name in shown),
+                )
+                for name in taken
+            ]
+        else:
+            parameters.append(parameter.replace(kind=keyword))
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapped
+
+
+def _annotation(name: str, shown: bool) -> Any:
+    kind, text = FOLDER_OPTIONS[name]
+    option = typer.Option(f"--{name.replace('_', '-')}", help=text, hidden=not shown)
+    return Annotated[kind if kind is bool else kind | None, option]
+
+
+def _reading(options: dict[str, Any]) -> Any:
+    """How a folder is to be read, by the options given."""
+    from rapgnn.datasets.folder import Reading
+    from rapgnn.errors import check_choice
+
+    if options.get("task") is not None:
+        check_choice("task", options["task"], ("classification", "regression"))
+    named: dict[str, Any] = {"text_encoding" if name == "encoding" else name: v for name, v in options.items()}
+    named["ignore"] = tuple(options.get("ignore") or ())
+    return Reading(**named)
+
+
+def show_columns(graph: Any) -> None:
+    """What became of every column of a user's files; nothing where there are no files of the user's."""
+    uses = () if graph.encoding is None else graph.encoding.uses
+    if not uses or is_quiet():
+        return
+    alike = groupby(uses, key=lambda use: (use.file, use.read_as))
+    rows = [row for key, run in alike for row in _rows(*key, list(run))]
+    wide = min(34, max(len(text) for file, column, *_ in rows for text in (column, file)))
+    room = WIDTH - wide - 12
+    shown_file = ""
+    for file, column, read_as, features in rows[:MOST_ROWS]:
+        if file != shown_file:
+            typer.echo(f"{_cut(file, wide):<{wide}}  {'read as':<{room}}  features")
+            shown_file = file
+        typer.echo(f"{_cut(column, wide):<{wide}}  {_cut(read_as, room):<{room}}  {features or '-':>8}")
+    rest = rows[MOST_ROWS:]
+    if rest:
+        typer.echo(f"and {len(rest)} more lines with {sum(features for *_, features in rest)} features")
+
+
+def _rows(file: str, read_as: str, run: list[Any]) -> list[tuple[str, str, str, int]]:
+    """Columns in a row that are read alike share a line where there are many."""
+    if len(run) < SAME:
+        return [(file, use.column, read_as, use.features) for use in run]
+    title = f"{run[0].column} ... {run[-1].column}"
+    return [(file, title, f"{len(run)} columns, each: {read_as}", sum(use.features for use in run))]
+
+
+def _cut(text: str, most: int) -> str:
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return text if len(text) <= most else f"{text[: most - 3]}..."

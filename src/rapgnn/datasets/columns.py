@@ -1,5 +1,6 @@
 """What the columns of a user's tables mean: ids, ends of edges, labels, splits."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +12,9 @@ import pandas as pd
 from rapgnn.datasets.dialect import Options
 from rapgnn.datasets.frames import Frame
 from rapgnn.errors import InputError, shown
-from rapgnn.graph.table import Encoding
-from rapgnn.graph.validate import SPLITS
+from rapgnn.graph.column import Column
+from rapgnn.graph.table import ColumnUse, Encoding
+from rapgnn.graph.validate import SPLITS, Faults
 
 ID, GRAPH = ("id", "node", "node_id"), ("graph", "graph_id")
 GRAPH_ID = (*GRAPH, *ID)  # what a row of graphs may call itself
@@ -213,3 +215,100 @@ def _splits(frame: Frame, roles: Roles) -> dict[str, np.ndarray]:
     if column is not None and not any(len(rows) for rows in splits.values()):
         return {}  # a split column that says nothing
     return splits
+
+
+# What became of every column of a user's files, as data, and what is said about how they were read.
+
+
+def column_uses(
+    frame: Frame,
+    roles: Roles,
+    columns: Sequence[Column] = (),
+    left_out: dict[str, str] | None = None,
+    otherwise: str = "not needed",
+) -> list[ColumnUse]:
+    """One entry per column.
+
+    Args:
+        roles: what columns are for that are no features.
+        columns: those that are features.
+        left_out: why others are none.
+        otherwise: why anything else is left out.
+    """
+    features = {column.name: column for column in columns}
+    reasons = left_out or {}
+    file = frame.path.name
+    uses = [] if frame.matrix is None else [ColumnUse(file, "x", "numbers", _width(frame))]
+    for name in frame.table.columns:
+        if name in roles:
+            uses.append(ColumnUse(file, str(name), roles[name]))
+        elif str(name) in features:
+            column = features[str(name)]
+            uses.append(ColumnUse(file, str(name), column.read_as, column.width))
+        else:
+            uses.append(ColumnUse(file, str(name), f"left out: {reasons.get(str(name), otherwise)}"))
+    return [*uses, *(ColumnUse(file, name, "left out: --ignore") for name in frame.ignored)]
+
+
+def _width(frame: Frame) -> int:
+    matrix = frame.matrix
+    return 0 if matrix is None else 1 if matrix.ndim == 1 else matrix.shape[1]
+
+
+def dialect_notes(frames: Sequence[Frame]) -> list[str]:
+    """One sentence on files that are not written in the plain way; none where all are."""
+    by_form: dict[tuple[str, ...], list[str]] = {}
+    for frame in frames:
+        if frame.told:
+            by_form.setdefault(frame.told, []).append(frame.path.name)
+    if not by_form:
+        return []
+    read = "; ".join(f"{_joined(names)} with {_joined(list(told))}" for told, names in by_form.items())
+    return [f"read {read} (--sep, --decimal and --encoding say otherwise)."]
+
+
+def _joined(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+# The columns of a user's nodes and edges that are features.
+
+
+NUMBERS_ROWS = "it numbers the rows"
+
+
+def learn_features(nodes: Frame, roles: Roles, reading: Reading) -> tuple[Any, Encoding | None]:
+    """The features (a table, an npz file's x, or None) and how they are made, where a table says it."""
+    table = nodes.without(list(roles))
+    if nodes.matrix is not None:
+        if table.shape[1] and not reading.trained:
+            raise besides_x(nodes.path, str(table.columns[0]))
+        return nodes.matrix, reading.encoding
+    if reading.trained:
+        return (table if table.shape[1] else None), reading.encoding
+    numbering = [name for name, values in table.items() if numbers_rows(str(name), values)]
+    table = table.drop(columns=numbering)
+    if not table.shape[1]:
+        return None, reading.encoding
+    faults = Faults(f"{nodes.path}: ")
+    encoding = None
+    with faults.collect():
+        encoding = Encoding.learn(table, reading.impute)
+    faults.check()
+    if encoding is None:
+        return None, None
+    reasons = dict.fromkeys(map(str, numbering), NUMBERS_ROWS) | encoding.left_out
+    return table, replace(encoding, left_out=reasons)
+
+
+def besides_x(path: Path, column: str) -> InputError:
+    """What is said where there is an array of features and a column that would be one more."""
+    return InputError(f"{path} holds x and also {column}: put it into x, or ignore it (--ignore).")
+
+
+def numbers_rows(name: str, values: pd.Series) -> bool:
+    """Whether this is a column without a name that counts the rows, as programs write beside a table."""
+    if not re.fullmatch(r"Unnamed: \d+", name) or not pd.api.types.is_integer_dtype(values):
+        return False
+    count = np.arange(len(values))
+    return bool((values.to_numpy() - count == values.iloc[0]).all()) and int(values.iloc[0]) in (0, 1)

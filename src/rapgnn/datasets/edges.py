@@ -10,7 +10,7 @@ import pandas as pd
 from rapgnn.datasets.columns import GRAPH, SOURCE, TARGET, WEIGHT, Reading, Roles
 from rapgnn.datasets.frames import Frame
 from rapgnn.errors import InputError, shown
-from rapgnn.graph.faults import Faults
+from rapgnn.graph.validate import Faults
 
 CURE = "add it, or leave such edges out (--drop-unknown-edges)"
 QUOTES = "'\""

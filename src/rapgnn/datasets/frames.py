@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.decimals import against_the_rest, as_numbers
-from rapgnn.datasets.dialect import Dialect, Options, find_dialect
+from rapgnn.datasets.dialect import Dialect, Options, against_the_rest, as_numbers, find_dialect
 from rapgnn.errors import InputError, shown
 
 FEATURES = "features.npy"

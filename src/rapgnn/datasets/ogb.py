@@ -1,20 +1,55 @@
 """OGB's molecules and its two large node graphs (Hu et al., 2020), from OGB's own CSV.gz folders."""
 
+import contextlib
+import gzip
+import hashlib
+import os
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.cache import Arrays, parsed
-from rapgnn.datasets.categories import one_hot
-from rapgnn.datasets.gzipped import Unzipped
-from rapgnn.datasets.sources import Archive, FileSet
+from rapgnn.datasets.sources import Archive, FileSet, cache_dir
+from rapgnn.datasets.tu import one_hot
 from rapgnn.errors import InputError
-from rapgnn.files import open_regular
-from rapgnn.graph.batch import make_graphs
+from rapgnn.files import is_regular, open_regular, read_regular, remove_special, sha256, write_atomic
 from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.graph.lists import make_graphs
+
+# Datasets parsed once: plain arrays in the cache, without pickle, under a name that changes with the files.
+# The SHA-256 of a cached file lies beside it: what does not match is parsed again and replaced.
+
+
+Arrays = dict[str, np.ndarray]
+VERSION = 1  # of what the parsers make of a file; raise it when that changes
+
+
+def parsed(name: str, folder: Path, files: Sequence[Path], parse: Callable[[Path], Arrays]) -> Arrays:
+    """What ``parse(folder)`` gives, or gave the last time the same files were read."""
+    digest = hashlib.sha256(str(VERSION).encode())
+    for path in files:
+        digest.update(sha256(path).encode() if is_regular(path) else b"-")
+    kept = cache_dir() / "parsed" / f"{name}-{digest.hexdigest()[:16]}.npz"
+    noted = kept.with_name(f"{kept.name}.sha256")
+    try:
+        if read_regular(noted, 1 << 10).decode().strip() == sha256(kept):
+            with kept.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return {key: arrays[key] for key in arrays.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError):
+        pass  # not there, or damaged: parsed again and replaced
+    fresh = parse(folder)
+    with contextlib.suppress(InputError, OSError):  # a cache that cannot be written costs time, not the data
+        for path in (kept, noted):
+            remove_special(path)
+        write_atomic(kept, lambda temporary: np.savez(temporary, **fresh))  # type: ignore[arg-type]
+        checksum = sha256(kept)
+        write_atomic(noted, lambda temporary: temporary.write_text(f"{checksum}\n"))
+    return fresh
+
 
 _URL = "http://snap.stanford.edu/ogb/data"
 CHUNK = 2_000_000  # rows of a CSV file that are in memory at a time
@@ -287,3 +322,29 @@ def _chunks(path: Path, kind: type, columns: int = 1) -> Iterator[np.ndarray]:
         yield np.zeros((0, columns), dtype=kind)
     except (TypeError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}.") from error
+
+
+# Files under gzip, of which no more is unpacked than is sensible.
+
+
+MOST, RATIO = 1 << 28, 200  # bytes that may always be unpacked, and how many times the file's own size beyond that
+
+
+class Unzipped(gzip.GzipFile):
+    """What is in a gzip file; refused where a small file becomes a very large one."""
+
+    def __init__(self, fileobj: BinaryIO):
+        super().__init__(fileobj=fileobj, mode="rb")
+        self.most, self.total = max(MOST, RATIO * os.fstat(fileobj.fileno()).st_size), 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._counted(super().read(size if size is not None and size >= 0 else self.most + 1))
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._counted(super().read1(size))
+
+    def _counted(self, block: bytes) -> bytes:
+        self.total += len(block)
+        if self.total > self.most:
+            raise ValueError(f"it unpacks to more than {self.most:,} bytes")
+        return block

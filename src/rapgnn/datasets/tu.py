@@ -1,16 +1,17 @@
 """MUTAG, PTC and PROTEINS (Morris et al., 2020), from the TU text files."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
-from rapgnn.datasets.categories import one_hot
 from rapgnn.datasets.sources import Archive, FileSet, Package
 from rapgnn.errors import InputError
 from rapgnn.files import read_regular
-from rapgnn.graph.batch import make_graphs
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.lists import make_graphs
 from rapgnn.sparse import SparseMatrix
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"
@@ -127,3 +128,28 @@ def _numbers(path: Path, kind: type) -> np.ndarray:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
     except ValueError as error:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0].rstrip('.')}.") from error
+
+
+def one_hot(codes: np.ndarray, sizes: Sequence[int], what: str) -> SparseMatrix:
+    """Each row's categories as ones in a ``[rows, Σ sizes]`` matrix.
+
+    Args:
+        codes: ``[rows, columns]`` whole numbers; column j counts from 0 to sizes[j] - 1.
+        what: what a row is, for the sentence that refuses a code out of range.
+    """
+    if codes.ndim != 2 or codes.shape[1] != len(sizes):
+        raise InputError(f"{what} features must have {len(sizes)} columns, got shape {codes.shape}.")
+    bad = (codes < 0) | (codes >= np.asarray(sizes))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise InputError(
+            f"{what} {row} has the value {codes[row, column]} in feature column {column}, "
+            f"outside the encoder's range 0 to {sizes[column] - 1}."
+        )
+    rows, columns = codes.shape
+    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    matrix = sp.csr_matrix(
+        (np.ones(codes.size, np.float32), (codes + offsets).ravel(), np.arange(0, codes.size + 1, max(1, columns))),
+        shape=(rows, int(np.sum(sizes))),
+    )
+    return SparseMatrix(matrix)

@@ -6,9 +6,11 @@ have a label, the average so far teaches further ones. What all cost is counted 
 the same graph and seed give the same model on any machine.
 """
 
+import copy
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,33 +18,110 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.calibration import sharpening, sharper
 from rapgnn.estimators.candidates import (
+    ROUNDS,
     Wanted,
+    all_nodes,
+    can_teach,
+    can_train,
     first_candidates,
     further_candidates,
     further_kernel_candidates,
     kernel_candidates,
+    lesson,
     probing_candidates,
     second_candidates,
+    student_configs,
     trained_candidates,
 )
-from rapgnn.estimators.chosen import chosen_members, ranked, together
-from rapgnn.estimators.costs import threads_by_cost
-from rapgnn.estimators.draws import Draws, drawn_again, only
+from rapgnn.estimators.costs import net_cost, threads_by_cost
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, TreatedOf, with_all_rows
-from rapgnn.estimators.net_costs import net_cost
-from rapgnn.estimators.node_heads import can_train
-from rapgnn.estimators.students import ROUNDS, all_nodes, can_teach, lesson, student_configs
-from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.models.average import Average, engine_of
+from rapgnn.graph.scores import BALANCED, with_goal
+from rapgnn.graph.tasks import Objective
+from rapgnn.models.average import Average, TreatedConfig, TreatedRAP, engine_of
 from rapgnn.models.config import Config
 from rapgnn.models.net_config import NetConfig
+from rapgnn.models.random_net import RandomNet
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.models.treated import TreatedConfig
-from rapgnn.training.averaged import HopsOf, scores_of
+from rapgnn.training.predict import HopsOf, scores_of, weighted_mean
+
+# Other draws of a member's random layers, where few rows are labelled.
+# What random layers give depends on their draw, the more the fewer rows a head is solved on. The mean over draws
+# depends less on it, and no rows are needed to choose it.
+
+
+FEW = 200  # training rows below which much depends on a draw
+DRAWS = 3  # of a member's random layers, with the one that was chosen
+SEED_STEP = 1000  # from one draw to the next
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Members of an average, each with further draws of its random layers; all draws of a member count as one.
+
+    Args:
+        members: as they were chosen.
+        further: other draws of each; none where nothing in a member is random.
+    """
+
+    members: Sequence[Verdict]
+    further: Sequence[Sequence[Verdict]]
+
+    @property
+    def weighted(self) -> list[tuple[Verdict, float, Verdict]]:
+        """The members, behind them the further draws, each with its weight and the member it is a draw of."""
+        shares = [1 / (1 + len(others)) for others in self.further]
+        told = list(zip(self.members, shares, self.further, strict=True))
+        behind = [(one, share, member) for member, share, others in told for one in others]
+        return [*((member, share, member) for member, share, _ in told), *behind]
+
+    def mean(self, objective: Objective, factor: float = 1.0) -> Tensor:
+        """What all of them together give for the rows that judge, with scores that are so many times larger."""
+        found = self.weighted
+        parts = [one.probabilities for one, _, _ in found]
+        if factor != 1.0:
+            parts = [objective.read(factor * scores_of(part, objective)) for part in parts]
+        return weighted_mean(parts, [share for _, share, _ in found])
+
+
+def only(members: Sequence[Verdict]) -> Draws:
+    """The members as they are."""
+    return Draws(members, [()] * len(members))
+
+
+def drawn_again(members: Sequence[Verdict], graph: Graph, judge: Judge, left: float, late: Callable[[], bool]) -> Draws:
+    """Further draws of the members of an average, where rows are few.
+
+    Args:
+        left: nominal seconds that they may cost.
+        late: whether the user's time is up.
+    """
+    further: list[list[Verdict]] = [[] for _ in members]
+    if len(graph.train) < FEW:
+        for draw in range(1, DRAWS):
+            kept = HopsOf()
+            for member, others in zip(members, further, strict=True):
+                candidate = member.candidate
+                if not isinstance(candidate, NetCandidate) or not _random(candidate):
+                    continue
+                cost = net_cost(graph, candidate.config)
+                if cost > left or late():
+                    continue
+                left -= cost
+                seed = candidate.seed + draw * SEED_STEP
+                with threads_by_cost(cost), suppress(torch.linalg.LinAlgError):  # type: ignore[reportPrivateImportUsage]
+                    verdict = judge.see(NetCandidate(candidate.graph, candidate.config, seed, kept))
+                    others += [verdict] if verdict is not None else []
+    return Draws(members, further)
+
+
+def _random(candidate: NetCandidate) -> bool:
+    """Whether another draw would give another network, solved as this one was."""
+    config = candidate.config
+    return (config.width > 0 or config.lift > 0) and not candidate.final
+
 
 Stage = Callable[[Graph, Config, Sequence[Any]], Iterator[Wanted]]
 FILTERS = 0.25  # share of what candidates may cost that linear filters have where heads can be trained after them
@@ -259,3 +338,97 @@ def _finished(
         model = candidate.finished(verdict.penalty, verdict.sharpness)
         models.append(model if factor == 1.0 else sharper(model, factor))
     return models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses, weights)
+
+
+# How sure an average is: one number that all members' scores are multiplied with.
+
+
+FACTORS = tuple(10.0 ** (k / 16) for k in range(-8, 13))
+
+
+def sharpening(draws: Draws, judge: Judge) -> float:
+    """The factor with which the average makes the labels of the rows that judge likeliest.
+
+    Each member has a temperature of its own. The average of members that are sure of different rows is less sure than
+    it should be.
+    """
+    if judge.objective.metric == "rmse":
+        return 1.0
+    losses = [judge.loss_of(scores_of(draws.mean(judge.objective, factor), judge.objective)) for factor in FACTORS]
+    return FACTORS[min(range(len(FACTORS)), key=lambda at: (losses[at], abs(FACTORS[at] - 1)))]
+
+
+def sharper(model: Any, factor: float) -> nn.Module:
+    """A member whose scores are so many times larger.
+
+    A random network that stands before another one in the same average stays as it is there, so a twin of it is made.
+    """
+    if isinstance(model, RandomNet):
+        twin = copy.copy(model)
+        twin._buffers = model._buffers | {"sharpness": model.sharpness * factor}
+        return twin
+    head: Any = (model.network if isinstance(model, TreatedRAP) else model).head
+    head.sharpness.mul_(factor)
+    return model
+
+
+# Which of the candidates are averaged: the best one, and those that the average gains by.
+
+
+MOST, POOL = 8, 16  # members of an average, and how many of the best may be among them
+SIZES = (1, 2, 3, 4, 6, 8)
+CLEAR = 2.0  # standard errors of a difference that is not chance
+
+
+def ranked(seen: list[Verdict], by_metric: bool) -> list[Verdict]:
+    """Best first, by the metric and by the loss together; the metric alone where the user's own decides."""
+    by_merit = sorted(range(len(seen)), key=lambda i: (-seen[i].order, seen[i].loss))
+    by_loss = sorted(range(len(seen)), key=lambda i: seen[i].loss)
+    place = {i: by_merit.index(i) + (0 if by_metric else by_loss.index(i)) for i in range(len(seen))}
+    return [seen[i] for i in sorted(place, key=lambda i: (place[i], i))]
+
+
+def chosen_members(seen: list[Verdict], judge: Judge, by_metric: bool) -> list[Verdict]:
+    """The members of the average.
+
+    The best is the first, and each further one is the one of the best sixteen that the average gains the most by: what
+    is alike adds little to an average (Caruana et al., 2004). They are as many as give the lowest loss together,
+    and more, as long as the rows that judge cannot tell the larger average from the best one: few rows choose by
+    chance, and a larger average depends less on it. Where the user's own metric decides, they are taken in its order,
+    as many as reach the most of it.
+    """
+    order = ranked(seen, by_metric)
+    best = order[:MOST] if by_metric else _joined_in_turn(order[:POOL], judge)
+    sizes = [size for size in SIZES if size <= len(best)]
+    told = {size: judge.of(together(best[:size], judge)) for size in sizes}
+    if by_metric:
+        size = max(sizes, key=lambda s: (told[s][0], -told[s][1], s))
+    else:
+        lowest = min(sizes, key=lambda s: (told[s][1], -s))
+        rows = judge.by_row(together(best[:lowest], judge))
+        size = max(s for s in sizes if s == lowest or not _clearly_more(judge.by_row(together(best[:s], judge)), rows))
+    return best[:size]
+
+
+def _joined_in_turn(pool: list[Verdict], judge: Judge) -> list[Verdict]:
+    """The first, then each time the one with which the average has the lowest loss; of equal ones the earlier."""
+    chosen, rest = pool[:1], pool[1:]
+    total = chosen[0].probabilities
+    while rest and len(chosen) < MOST:
+        count = len(chosen) + 1
+        losses = [judge.loss_of(scores_of((total + v.probabilities) / count, judge.objective)) for v in rest]
+        joining = rest.pop(min(range(len(rest)), key=losses.__getitem__))
+        chosen, total = [*chosen, joining], total + joining.probabilities
+    return chosen
+
+
+def _clearly_more(one: Tensor, other: Tensor) -> bool:
+    """Whether losses are larger row by row, by more than twice the standard error of the difference."""
+    more = one - other
+    error = more.std(correction=0) / max(1, len(more)) ** 0.5
+    return float(more.mean()) > CLEAR * float(error)
+
+
+def together(members: list[Verdict], judge: Judge) -> Tensor:
+    """The scores of the mean of what these give for the rows that judge."""
+    return scores_of(torch.stack([v.probabilities for v in members]).mean(0), judge.objective)

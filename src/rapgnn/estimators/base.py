@@ -1,8 +1,11 @@
 """What the estimators share: arguments, training on a checked graph, save and load."""
 
+import logging
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,17 +15,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, InputNotice, shown
-from rapgnn.estimators.compatible import as_classes, suits
-from rapgnn.estimators.one_network import check_network, read_network
-from rapgnn.estimators.predictions import Predicting
-from rapgnn.estimators.select import OnTrial
+from rapgnn.estimators.predictions import Predicting, as_classes, suits
+from rapgnn.estimators.select import OnTrial, Settings
 from rapgnn.estimators.start import start_config
 from rapgnn.estimators.train import train
-from rapgnn.estimators.verbose import LOGGER, logging_trials
-from rapgnn.estimators.verbose import shown as shown_log
-from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.scores import check_metric
+from rapgnn.graph.scores import check_metric, with_goal
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.models.average import Average, engine_of
 from rapgnn.models.config import Config
@@ -144,7 +142,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         with_goal(graph, None, self.class_weight)
         for note in graph.notes:
             warnings.warn(note, InputNotice, stacklevel=3)
-        with shown_log(bool(self.verbose)):
+        with show_log(bool(self.verbose)):
             found = train(
                 graph,
                 start,
@@ -232,7 +230,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             path: of the page.
             data, y, given: as in ``fit``, with labels. Where the data name no splits, those that ``fit`` made count.
         """
-        from rapgnn.estimators.report.page import write_model_report
+        from rapgnn.report.model import write_model_report
 
         self._fitted()
         write_model_report(self, self._graph(data, y, given, labelled=True), Path(path))
@@ -264,3 +262,93 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         tags.input_tags.two_d_array = False
         tags.no_validation = True
         return tags
+
+
+# What an estimator says while it works, through Python's ``logging`` (the logger ``rapgnn``).
+
+
+LOGGER = logging.getLogger("rapgnn")
+_SHOWN = ("backbone", "num_layers", "jumping", "embedding", "head")
+
+
+def logging_trials(then: OnTrial | None) -> OnTrial:
+    """Log every candidate, then do what else was to be done."""
+    count = 0
+
+    def on_trial(settings: Settings, value: float) -> None:
+        nonlocal count
+        count += 1
+        told = ", ".join(f"{name} {settings[name]}" for name in _SHOWN if name in settings)
+        LOGGER.info("candidate %d: %.4f on validation (%s)", count, value, told)
+        if then is not None:
+            then(settings, value)
+
+    return on_trial
+
+
+@contextmanager
+def show_log(wanted: bool) -> Iterator[None]:
+    """With ``wanted`` the log reaches the screen, also where the program has not set logging up."""
+    if not wanted:
+        yield
+        return
+    level, handler = LOGGER.level, None
+    if not LOGGER.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("rapgnn: %(message)s"))
+        LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(level)
+        if handler is not None:
+            LOGGER.removeHandler(handler)
+
+
+# One random network that the user describes, instead of a search.
+
+
+FIELDS = tuple(field.name for field in fields(NetConfig) if field.name != "first")  # one network has none before it
+NUMBERS = ("teleport", "reach", "dropout")  # that may be given as whole ones
+ON_NODES = ("identity", "known")  # speak of the nodes of one graph
+
+
+def read_network(given: Any) -> NetConfig | None:
+    """The settings that a user gave by name; None where none were given."""
+    if given is None:
+        return None
+    if isinstance(given, NetConfig):
+        given = {name: value for name, value in given.to_dict().items() if name != "first" or value is not None}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InputError(f"network must be a dictionary of names and values, got {shown(given)}.")
+    unknown = [name for name in given if name not in FIELDS]
+    if unknown:
+        near = get_close_matches(unknown[0], FIELDS, n=3, cutoff=0.5) or FIELDS
+        raise InputError(f"a random network has no setting {shown(unknown[0])}: like it are {', '.join(near)}.")
+    settings: dict[str, Any] = dict(given)
+    for name in NUMBERS:
+        if type(settings.get(name)) is int:
+            settings[name] = float(settings[name])
+    return NetConfig(**settings)
+
+
+def check_network(config: NetConfig, graph: Graph) -> None:
+    """Refuse what a graph, or a set of graphs, does not admit."""
+    if config.sketch > graph.num_features:
+        raise InputError(f"sketch must be at most the {graph.num_features} columns there are, got {config.sketch}.")
+    if config.lift_hops and not config.lift:
+        raise InputError("lift_hops are hops of random features: set lift too.")
+    if graph.ptr is None:
+        if config.edges == "both" and (config.width or config.jumping != "cat"):
+            raise InputError("edges both ways stand side by side: take them with jumping cat, and without width.")
+        if config.colours:
+            raise InputError("colours are counted in sets of graphs: leave them out for the nodes of one graph.")
+        return
+    for name in ON_NODES:
+        if getattr(config, name):
+            raise InputError(f"{name} is for the nodes of one graph: leave it out for a set of graphs.")
+    if config.edges != "given":
+        raise InputError("edges of sets of graphs are taken as given: add the reverse ones to the data.")
+    if config.jumping == "ppr":
+        raise InputError("personalised PageRank is for the nodes of one graph: take last or cat for a set of graphs.")

@@ -4,6 +4,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,22 +15,20 @@ from torch import Tensor
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, InputNotice, check_choice
 from rapgnn.estimators.base import RAPEstimator
-from rapgnn.estimators.engines import fit_by
 from rapgnn.estimators.start import plain_config
-from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.scores import check_metric, metrics_for
-from rapgnn.graph.splits import hold_out
+from rapgnn.graph.nodes import hold_out
+from rapgnn.graph.scores import check_metric, metrics_for, with_goal
 from rapgnn.graph.validate import SPLITS, labelled_rows
 from rapgnn.layers.ridge import RidgeHead
+from rapgnn.memory import read_size
 from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.scale.blocks import Budget, OnHop
-from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import FittedOnDisk, labelled_graph
+from rapgnn.scale.disk_graph import DiskGraph, is_sealed
+from rapgnn.scale.fit import FittedOnDisk, fit_on_disk, labelled_graph
 from rapgnn.scale.hops import hop_folder
 from rapgnn.scale.scores import predict_on_disk
-from rapgnn.scale.sizes import read_size
 from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema
 
@@ -46,7 +45,7 @@ def on_disk(data: Any) -> DiskGraph | None:
     """The graph on disk that was given, itself or by its folder; None where it is something else."""
     if isinstance(data, DiskGraph):
         return data
-    return DiskGraph.open(data) if isinstance(data, str | Path) else None
+    return DiskGraph.open(data) if isinstance(data, str | Path) and is_sealed(Path(data)) else None
 
 
 def check_alone(graph: DiskGraph, y: Any, given: dict[str, Any] | None) -> DiskGraph:
@@ -261,3 +260,36 @@ def _bare(fixed: dict[str, Any]) -> bool:
     """Whether the user leaves the embedding and the head open."""
     open_settings = {"embedding", "hidden_channels", "embedding_layers", "embedding_output", "head"}
     return open_settings.isdisjoint(fixed) and not any(name.startswith("pretrain_") for name in fixed)
+
+
+# Where the hops of a graph on disk are computed: in this process, on Ray, or by the workers that torchrun started.
+
+
+ENGINES = ("ray", "torch")
+
+
+def fit_by(engine: str | None, cluster: str | None, device: str) -> Callable[..., FittedOnDisk]:
+    """``fit_on_disk``, or what does the same on several processes or machines.
+
+    Args:
+        engine: ``"ray"``; ``"torch"``, where torchrun started this process; None: this process, or Ray with a cluster.
+        cluster: the address of a Ray cluster, or ``"auto"``.
+    """
+    if engine is None and cluster is None:
+        return fit_on_disk
+    check_choice("engine", "ray" if engine is None else engine, ENGINES)
+    if engine == "torch":
+        if cluster is not None:
+            raise InputError("cluster is the address of a Ray cluster: leave it out with the engine torch.")
+        return partial(_fit_together, device)
+    from rapgnn.scale.ray_hops import fit_on_ray
+
+    return partial(fit_on_ray, address=cluster or "auto")
+
+
+def _fit_together(device: str, *given: Any, **how: Any) -> FittedOnDisk:
+    from rapgnn.scale.distributed.fit import fit_together
+    from rapgnn.scale.distributed.group import joined
+
+    with joined(device) as workers:
+        return fit_together(*given, **how, workers=workers)

@@ -1,6 +1,7 @@
 """scikit-learn's contract for graphs: fit, predict, predict_proba, transform, score; and save, load."""
 
 from inspect import cleandoc
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -10,8 +11,8 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import MOST_SEED, RAPEstimator
-from rapgnn.estimators.compatible import check_graph
 from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
+from rapgnn.estimators.predictions import check_graph, load_named, named_options
 from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
@@ -19,6 +20,7 @@ from rapgnn.graph.lists import graph_set
 from rapgnn.graph.nodes import node_graph
 from rapgnn.graph.scores import r2
 from rapgnn.graph.validate import SPLITS, check_whole
+from rapgnn.training.checkpoint import saved_task
 from rapgnn.training.schema import Schema
 
 
@@ -94,8 +96,9 @@ class _NodeEstimator(RAPEstimator):
         """Train.
 
         Args:
-            data: a PyG ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame;
-                None: there are none); or ``NodeRows``, the part of a graph's nodes that scikit-learn trains on.
+            data: a folder of tables or the name of a dataset, with the options of ``load_dataset`` beside it; a PyG
+                ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame; None: there
+                are none); or ``NodeRows``, the part of a graph's nodes that scikit-learn trains on.
             y: labels, words or whole numbers, NaN, None or -1 where unknown; for a regressor numbers, one or several
                 per node, NaN or None where unknown; may be a part of ``data``.
             given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
@@ -105,6 +108,8 @@ class _NodeEstimator(RAPEstimator):
         """
         if isinstance(self, DiskEstimator) and (disk := on_disk(data)) is not None:
             return self.fit_disk(check_alone(disk, y, given))
+        if isinstance(data, str | Path):
+            data, given = load_named(data, given), {}
         if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
             data, y = graph, None
         if isinstance(data, Graph):
@@ -120,7 +125,7 @@ class _NodeEstimator(RAPEstimator):
         return node_graph(self._raw(data, y, given), task=self._kind, **known)
 
     def _raw(self, data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
-        named = _named(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS))
+        named = named_options(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS))
         if not isinstance(data, NodeRows):
             return unpack(data, y=y, **named)
         if named:
@@ -159,6 +164,8 @@ class _GraphEstimator(RAPEstimator):
             splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation, or
                 nothing where no setting is given and graphs are at most 1,000. And ``directed``, as for nodes.
         """
+        if isinstance(graphs, str | Path):
+            graphs, splits = load_named(graphs, splits), {}
         if isinstance(graphs, Graph):
             return self.fit_graph(check_graph(graphs, self._task, None, y, splits))
         return self.fit_graph(graph_set(graphs, y, task=self._kind, **_with_splits(splits)))
@@ -191,21 +198,13 @@ def estimator_for(task: str) -> type[RAPEstimator]:
     return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
 
 
+def load_model(folder: str | Path) -> RAPEstimator:
+    """The model that ``save`` or ``rapgnn fit`` wrote into a folder, as the estimator that it is."""
+    return estimator_for(saved_task(Path(folder))).load(folder)
+
+
 def _with_splits(given: dict[str, Any]) -> dict[str, Any]:
     """``splits`` and ``directed``, as ``graph_set`` takes them."""
-    named = _named(given, (*SPLITS, "directed"))
+    named = named_options(given, (*SPLITS, "directed"))
     directed = named.pop("directed", None)
     return {"splits": {k: v for k, v in named.items() if v is not None} or None, "directed": directed}
-
-
-def _named(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    """``train_mask`` is ``train``; anything unknown is refused."""
-    named: dict[str, Any] = {}
-    for key, value in given.items():
-        name = key.removesuffix("_mask")
-        if name not in known:
-            raise InputError(f"{key} is unknown: what goes with the data is {', '.join(known)}.")
-        if name in named:
-            raise InputError(f"give {name} or {name}_mask, not both.")
-        named[name] = value
-    return named

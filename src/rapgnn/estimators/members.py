@@ -8,22 +8,20 @@ from torch import Tensor, nn
 
 from rapgnn.errors import InputError
 from rapgnn.estimators.judge import LEFT_OUT_ROWS, judged_by_left_out
-from rapgnn.graph.goals import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.dropout import dropout_generator
+from rapgnn.graph.scores import BALANCED, with_goal
 from rapgnn.layers.heads import Head
+from rapgnn.layers.mlp import dropout_generator
 from rapgnn.layers.ridge import RidgeHead, RidgeSolution
 from rapgnn.layers.ridge_path import PENALTIES, RidgePath
-from rapgnn.models.known_labels import KnownLabels, known_shape
+from rapgnn.models.average import TreatedConfig, TreatedRAP
+from rapgnn.models.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.models.net_config import NetConfig
-from rapgnn.models.net_hops import edge_marks
 from rapgnn.models.random_net import RandomNet
-from rapgnn.models.treated import TreatedConfig, TreatedRAP
 from rapgnn.prng import Stream
-from rapgnn.training.averaged import hops_for
-from rapgnn.training.fit import prepare_rapgnn
-from rapgnn.training.readouts import Gradient, Readouts
-from rapgnn.training.reuse import Reuse
+from rapgnn.training.fit import Reuse, prepare_rapgnn
+from rapgnn.training.head import train_on_features
+from rapgnn.training.predict import hops_for
 from rapgnn.training.solve import RIDGES, DirectProblem, ridge_targets, row_weights
 
 BATCH, STEPS, PATIENCE = 512, 600, 12  # of heads that are trained
@@ -58,6 +56,7 @@ class NetCandidate:
         self.final = config.hidden > 0 or config.first is not None or taught is not None
         channels = graph.num_features, graph.num_outputs
         shape = {"edge_channels": graph.num_edge_features, "known": known_shape(graph) if config.known else (0, 0)}
+        shape["nodes"] = graph.num_nodes if config.identity else 0
         net = RandomNet(*channels, **shape, seed=seed, config=config).to(graph.y.device)
         if graph.objective.metric == "rmse":
             net.output.fit(graph.y[graph.train])
@@ -72,8 +71,10 @@ class NetCandidate:
             if "known" not in kept:
                 kept["known"] = KnownLabels.of(graph)
             net.known = kept["known"]
-        if config.bound:
-            net.edges_seen.copy_(edge_marks(graph))
+        if config.identity:
+            if "nodes" not in kept:
+                kept["nodes"] = SeenNodes.of(graph, torch.arange(graph.num_nodes, device=graph.y.device))
+            net.nodes = kept["nodes"]
         h, self.val = seen_rows(net, graph, kept)
         self.net, self._solved = net, dict[float, RidgeSolution]()
         self.path: RidgePath | None = None
@@ -146,10 +147,11 @@ def seen_rows(net: RandomNet, graph: Graph, kept: dict[Any, Any]) -> tuple[Tenso
 
 def train_on(net: RandomNet, h: Tensor, held: Tensor, graph: Graph) -> None:
     """Train the head on the representations of the training rows; validation chooses the epoch."""
-    head, how = net.head, Gradient(trained_epochs(len(h)), RATE, DECAY, BATCH, PATIENCE)
+    head = net.head
     assert isinstance(head, Head)
     noise = dropout_generator(net.seed, Stream.DROPOUT, h.device, 8 * head.mlp.mask_words(min(BATCH, len(h))))
-    Readouts(graph, h, held, net.output).train_network(head, how, net.seed, noise)
+    how = {"epochs": trained_epochs(len(h)), "lr": RATE, "weight_decay": DECAY, "patience": PATIENCE}
+    train_on_features(head, graph, h, held, net.output, net.seed, noise, BATCH, **how)
 
 
 def trained_epochs(rows: int) -> int:

@@ -3,6 +3,8 @@
 import contextlib
 import warnings
 from dataclasses import replace
+from inspect import signature
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,17 +12,17 @@ import torch
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
+from rapgnn.datasets import load_dataset
+from rapgnn.datasets.columns import Reading
 from rapgnn.errors import InputError, InputNotice, check_choice
-from rapgnn.estimators.compatible import as_schema, check_graph
 from rapgnn.estimators.rows import NodeRows, asked_rows
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import unseen_labels_note
+from rapgnn.graph.labels import unseen_labels_note, unseen_note
 from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.table import UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.models.config import BOUNDS, Config
-from rapgnn.training.averaged import model_on, represented_by
-from rapgnn.training.predict import Prediction
+from rapgnn.training.predict import Prediction, model_on, represented_by
 from rapgnn.training.schema import Schema
 
 ERROR_BARS = ("auto", "sample", "exact")  # ways to get them
@@ -55,13 +57,19 @@ class Predicting:
         if isinstance(data, NodeRows):
             graph = data.of_graph(y, self.schema_.classes, labelled)
             data, y = (data, y) if graph is None else (graph, None)
+        before = data.notes if isinstance(data, Graph) else ()
+        if isinstance(data, str | Path):
+            reading = Reading(**reading_of(self.schema_, labelled))
+            data, given = load_named(data, given or {}, reading=reading), None
+            data = data if labelled else without_labels(data, self.schema_)
         if isinstance(data, Graph):
-            return check_graph(data, self._task, self.schema_, y, given)
-        graph = self._graph_for(self.schema_, data, y, given or {}, labelled)
+            graph = check_graph(as_read(data, self.schema_, labelled), self._task, self.schema_, y, given)
+        else:
+            graph = as_schema(self._graph_for(self.schema_, data, y, given or {}, labelled), self.schema_, labelled)
         for note in graph.notes:
-            if UNSEEN in note:  # what else was decided, fit has said
+            if UNSEEN in note and note not in before:  # what else was decided, fit has said
                 warnings.warn(note, InputNotice, stacklevel=4)
-        return as_schema(graph, self.schema_, labelled)
+        return graph
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         """A user's data as a graph for a trained model."""
@@ -85,8 +93,8 @@ class Predicting:
         """Labels (or numbers) of all rows; the same in every call.
 
         Args:
-            data: as in ``fit``, the graph of the training or another. Members of an average that see labels of
-                neighbours count on the graph of the training alone; on another, members without labels do.
+            data: as in ``fit``, the graph of the training or another. Labels of training rows are known by node id;
+                where none of these nodes is there, members that know none answer, and a notice says so.
             given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
         """
         self._fitted()
@@ -183,3 +191,86 @@ def _with_columns(probabilities: Tensor, y: Tensor) -> Tensor:
         return probabilities
     missing = max(0, int(y.max()) + 1 - probabilities.shape[1])
     return torch.nn.functional.pad(probabilities, (0, missing))
+
+
+# Whether an estimator, a trained model and data go together; refused in one sentence where they do not.
+
+
+def suits(task: str, other: str) -> bool:
+    """Whether an estimator for one task is for the other too: classes and many labels go together, numbers do not."""
+    (level, kind), (other_level, other_kind) = task.split("-"), other.split("-")
+    return level == other_level and (kind == "regression") == (other_kind == "regression")
+
+
+def check_graph(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:
+    if y is not None or given:
+        raise InputError("a rapgnn Graph brings its own labels, edges and splits: give nothing beside it.")
+    if not suits(task, graph.task):
+        raise InputError(f"this is an estimator for {task}, but the data are for {graph.task}.")
+    if schema is not None:
+        schema.check(graph)
+        return graph
+    if not len(graph.labelled):
+        raise InputError("there are no labels: a file of edges has none, so load a folder with a nodes.csv beside it.")
+    if graph.classes is None and graph.objective.metric != "rmse":
+        graph = replace(graph, classes=tuple(range(graph.num_outputs)))
+    said = unseen_note(graph.y, {split: graph.rows(split) for split in SPLITS}, graph.classes)
+    return replace(graph, notes=(*graph.notes, *(note for note in said if note not in graph.notes)))
+
+
+def load_named(data: str | Path, given: dict[str, Any], **more: Any) -> Graph:
+    """The data of a folder or a dataset, with the options of ``load_dataset`` that were given."""
+    return load_dataset(data, **named_options(given, tuple(signature(load_dataset).parameters)), **more)
+
+
+def named_options(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """``train_mask`` is ``train``; anything unknown is refused."""
+    named: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key.removesuffix("_mask")
+        if name not in known:
+            raise InputError(f"{key} is unknown: what goes with the data is {', '.join(known)}.")
+        if name in named:
+            raise InputError(f"give {name} or {name}_mask, not both.")
+        named[name] = value
+    return named
+
+
+def reading_of(schema: Schema, labelled: bool) -> dict[str, Any]:
+    """How a trained model reads a folder: fields of ``Reading``."""
+    kind = "regression" if schema.objective.metric == "rmse" else "classification"
+    known = {"classes": schema.classes, "encoding": schema.encoding, "task": kind}
+    return known | {"trained": True, "labelled": labelled}
+
+
+def as_read(graph: Graph, schema: Schema, labelled: bool) -> Graph:
+    """A folder's graph as the model reads it, whatever categories, means and scales the folder has of its own."""
+    own, known = graph.encoding, schema.encoding
+    if graph.read_as is not None and known is not None and known.kind == "table" and own != known:
+        splits = {split: graph.rows(split) for split in SPLITS}
+        graph = replace(graph.read_as(**reading_of(schema, labelled)), **splits)
+        return graph if labelled else without_labels(graph, schema)
+    return graph
+
+
+def without_labels(graph: Graph, schema: Schema) -> Graph:
+    """A graph whose labels were not read, as one for the model's task."""
+    same = graph.task.partition("-")[0] == schema.task.partition("-")[0]
+    return replace(graph, task=schema.task, num_outputs=schema.out_channels) if same else graph
+
+
+def as_schema(graph: Graph, schema: Schema, labelled: bool) -> Graph:
+    """The graph as one for the model's task; refused where its features, or its labels, do not fit."""
+    if labelled and graph.task != schema.task:
+        raise InputError(f"the model is for {schema.task}, but the labels are for {graph.task}.")
+    if labelled and graph.y.dim() == 2 and graph.y.shape[1] != schema.out_channels:
+        raise InputError(f"the model gives {schema.out_channels} values per row, y has {graph.y.shape[1]}.")
+    graph = replace(graph, task=schema.task, num_outputs=schema.out_channels)  # labels it does not know come after them
+    schema.check(graph)
+    return graph
+
+
+def as_classes(classes: tuple[Any, ...]) -> np.ndarray:
+    """As numpy holds them, unless that would change them: whole numbers too large for 64 bits."""
+    found = np.array(classes)
+    return found if found.tolist() == list(classes) else np.array(classes, dtype=object)

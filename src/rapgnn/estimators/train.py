@@ -11,15 +11,15 @@ from rapgnn.estimators.costs import training_cost
 from rapgnn.estimators.members import needs_no_validation
 from rapgnn.estimators.select import OnTrial, Settings, choose
 from rapgnn.estimators.start import plain_config
-from rapgnn.graph.goals import with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.splits import hold_out
+from rapgnn.graph.nodes import hold_out
+from rapgnn.graph.scores import with_goal
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.models.config import Config
 from rapgnn.models.net_config import NetConfig
-from rapgnn.training.averaged import model_on
 from rapgnn.training.fit import Fitted, fit_rap
 from rapgnn.training.loop import Loop
+from rapgnn.training.predict import model_on
 
 FREE = {"ridge"}  # a penalty that is not given is chosen
 SOLVED_AGAIN = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."

@@ -1,7 +1,8 @@
 """The one way a graph is represented inside, and how it is made from checked arrays."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ class Graph:
         classes: what the class numbers (or label columns) are called, where the data say it.
         ids: what the rows are called, likewise.
         encoding: how features were made of a user's table, so that another table can be read the same way.
+        read_as: reads the user's folder again, with other fields of ``Reading``: as a trained model reads it.
         notes: what was decided for the user on the way in.
     """
 
@@ -66,6 +68,7 @@ class Graph:
     ids: np.ndarray | None = None
     encoding: Encoding | None = None
     notes: tuple[str, ...] = ()
+    read_as: "Callable[..., Graph] | None" = field(default=None, compare=False, repr=False)
 
     @property
     def num_nodes(self) -> int:
@@ -91,8 +94,6 @@ class Graph:
     def objective(self) -> Objective:
         """The task's metric, loss and reading of scores."""
         return TASKS[self.task]
-
-    rule = objective  # its former name
 
     @property
     def labelled(self) -> Tensor:

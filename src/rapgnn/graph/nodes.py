@@ -22,9 +22,7 @@ from rapgnn.graph.labels import (
     unseen_note,
     with_unseen,
 )
-from rapgnn.graph.splits import make_split
-from rapgnn.graph.structural import structural_features
-from rapgnn.graph.table import Encoding
+from rapgnn.graph.table import Encoding, structural_features
 from rapgnn.graph.validate import (
     SPLITS,
     as_array,
@@ -36,6 +34,7 @@ from rapgnn.graph.validate import (
     check_splits,
     check_targets,
     check_whole,
+    labelled_rows,
     mostly_zeros,
     shape_of,
 )
@@ -241,3 +240,73 @@ def is_table(y: Any) -> bool:
     """Whether every row has several labels."""
     shape = shape_of(y, "labels")
     return len(shape) == 2 and shape[1] > 1
+
+
+SHARES = (0.2, 0.2)  # validation and test, where no split is given
+FOLDS = 10
+
+
+def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.1)) -> tuple[Any, Any, Any]:
+    """Training, validation and test rows by chance, each class in proportion and never without a training row."""
+    rng = np.random.default_rng(seed)
+    known = labelled_rows(labels).numpy()
+    classes = labels.numpy()[known] if labels.dim() == 1 else np.zeros(len(known))
+    parts: tuple[list[np.ndarray], ...] = ([], [], [])
+    for one in np.unique(classes):
+        members = rng.permutation(known[classes == one])
+        val, test = (round(share * len(members)) for share in shares)
+        cuts = np.split(members, [len(members) - val - test, len(members) - test])
+        for part, chosen in zip(parts, cuts, strict=True):
+            part.append(chosen)
+    train, val, test = (np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *part])) for part in parts)
+    return train, val, test
+
+
+def make_split(y: Tensor, seed: int, what: str = "nodes") -> tuple[dict[str, Tensor], list[str]]:
+    """A stratified split of the labelled rows by chance, and the sentence that reports it."""
+    found = map(torch.from_numpy, split_rows(y, seed, SHARES))
+    parts: dict[str, Tensor] = dict(zip(SPLITS, found, strict=True))
+    sizes = " / ".join(str(len(parts[s])) for s in SPLITS)
+    return parts, [f"no split was given: the labelled {what} were divided {sizes} (train / val / test), seed {seed}."]
+
+
+def hold_out(graph: Graph, seed: int, share: float = 0.2) -> Graph:
+    """The graph with a share of its training rows set apart for validation, where it has no validation rows."""
+    if len(graph.val):
+        return graph
+    masked = torch.full_like(graph.y, -1) if graph.y.dim() == 1 else torch.full_like(graph.y, float("nan"))
+    masked[graph.train] = graph.y[graph.train]
+    train, val, _ = (torch.from_numpy(part) for part in split_rows(masked, seed, (share, 0.0)))
+    if not len(val):
+        return graph
+    note = f"no validation rows were given: {len(val)} of the {len(graph.train)} training rows serve, seed {seed}."
+    return replace(graph, train=train, val=val, notes=(*graph.notes, note))
+
+
+def split_per_class(y: np.ndarray, train: float | int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Training rows per class, a number or a share; the rest is halved, validation at most 500."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(y))
+    chosen = []
+    for label in np.unique(y):
+        mine = order[y[order] == label]
+        chosen.append(mine[: train if isinstance(train, int) else max(1, round(train * len(mine)))])
+    picked = np.concatenate(chosen)
+    rest = order[~np.isin(order, picked)]
+    val = min(500, len(rest) // 2)
+    return picked, rest[:val], rest[val:]
+
+
+def make_folds(graph: Graph, seed: int, count: int = FOLDS) -> list[Tensor]:
+    """The labelled rows in ``count`` parts, every class in proportion."""
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    y = graph.y.cpu()
+    known = torch.cat([graph.train, graph.val, graph.test]).cpu().sort().values.numpy()
+    classes = y[torch.from_numpy(known)].numpy() if y.dim() == 1 else None
+    least = len(known) if classes is None else int(np.unique(classes, return_counts=True)[1].min())
+    if least < count:
+        raise InputError(f"{count}-fold cross-validation needs {count} graphs of every class, the rarest has {least}.")
+    splitter = (StratifiedKFold if classes is not None else KFold)(count, shuffle=True, random_state=seed)
+    parts = splitter.split(known, classes)
+    return [torch.from_numpy(known[held_out]).to(graph.y.device) for _, held_out in parts]

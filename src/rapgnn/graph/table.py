@@ -4,7 +4,7 @@ Numbers outside [0, 1] get mean 0 and variance 1, dates become days and then num
 column of zeros and ones per category. A column that is a name, or empty, is left out where there are other features.
 """
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,7 @@ from rapgnn.graph.column import (
     refuse_gaps,
     unseen,
 )
-from rapgnn.graph.faults import Faults
-from rapgnn.graph.structural import NAMES
-from rapgnn.graph.validate import as_float32
+from rapgnn.graph.validate import Faults, as_float32
 
 KINDS = ("table", "structural", "given")
 UNEQUAL = 20.0  # ratio of column sizes beyond which columns of an array are scaled
@@ -172,23 +170,22 @@ class Encoding:
         return sp.hstack([sp.csr_matrix(p) if sp.issparse(p) else sp.csr_matrix(p[:, None]) for p in parts], "csr")
 
     def to_dict(self) -> dict[str, Any]:
-        """What later versions added is left out where it says nothing, so that earlier ones read it."""
-        plain = {key: getattr(self, key) for key in _FIRST}
-        plain |= {field: [c.to_dict() for c in getattr(self, field)] for field in ("columns", "edge_columns")}
-        return plain | {key: getattr(self, key) for key in _NAMED if getattr(self, key) is not None}
+        """As JSON holds it, without what is not stored."""
+        plain = {key: getattr(self, key) for key in ("kind", "impute", "directed", *_NAMED)}
+        return plain | {field: [c.to_dict() for c in getattr(self, field)] for field in ("columns", "edge_columns")}
 
     @classmethod
     def from_dict(cls, given: Any) -> "Encoding":
-        """From what ``to_dict`` gave, of this version or an earlier one; anything else is refused."""
+        """From what ``to_dict`` gave; anything else is refused."""
         try:
-            if given["kind"] not in KINDS or not {*_FIRST} <= set(given) <= {*_FIRST, *_NAMED}:
+            if given["kind"] not in KINDS or set(given) != set(cls("given").to_dict()):
                 raise InputError("unknown kind of encoding")
             if not all(isinstance(given[field], bool) for field in ("impute", "directed")):
                 raise InputError("a flag is damaged")
             columns, edge_columns = (
                 tuple(Column.from_dict(c) for c in given[field]) for field in ("columns", "edge_columns")
             )
-            named = {key: given.get(key) for key in _NAMED}
+            named = {key: given[key] for key in _NAMED}
             if not all(isinstance(name, str | None) for name in named.values()):
                 raise InputError("the name of a column is damaged")
             for several in (columns, edge_columns):
@@ -197,9 +194,6 @@ class Encoding:
             return cls(given["kind"], columns, edge_columns, given["impute"], given["directed"], **named)
         except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise InputError("the encoding of the features is damaged.") from error
-
-
-_FIRST = tuple(f.name for f in fields(Encoding))[:6]  # what every version has
 
 
 def differ_in_size(size: np.ndarray) -> bool:
@@ -218,3 +212,65 @@ def _by_name(table: pd.DataFrame, what: str) -> dict[str, pd.Series]:
     if len(columns) != table.shape[1]:
         raise InputError(f"two columns of the {what}s have the same name: {', '.join(map(str, table.columns))}.")
     return columns
+
+
+# Node features for graphs that have none: what a node's place in the graph tells, the same on any other graph.
+
+
+DEGREE_BUCKETS = 12  # 0, 1, 2, 3, 4, 5-8, 9-16, ... neighbours
+TRIANGLE_WORK = 200_000_000  # multiply-adds up to which triangles are counted
+NAMES = (
+    *(f"degree bucket {i}" for i in range(DEGREE_BUCKETS)),
+    "log degree",
+    "log in-degree",
+    "log of the neighbours' mean degree",
+    "log of the neighbours' largest degree",
+    "share of neighbours with one neighbour",
+    "clustering coefficient",
+    "log of the two-hop walks",
+)
+
+
+def structural_features(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:
+    """``[n, len(NAMES)]``, all non-negative: degrees, the neighbours' degrees, triangles. No labels, no node order.
+
+    Every edge counts in both directions; self-loops and repeated edges do not count. Where counting triangles would
+    take too long the clustering coefficient is 0 for every node.
+    """
+    source, target = np.asarray(edge_index, dtype=np.int64)
+    ones = np.ones(len(source), dtype=np.float64)
+    directed = sp.csr_matrix((ones, (target, source)), shape=(num_nodes, num_nodes))
+    directed.setdiag(0)
+    directed.eliminate_zeros()
+    directed.data[:] = 1.0
+    A = sp.csr_matrix(directed.maximum(directed.T))
+    degree = np.asarray(A.sum(axis=1)).ravel()
+    incoming = np.asarray(directed.sum(axis=1)).ravel()
+    divisor = np.maximum(degree, 1.0)
+    walks = A @ degree
+    bucket = np.where(degree <= 4, degree, 3 + np.ceil(np.log2(np.maximum(degree, 1)))).astype(np.int64)
+    one_hot = np.zeros((num_nodes, DEGREE_BUCKETS))
+    one_hot[np.arange(num_nodes), np.minimum(bucket, DEGREE_BUCKETS - 1)] = 1.0
+    largest = np.zeros(num_nodes)
+    filled = np.diff(A.indptr) > 0
+    if A.nnz:
+        largest[filled] = np.maximum.reduceat(degree[A.indices], A.indptr[:-1][filled])
+    columns = (
+        np.log1p(degree),
+        np.log1p(incoming),
+        np.log1p(walks / divisor),
+        np.log1p(largest),
+        (A @ (degree == 1).astype(np.float64)) / divisor,
+        _clustering(A, degree),
+        np.log1p(walks),
+    )
+    return np.column_stack([one_hot, *columns]).astype(np.float32)
+
+
+def _clustering(A: sp.csr_matrix, degree: np.ndarray) -> np.ndarray:
+    """The share of a node's pairs of neighbours that are neighbours themselves."""
+    if float(A @ degree @ np.ones(len(degree)) if len(degree) else 0.0) > TRIANGLE_WORK:
+        return np.zeros(len(degree))
+    paths = sp.csr_matrix(A @ A)
+    closed = np.asarray(paths.multiply(A).sum(axis=1)).ravel()
+    return closed / np.maximum(degree * (degree - 1), 1.0)

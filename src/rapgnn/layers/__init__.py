@@ -5,8 +5,6 @@ here knows how it is trained. What docs teach of this room is importable from he
 """
 
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.layers.matrices import RandomMatrix
-from rapgnn.layers.reservoir import RandomLayer
 from rapgnn.layers.weights import DISTRIBUTIONS, RandomWeights
 
-__all__ = ["DISTRIBUTIONS", "EMBEDDINGS", "RandomLayer", "RandomMatrix", "RandomWeights"]
+__all__ = ["DISTRIBUTIONS", "EMBEDDINGS", "RandomWeights"]

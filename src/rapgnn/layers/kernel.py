@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError, check_choice
-from rapgnn.layers.cholesky import factored
+from rapgnn.layers.ridge_path import factored
 
 JITTER = 1e-6  # added to the diagonal of the landmarks' kernel, and ten times more as long as it cannot be factored
 BLOCK_ROWS = 8192  # compared with the landmarks at a time

@@ -7,7 +7,6 @@ each training row would get from a solution without it (leave-one-out), exactly.
 import torch
 from torch import Tensor
 
-from rapgnn.layers.cholesky import factored
 from rapgnn.layers.ridge import same_gaps
 from rapgnn.layers.ridge_problem import without_itself
 
@@ -128,3 +127,21 @@ class _Problem:
                 fitted = self.m.double() @ torch.cholesky_solve(self.seen, factor)
         # The level is a mean over the rows as well, so every row has its share in it.
         return without_itself(fitted / self.root + self.level, leverage + self.share, self.targets)
+
+
+# Factorisations of products that rounding may have left indefinite.
+
+
+def factored(product: Tensor, added: float, most: float = float("inf")) -> Tensor:
+    """C of C Cᵀ = product + a · identity, with the first a of ``added``, ten times that and so on that gives one.
+
+    Args:
+        most: an a from which no larger one is tried.
+    """
+    while True:
+        matrix = product.clone()
+        matrix.diagonal().add_(added)
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        if not bool(info) or added >= most:
+            return factor
+        added *= 10

@@ -1,17 +1,81 @@
 """Average: several models of one graph, whose probabilities (or numbers) are averaged."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.standardize import TREATMENTS, Treatment
 from rapgnn.models.config import Config
-from rapgnn.models.net_config import NetConfig
+from rapgnn.models.net_config import MOST, NetConfig
 from rapgnn.models.random_net import RandomNet
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.models.treated import TreatedConfig, TreatedRAP
+
+# TreatedRAP: a RAP network on features that were treated first.
+
+
+@dataclass(frozen=True)
+class TreatedConfig:
+    """What is done to the features, and the settings of the network behind it."""
+
+    features: str = "none"
+    """A name from ``TREATMENTS``."""
+    sketch: int = 0
+    """Keep only so many directions of the features, those in which they vary most; 0: all columns."""
+    network: Config = field(default_factory=Config)
+    """The RAP network's own settings."""
+
+    def __post_init__(self) -> None:
+        check_choice("treatment of the features", self.features, TREATMENTS)
+        if isinstance(self.sketch, bool) or not isinstance(self.sketch, int) or not 0 <= self.sketch <= MOST:
+            raise InputError(f"sketch must be a whole number from 0 to {MOST}, got {self.sketch!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Flat, as JSON holds it."""
+        return {"features": self.features, "sketch": self.sketch, **self.network.to_dict()}
+
+    @classmethod
+    def from_dict(cls, features: str = "none", sketch: int = 0, **network: Any) -> "TreatedConfig":
+        """From what ``to_dict`` gave."""
+        return cls(features, sketch, Config(**network))
+
+
+class TreatedRAP(nn.Module):
+    """Treatment of the features, then a RAP network.
+
+    Args:
+        in_channels: width of the features before the treatment.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, *, edge_channels: int = 0, seed: int = 0, config: TreatedConfig
+    ):
+        super().__init__()
+        self.settings = config
+        self.treatment = Treatment(config.features, in_channels, config.sketch, seed)
+        channels = {"out_channels": out_channels, "edge_channels": edge_channels}
+        self.network = RAPGNN(self.treatment.width, **channels, seed=seed, config=config.network)
+
+    @property
+    def config(self) -> TreatedConfig:
+        """All settings."""
+        return self.settings
+
+    @property
+    def seed(self) -> int:
+        """Of everything random in here."""
+        return self.network.seed
+
+    def inputs(self, graph: Graph) -> Graph:
+        """The graph as the network sees it."""
+        return replace(graph, x=self.treatment(graph.x))
+
+    def __repr__(self) -> str:
+        return f"{self.network!r} on {self.settings.features} features"
+
 
 Member = RAPGNN | TreatedRAP | RandomNet
 USES = ("both", "here", "elsewhere")  # a member counts on its own graph and on others, on its own, on others
@@ -20,8 +84,8 @@ USES = ("both", "here", "elsewhere")  # a member counts on its own graph and on 
 class Average(nn.Module):
     """The weighted mean of its members' probabilities; of numbers, that of the numbers.
 
-    Members that are bound to the nodes of the training graph count on that graph alone; others may take their place
-    on any other.
+    Members that are bound to nodes of the training graph count where such nodes are; others may take their place
+    elsewhere.
 
     Args:
         members: the best one first.

@@ -3,11 +3,12 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
+
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.layers.kernel import KERNELS
-from rapgnn.layers.reservoir import NONLINEARITIES
-from rapgnn.layers.treatment import TREATMENTS
+from rapgnn.layers.standardize import TREATMENTS
 from rapgnn.models.config import Config
 from rapgnn.models.known_labels import MOST_HOPS
 
@@ -15,6 +16,8 @@ JOINED = ("last", "cat", "ppr")
 POOLED = ("sum", "mean", "log")
 DIRECTIONS = ("given", "undirected", "both")
 MOST = 1 << 14
+NONLINEARITIES = {"tanh": torch.tanh, "relu": torch.relu, "identity": lambda z: z}
+"""What follows the matrix of a random layer, by name."""
 COUNTS = (
     *("identity", "hidden", "sketch", "width", "lift", "lift_inputs", "num_layers", "lift_hops", "known", "colours"),
     "landmarks",

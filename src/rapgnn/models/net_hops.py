@@ -1,6 +1,5 @@
 """What random networks see of a graph before any weight: hops, edges and nodes as columns."""
 
-import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +8,12 @@ from torch import Tensor
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.layers.reservoir import BLOCK_BYTES
-from rapgnn.models.hashing import GOLDEN, mixed, row_hash
 from rapgnn.models.known_labels import MOST_HOPS, KnownLabels
 from rapgnn.models.net_config import NetConfig
-from rapgnn.prng import Stream, seeded
-from rapgnn.propagation.cache import next_hop
+from rapgnn.propagation.hops import next_hop
 from rapgnn.sparse import Features, dense, row_block
 
+BLOCK_BYTES = 1 << 26  # of a block's rows, so that all rows at full width never live at once
 NEAR = 8  # hops that are kept one by one
 
 
@@ -40,13 +37,13 @@ class Hops:
         assert self._back is not None
         return self._hop(self._against, self._back, k, rows)
 
-    def labels(self, known: KnownLabels, count: int) -> list[Tensor]:
+    def labels(self, graph: Graph, known: KnownLabels, count: int) -> list[Tensor]:
         """Hops 1 to ``count`` of known labels, for all nodes; then against the edges too, where both ways count."""
         if id(known) not in self._labels:
-            like = self.of(0, known.rows[:0])
+            like = self.of(0, known.nodes.keys[:0])
             ways = [way for way in (self.operator, self._back) if way is not None]
             # The labels are kept with their hops, so that no others get their number.
-            self._labels[id(known)] = known, [known.hops(way, like, MOST_HOPS) for way in ways]
+            self._labels[id(known)] = known, [known.hops(graph, way, like, MOST_HOPS) for way in ways]
         return [hop for way in self._labels[id(known)][1] for hop in way[:count]]
 
     def joined(self, config: NetConfig, rows: Tensor | None = None) -> Tensor:
@@ -85,33 +82,6 @@ def undirected(graph: Graph) -> Graph:
     edges = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     weight = None if graph.edge_weight is None else torch.cat([graph.edge_weight, graph.edge_weight])
     return replace(graph, edge_index=edges, edge_weight=weight, edge_attr=None)
-
-
-def edge_marks(graph: Graph) -> Tensor:
-    """Two numbers that tell a graph's edges and their weights from others, in whatever order they are listed."""
-    source, target = graph.edge_index.long()
-    one = mixed(mixed(GOLDEN * source) + 3 * target)
-    if graph.edge_weight is not None:
-        one = mixed(one + row_hash(graph.edge_weight.reshape(-1, 1)).to(one.device))
-    return torch.stack([one.sum(), mixed(one + GOLDEN).sum()]).cpu()
-
-
-def former_edge_marks(graph: Graph) -> Tensor:
-    """The numbers that models have kept which were saved before: the order of the edges counts."""
-    digest = hashlib.sha256(graph.edge_index.cpu().contiguous().numpy().tobytes()).digest()
-    return torch.tensor([int.from_bytes(digest[i : i + 7], "big") for i in (0, 7)])
-
-
-def same_edges(graph: Graph, seen: Tensor) -> bool:
-    """Whether a graph has the edges that these numbers were kept of, by this or an earlier version."""
-    seen = seen.cpu()
-    return torch.equal(edge_marks(graph), seen) or torch.equal(former_edge_marks(graph), seen)
-
-
-def random_columns(graph: Graph, count: int, seed: int) -> Tensor:
-    """Independent normal numbers for every node: hops of them are a sketch of who is near to whom."""
-    drawn = torch.randn(graph.num_nodes, count, generator=seeded(seed, Stream.NODE_MARKS), dtype=torch.float32)
-    return drawn.to(device=graph.x.device, dtype=graph.x.dtype)
 
 
 def signed_log(z: Tensor) -> Tensor:

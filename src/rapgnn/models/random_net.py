@@ -1,5 +1,6 @@
 """RandomNet: hops of the features and of known labels, random non-linear features of them, and a head on top."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -10,24 +11,17 @@ from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.layers.heads import Head
+from rapgnn.layers.heads import Head, TargetScale
 from rapgnn.layers.kernel import KernelMap
-from rapgnn.layers.lift import Lift
 from rapgnn.layers.ridge import RidgeHead
-from rapgnn.layers.standardize import Standard
-from rapgnn.layers.targets import TargetScale
-from rapgnn.layers.treatment import PLACES, Treatment, place_columns
-from rapgnn.models.colours import colour_counts, node_colours
-from rapgnn.models.graph_blocks import graph_blocks
-from rapgnn.models.known_labels import KnownLabels
-from rapgnn.models.net_config import NetConfig
+from rapgnn.layers.standardize import PLACES, Standard, Treatment, place_columns
+from rapgnn.models.known_labels import GOLDEN, KnownLabels, SeenNodes, mixed, row_hash
+from rapgnn.models.net_config import NONLINEARITIES, NetConfig
 from rapgnn.models.net_hops import (
     BLOCK_BYTES,
     Hops,
     chosen_graphs,
-    random_columns,
     received,
-    same_edges,
     signed_log,
     undirected,
 )
@@ -45,11 +39,11 @@ class RandomNet(nn.Module):
         out_channels: number of classes, labels or targets.
         edge_channels: width of the edge features; each node gets the sum of those that it receives.
         known: rows and columns of the labels that it knows, where the settings want them.
+        nodes: how many nodes it tells apart, where the settings want that.
         seed: of everything random in here.
     """
 
     sharpness: Tensor
-    edges_seen: Tensor
 
     def __init__(
         self,
@@ -58,6 +52,7 @@ class RandomNet(nn.Module):
         *,
         edge_channels: int = 0,
         known: tuple[int, int] = (0, 0),
+        nodes: int = 0,
         seed: int = 0,
         config: NetConfig | None = None,
     ):
@@ -109,7 +104,7 @@ class RandomNet(nn.Module):
         else:
             self.head = RidgeHead(config.landmarks or self.channels, out_channels)
         self.register_buffer("sharpness", torch.ones((), dtype=torch.float32))
-        self.register_buffer("edges_seen", torch.zeros(2, dtype=torch.int64))
+        self.nodes = SeenNodes(nodes) if config.identity else None
         self.output = TargetScale(out_channels)
 
     def operator(self, graph: Graph) -> GraphOperator:
@@ -126,10 +121,9 @@ class RandomNet(nn.Module):
         return Hops(self.operator(graph), self.inputs(graph), back)
 
     def suits(self, graph: Graph) -> bool:
-        """Whether this is a graph it can say something about: one that is bound to nodes must have the same."""
-        if not self.config.bound:
-            return True
-        return same_edges(graph, self.edges_seen) and (self.known is None or self.known.suits(graph))
+        """Whether this is a graph it can say something about: one that is bound to nodes must find some of them."""
+        bound = [self.nodes, None if self.known is None else self.known.nodes]
+        return all(nodes.are_in(graph) for nodes in bound if nodes is not None)
 
     def scores(self, h: Tensor) -> Tensor:
         """Of a representation, before targets that are numbers get their size back."""
@@ -138,14 +132,24 @@ class RandomNet(nn.Module):
     def inputs(self, graph: Graph) -> Tensor | SparseMatrix:
         """What is propagated: treated features, and columns for the node's edges and place."""
         more = []
-        marks = self.config.identity
-        x = random_columns(graph, marks, self.seed) if marks else self.treatment(graph.x)
+        x = self.treatment(graph.x) if self.nodes is None else self._own_columns(graph, self.nodes)
         if graph.edge_attr is not None and not self.config.identity:
             more.append(received(graph, dense(graph.edge_attr)))
         if self.config.places:
             like = x.values if isinstance(x, SparseMatrix) else x
             more.append(place_columns(graph.edge_index, graph.num_nodes, like))
         return torch.cat([dense(x), *more], dim=1) if more else x
+
+    def _own_columns(self, graph: Graph, nodes: SeenNodes) -> Tensor:
+        """Normal numbers of every node's own, whose hops tell who is near to whom; 0 for nodes that are new."""
+        size, generator = (len(nodes.keys), self.config.identity), seeded(self.seed, Stream.NODE_MARKS)
+        drawn = torch.randn(size, generator=generator, dtype=torch.float32).to(
+            device=graph.x.device, dtype=graph.x.dtype
+        )
+        places = nodes.places_in(graph)
+        columns = drawn.new_zeros(graph.num_nodes, size[1])
+        columns[places[places >= 0]] = drawn[places >= 0]
+        return columns
 
     @torch.no_grad()
     def fit_features(self, graph: Graph, rows: Tensor, hops: Hops | None = None) -> Tensor:
@@ -211,7 +215,7 @@ class RandomNet(nn.Module):
         hops = self.hops(graph) if hops is None else hops
         config, lift = self.config, self.lift
         beside = [] if self.first is None else [self.said(graph, hops).of(k) for k in range(1, PASSES + 1)]
-        labels = [] if self.known is None else hops.labels(self.known, config.known)
+        labels = [] if self.known is None else hops.labels(graph, self.known, config.known)
         if not config.lift_hops:
             beside += labels
         joined = self._joined(hops, rows, beside, learn)
@@ -298,3 +302,123 @@ class RandomNet(nn.Module):
     def __repr__(self) -> str:
         c = self.config
         return f"RandomNet({c.backbone}, {c.num_layers} hops, {c.lift or c.width} random features)"
+
+
+# Random non-linear features: σ(z W + b) with drawn W and b. A linear head on many of them can be any smooth function
+# of z (Rahimi and Recht, 2008). z or z W is standardised before σ, and one generator draws for a whole network.
+
+
+class Lift(nn.Module):
+    """Standardised inputs ``[rows, c]`` -> ``[rows, width]`` random non-linear features.
+
+    Args:
+        in_channels: c.
+        inputs: how many inputs each feature looks at; 0: all.
+        groups: parts of equal width that the inputs come in; a feature that looks at few looks at one part.
+        activation: a name from ``NONLINEARITIES``.
+        after: standardise the products instead of the inputs, as a layer of a deep random network does.
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        width: int,
+        generator: torch.Generator,
+        inputs: int = 0,
+        activation: str = "relu",
+        after: bool = False,
+        groups: int = 1,
+    ):
+        super().__init__()
+        self.activation, self.after = activation, after
+        self.standard = Standard(width if after else in_channels)
+        drawn = torch.randn(in_channels, width, generator=generator, dtype=torch.float32, device="cpu")
+        if 0 < inputs < in_channels:
+            part = in_channels // max(1, groups)
+            place = torch.rand(in_channels, width, generator=generator, device="cpu")
+            mine = torch.arange(width, device="cpu") % max(1, groups)
+            group = torch.arange(in_channels, device="cpu") // max(1, part)
+            place += (group[:, None] != mine[None]).float()  # those of other parts come last
+            drawn = drawn * (place.argsort(0).argsort(0) < inputs)
+        drawn /= math.sqrt(max(1, min(inputs or in_channels, in_channels)))
+        bias = 2 * torch.rand(width, generator=generator, dtype=torch.float32, device="cpu") - 1
+        self.register_buffer("weight", drawn.to(self.standard.shift.device))
+        self.register_buffer("bias", bias.to(self.standard.shift.device))
+
+    @torch.no_grad()
+    def fit(self, z: Tensor) -> None:
+        """Learn the inputs' (or products') means and variances."""
+        self.standard.fit(z @ self.weight.to(z.dtype) if self.after else z)
+
+    def forward(self, z: Tensor) -> Tensor:
+        if self.after:
+            z = self.standard(z @ self.weight.to(z.dtype)) + self.bias.to(z.dtype)
+            return NONLINEARITIES[self.activation](z)
+        return self.units(self.standard(z), slice(None))
+
+    def units(self, z: Tensor, which: slice) -> Tensor:
+        """Some of the features, of inputs that are standardised already."""
+        weight, bias = (part.to(z.dtype) for part in (self.weight[:, which], self.bias[which]))
+        return NONLINEARITIES[self.activation](torch.addmm(bias, z, weight))
+
+
+# Colours of nodes by Weisfeiler and Leman: after k steps two nodes share one where their k-hop surroundings agree.
+
+
+_POSITIVE = (1 << 63) - 1
+
+
+def node_colours(graph: Graph, steps: int) -> list[Tensor]:
+    """The colours of all nodes at first and after every step, ``[n]`` each.
+
+    Features that were made of the edges do not count: colours see those by themselves.
+    """
+    made = graph.encoding is not None and graph.encoding.kind == "structural"
+    now = torch.zeros(graph.num_nodes, dtype=torch.int64, device=graph.y.device) if made else row_hash(graph.x)
+    source, target = graph.edge_index.to(now.device)
+    between = torch.zeros_like(source) if graph.edge_attr is None else row_hash(graph.edge_attr).to(now.device)
+    found = [now]
+    for _ in range(steps):
+        heard = torch.zeros_like(now).index_add_(0, target, mixed(3 * now[source] + between))
+        now = mixed(GOLDEN * now + heard)
+        found.append(now)
+    return found
+
+
+def colour_counts(colours: list[Tensor], ptr: Tensor, rows: Tensor, buckets: int) -> Tensor:
+    """How often each colour occurs in some graphs, ``[rows, len(colours) · buckets]``; colours share buckets by chance.
+
+    Args:
+        ptr: where the nodes of each graph begin.
+    """
+    device = colours[0].device
+    ptr, rows = ptr.to(device), rows.to(device)
+    sizes = ptr.diff()[rows]
+    owner = torch.repeat_interleave(torch.arange(len(rows), device=device), sizes)
+    before = sizes.cumsum(0) - sizes
+    nodes = torch.arange(len(owner), device=device) - before[owner] + ptr[rows][owner]
+    found = []
+    for colour in colours:
+        place = owner * buckets + (colour[nodes] & _POSITIVE) % buckets
+        found.append(torch.bincount(place, minlength=len(rows) * buckets).view(len(rows), buckets))
+    return torch.cat(found, dim=1).to(torch.float32)
+
+
+# Graphs in blocks that fit into memory.
+
+
+def graph_blocks(ptr: Tensor, rows: Tensor, width: int) -> Iterator[Tensor]:
+    """Graphs in blocks whose nodes, so many numbers each, take at most ``BLOCK_BYTES``; a large graph is alone.
+
+    Of no graphs there is one block, which is empty.
+    """
+    most = max(1, BLOCK_BYTES // (4 * max(1, width)))
+    sizes = ptr.diff()[rows].cumsum(0)
+    start = before = 0
+    while start < len(rows) or not start:
+        stop = max(start + 1, int(torch.searchsorted(sizes, before + most, right=True)))
+        yield rows[start:stop]
+        start, before = stop, int(sizes[stop - 1]) if len(sizes) else 0

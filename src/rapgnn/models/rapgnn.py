@@ -1,6 +1,7 @@
 """RAPGNN: the network with random layers, as a ``torch.nn.Module``."""
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -8,19 +9,158 @@ from torch import Tensor, nn
 
 from rapgnn.device import full_precision
 from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.layers.embedding import Embedding
-from rapgnn.layers.heads import Head
+from rapgnn.layers.heads import Head, TargetScale
 from rapgnn.layers.ridge import RidgeHead
-from rapgnn.layers.targets import TargetScale
 from rapgnn.models.config import Config
-from rapgnn.models.prepared import PreparedGraph
-from rapgnn.models.scorer import HopScorer
 from rapgnn.prng import Stream, seeded
-from rapgnn.propagation.cache import HopCache
-from rapgnn.propagation.engine import EmbeddedGraph, represent
-from rapgnn.propagation.spec import Propagation
+from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation, represent
+from rapgnn.propagation.hops import HopCache
+from rapgnn.propagation.spec import Propagation, expected_coefficients
 from rapgnn.sparse import Features
+
+# A graph that a network has embedded once, so that every later forward pass costs what the shortcut costs.
+
+
+class PreparedGraph:
+    """What ``RAPGNN.prepare`` gives: the embedded graph, and of the rows asked for the stored hops.
+
+    The embedding is taken as it was at that moment, without gradients; prepare again when it has changed.
+    """
+
+    def __init__(self, embedded: EmbeddedGraph, rows: Tensor):
+        self.embedded, self.index = embedded, rows
+        self._ahead: tuple[int, list[Tensor]] = (0, [])  # draws made together: the first one's number, and all
+
+    @cached_property
+    def _representation(self):
+        return self.embedded.rows(self.index)
+
+    def rows(self, rows: Tensor) -> "PreparedGraph":
+        """The same embedded graph for other rows, by their numbers in the whole graph."""
+        return PreparedGraph(self.embedded, rows.to(self.index.device))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def engine(self) -> str:
+        """``"polynomial"`` or ``"stepwise"``."""
+        return self.embedded.engine
+
+    @property
+    def reason(self) -> str:
+        """Why that engine."""
+        return self.embedded.reason
+
+    @property
+    def hops(self) -> Tensor:
+        """``[rows, K, d]``: the stored hops, which ``RAPGNN.scorer`` takes."""
+        if not isinstance(self._representation, PolynomialRepresentation):
+            raise InputError(f"there are no hops, because the layers run one by one: {self.reason}.")
+        return self._representation.filter.hops.permute(2, 1, 0)
+
+    @torch.no_grad()
+    def draw(self, step: int, generator: torch.Generator | None = None) -> Tensor:
+        """The representation ``[rows, J·d]`` of forward pass number ``step``.
+
+        Args:
+            generator: switches dropout between the layers on.
+        """
+        with full_precision(self.index.device):
+            if generator is not None or not isinstance(self._representation, PolynomialRepresentation):
+                return next(self._representation.draws([self._counter(step)], generator, [step]))
+            first, drawn = self._ahead
+            if not first <= step < first + len(drawn):
+                steps = range(step, step + self._representation.draws_together)
+                drawn = list(self._representation.draws([self._counter(s) for s in steps], None, steps))
+                first, self._ahead = step, (step, drawn)
+            return drawn[step - first]
+
+    @cached_property
+    def expectation(self) -> Tensor:
+        """The exact expectation ``[rows, J·d]``, where there is one."""
+        with torch.no_grad(), full_precision(self.index.device):
+            return self.embedded.expectation(self.index)
+
+    def _counter(self, step: int) -> int:
+        return self.embedded.spec.weights.counter(step, step)
+
+    def __repr__(self) -> str:
+        return f"PreparedGraph({len(self)} rows, {self.engine} engine, because {self.reason})"
+
+
+# Stored hops in, scores out: the part of a network that runs anywhere, as plain tensor operations.
+
+
+class HopScorer(nn.Module):
+    r"""The exact expectation's scores, :math:`c_θ(\sum_k E[c_k] S^k h^0)`, as ``torch.export`` and others take them.
+
+    Args:
+        spec, head, output: of a trained network; they are copied.
+
+    Shapes:
+        hops ``[rows, K, d]`` -> ``[rows, out_channels]``.
+    """
+
+    coefficients: Tensor
+
+    def __init__(self, spec: Propagation, head: Head | RidgeHead, output: TargetScale):
+        super().__init__()
+        self.register_buffer("coefficients", expected_coefficients(spec).float())
+        self.head = _plain(head)
+        self.output = None if bool(output.plain) else _affine(output.scale, output.shift)
+        self.requires_grad_(False)
+        self.eval()
+
+    def forward(self, hops: Tensor) -> Tensor:
+        scores = self.head(torch.einsum("jk,rkd->rjd", self.coefficients, hops.to(self.coefficients.dtype)).flatten(1))
+        return scores if self.output is None else self.output(scores)
+
+
+class _Affine(nn.Module):
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, scale: Tensor, shift: Tensor):
+        super().__init__()
+        self.register_buffer("scale", scale)
+        self.register_buffer("shift", shift)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addcmul(self.shift, x, self.scale)
+
+
+def _affine(scale: Tensor, shift: Tensor) -> _Affine:
+    return _Affine(scale.detach().clone(), shift.detach().clone())
+
+
+def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta").to_empty(device=weight.device)
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+        layer.bias.copy_(bias)
+    return layer
+
+
+def _plain(head: Head | RidgeHead) -> nn.Sequential:
+    """The head as a chain of torch's own modules, at inference."""
+    if isinstance(head, RidgeHead):
+        return nn.Sequential(_linear((head.weight * head.sharpness).T, head.bias * head.sharpness))
+    chain: list[nn.Module] = [_affine(head.input_scale, head.input_offset)]
+    linears = head.mlp.linears()
+    for i, layer in enumerate(linears):
+        chain.append(_linear(layer.weight, layer.bias))
+        if i + 1 == len(linears):
+            break
+        if head.mlp.norms is not None:
+            norm = head.mlp.norms[i]
+            scale = norm.weight / (norm.running_var + norm.eps).sqrt()  # type: ignore[operator]
+            chain.append(_affine(scale, norm.bias - norm.running_mean * scale))  # type: ignore[operator]
+        chain.append(nn.ReLU())
+    return nn.Sequential(*chain)
 
 
 class RAPGNN(nn.Module):
@@ -261,3 +401,12 @@ def _fields(data: Any, **given: Any) -> tuple[Any, ...]:
         raise InputError("give node features and edge_index, or a PyG Data that has both.")
     rest = (getattr(data, name, None) if value is None else value for name, value in given.items())
     return data.x, data.edge_index, *rest
+
+
+# A graph as a model's settings want it.
+
+
+def model_inputs(graph: Graph, config: Config) -> tuple[Graph, GraphOperator]:
+    """The graph with its features as the settings want them, and its operator for the backbone."""
+    graph = graph.normalized_features() if config.normalize_features else graph
+    return graph, graph.operator(config.backbone, config.self_loops, config.eps)

@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.propagation.coefficients import stored_hops
-from rapgnn.propagation.moments import coefficient_covariance, expected_coefficients
 from rapgnn.propagation.polynomial import OnHop
-from rapgnn.propagation.spec import Propagation
+from rapgnn.propagation.spec import Propagation, coefficient_covariance, expected_coefficients, stored_hops
 from rapgnn.sparse import Features
 
 

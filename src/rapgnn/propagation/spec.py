@@ -165,3 +165,122 @@ class Propagation:
     def one_hop(self) -> bool:
         """Whether layer l's output is a multiple, channel by channel, of the one matrix S^l h⁰."""
         return not self.skip and self.rule.terms == ("neighbour",) and not self.rule.edges
+
+
+# The coefficients of the random polynomial: which hops there are, and c for any number of draws at once.
+
+
+def bare(spec: Propagation) -> bool:
+    """Whether layer l's output holds, of h⁰'s family, S^l h⁰ alone."""
+    return not spec.skip and "root" not in spec.rule.terms
+
+
+def stored_hops(spec: Propagation) -> list[int]:
+    """Which entries of the coefficient vector can be other than zero: S^k h⁰ is number k, S^k E number L + 1 + k."""
+    L = spec.num_layers
+    first = list(spec.outputs) if bare(spec) else list(range(L + 1))
+    return first + (list(range(L + 1, 2 * L + 1)) if spec.rule.edges else [])
+
+
+def coefficients(spec: Propagation, counters: Sequence[int] | Tensor, channels: int, **to) -> Tensor:
+    """c for T draws at once, ``[T, J, K, d]``: J outputs, K stored hops; ``to`` names device and dtype."""
+    drawn = spec.draw(counters, channels, **to)
+    for weights in spec.further_factors(counters, channels, **to):
+        drawn = {term: first * weights for term, first in drawn.items()}
+    return multiply_out(spec, drawn)
+
+
+def multiply_out(spec: Propagation, weights: dict[str, Tensor]) -> Tensor:
+    """The layers' first-order polynomials multiplied, ``[T, J, K, d]``, for {term: weights ``[T, L, d]``}."""
+    drawn, any_term = weights, next(iter(weights.values()))
+    channels = any_term.shape[-1]
+    shrink, L = 1.0 / spec.growth(channels), spec.num_layers
+    if spec.one_hop:  # a product of weights: no recurrence over hops
+        raised = torch.cumprod(drawn["neighbour"] * (shrink * spec.operator_scale), dim=1)
+        if spec.jumping == "last":
+            return raised[:, -1, None, None]
+        return torch.diag_embed(torch.cat([torch.ones_like(raised[:, :1]), raised], 1).mT).permute(0, 2, 3, 1)
+    size = L + 1 + (L if spec.rule.edges else 0)
+    c = any_term.new_zeros(len(any_term), size, channels)
+    c[:, 0] = 1.0
+    every = [c.clone()] if spec.jumping == "cat" else []
+    for layer in range(L):
+        keep: Tensor | float = spec.skip * shrink
+        if "root" in drawn:
+            keep = drawn["root"][:, layer, None] * shrink + keep
+        weight = drawn["neighbour"][:, layer, None] * shrink
+        raised = c[:, : layer + 1] * (weight * spec.operator_scale)
+        raised_edges = c[:, L + 1 : L + 1 + layer] * (weight * spec.operator_scale)
+        c *= keep
+        c[:, 1 : layer + 2] += raised
+        if spec.rule.edges:
+            c[:, L + 2 : L + 2 + layer] += raised_edges
+            c[:, L + 1] += weight[:, 0] * shrink**layer
+        if spec.jumping == "cat":
+            every.append(c.clone())
+    outputs = torch.stack(every, dim=1) if spec.jumping == "cat" else c[:, None]
+    stored = stored_hops(spec)
+    return outputs[:, :, stored[0] : stored[-1] + 1]  # they follow one another
+
+
+# The exact first and second moments of the coefficients: what no number of draws improves.
+
+
+def expected_coefficients(spec: Propagation) -> Tensor:
+    """E[c] ``[J, K]``, float64: the polynomial with every weight at its mean."""
+    mean = torch.tensor(spec.weights.mean, dtype=torch.float32).double()  # as draws are: rounded to 32 bits first
+    mean = torch.stack([mean] * spec.factors).prod()
+    weights = {term: mean.expand(1, spec.num_layers, 1) for term in spec.rule.terms}
+    return multiply_out(spec, weights)[0, :, :, 0]
+
+
+def coefficient_covariance(spec: Propagation) -> Tensor:
+    """Cov[c] ``[J, K, J, K]``, float64, the same for every channel.
+
+    One layer maps c to c' = u·c + b·(ω N c + γ δ) with u = s + a and b independent of c; N raises each family by one
+    hop and γ δ brings E in. So first and second moments follow linear recurrences in E[u], E[b], E[u²], E[ub], E[b²].
+    """
+    shrink, L = 1.0 / spec.growth(1), spec.num_layers
+    mean_a, mean_b = (m * shrink for m in spec.first_moments())
+    variance = spec.weight_variance() * shrink * shrink
+    u, b = spec.skip * shrink + mean_a, mean_b
+    uu, ub, bb = u * u + (variance if "root" in spec.rule.terms else 0.0), u * b, b * b + variance
+    size = 2 * L + 1
+    raises = torch.zeros(size, size, dtype=torch.float64)
+    for k in [*range(L), *range(L + 1, 2 * L)]:
+        raises[k + 1, k] = spec.operator_scale
+    enters = torch.zeros(size, dtype=torch.float64)
+    mean, second = torch.zeros(size, dtype=torch.float64), torch.zeros(size, size, dtype=torch.float64)
+    mean[0] = second[0, 0] = 1.0
+    means, seconds = [mean], {(0, 0): second}
+    for layer in range(L):
+        if spec.rule.edges:
+            enters[L + 1] = shrink**layer
+        step = u * torch.eye(size, dtype=torch.float64) + b * raises
+        new_mean = step @ mean + b * enters
+        raised_mean = raises @ mean
+        entering = torch.outer(raised_mean, enters)
+        cross = second @ raises.T + torch.outer(mean, enters)  # E[c y'], y what the weight b multiplies
+        square = raises @ second @ raises.T + entering + entering.T + torch.outer(enters, enters)
+        for j in range(layer + 1) if spec.jumping == "cat" else ():
+            seconds[layer + 1, j] = step @ seconds[layer, j] + b * torch.outer(enters, means[j])
+        second = uu * second + ub * (cross + cross.T) + bb * square
+        mean = new_mean
+        means.append(mean)
+        seconds[layer + 1, layer + 1] = second
+    stored, outputs = stored_hops(spec), list(spec.outputs)
+    covariance = torch.empty(len(outputs), len(stored), len(outputs), len(stored), dtype=torch.float64)
+    for p, i in enumerate(outputs):
+        for q, j in enumerate(outputs):
+            both = seconds[i, j] if i >= j else seconds[j, i].T
+            covariance[p, :, q] = (both - torch.outer(means[i], means[j]))[stored][:, stored]
+    return covariance
+
+
+def coefficient_root(spec: Propagation) -> Tensor:
+    """F ``[J, K, f]`` with F Fᵀ = Cov[c], float64; directions too small for 32-bit hops are left out."""
+    covariance = coefficient_covariance(spec)
+    outputs, hops = covariance.shape[:2]
+    values, vectors = torch.linalg.eigh(covariance.reshape(outputs * hops, outputs * hops))
+    large = values > 1e-9 * values.abs().max().clamp(min=1e-300)
+    return (vectors[:, large] * values[large].sqrt()).reshape(outputs, hops, -1)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rapgnn.fused import ACTIVATIONS as FUSED_ACTIVATIONS
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.layers.dropout import dropout_dense
+from rapgnn.layers.mlp import dropout_dense
 from rapgnn.propagation.spec import ACTIVATIONS, Propagation
 from rapgnn.sparse import LARGE_PRODUCT, Features, dense
 

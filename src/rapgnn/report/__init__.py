@@ -2,6 +2,5 @@
 
 In: what a page shows, as ``parts``. Out: one HTML file that opens without a network.
 
-What the pages are about lives elsewhere: a user's model in ``rapgnn.estimators.report``, the paper in
-``rapgnn.experiments.report``.
+A user's model is in ``model`` and the files of its sections; the paper's page is the laboratory's.
 """

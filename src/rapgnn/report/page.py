@@ -1,16 +1,19 @@
 """A page: its frame, its sections, and the file it becomes."""
 
+import base64
+import gzip
 import json
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rapgnn.errors import InputError
 from rapgnn.files import write_atomic
-from rapgnn.report import library, parts
-from rapgnn.report.markdown import to_html
-from rapgnn.report.plots import THEME
+from rapgnn.report import parts
+from rapgnn.report.parts import THEME
 
 MOST_BYTES = 5_000_000  # a page is meant to stay below
 
@@ -35,7 +38,7 @@ class Page:
 
     def render(self) -> str:
         """The HTML."""
-        library.check_installed()
+        check_installed()
         plots = {}
         for section in self.sections:
             for figure in parts.figures_in(section.parts):
@@ -49,7 +52,7 @@ class Page:
                 plots={name: in_script(text) for name, text in plots.items()},
                 data=in_script(json.dumps(self.data, allow_nan=False)),
                 theme=in_script(json.dumps(THEME)),
-                library=library.script() if plots else "",
+                library=script() if plots else "",
                 style=_read("page.css"),
                 program=_read("page.js"),
             )
@@ -82,3 +85,46 @@ def _environment() -> Any:
     for kind in (parts.Prose, parts.Notice, parts.Facts, parts.Chips, parts.Table, parts.Figure, parts.More):
         environment.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
     return environment
+
+
+# plotly: its Python part, which makes figures, and its script, which draws them inside the page.
+
+
+MISSING = "a report needs plotly: install it with pip install 'rapgnn[report]'."
+NEEDED = ("plotly", "jinja2", "markdown_it")
+
+
+def check_installed() -> None:
+    """Refuse a report before any work is done for it, where what it is made with is not installed."""
+    if any(find_spec(name) is None for name in NEEDED):
+        raise InputError(MISSING)
+
+
+@cache
+def script() -> str:
+    """plotly's script, compressed: gzip in base64, a third of its size. The page unpacks it (``page.js``)."""
+    check_installed()
+    source = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    return base64.b64encode(gzip.compress(source, 9, mtime=0)).decode()
+
+
+def version() -> str:
+    """Of plotly's Python part."""
+    from importlib.metadata import version
+
+    return version("plotly")
+
+
+# Markdown -> HTML.
+
+
+@cache
+def _parser() -> Any:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("js-default", {"linkify": False}).enable("table")  # HTML inside is shown, not obeyed
+
+
+def to_html(text: str) -> str:
+    """Prose as HTML."""
+    return _parser().render(text)

@@ -16,10 +16,9 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.layers.embedding import EMBEDDINGS
 from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.coefficients import stored_hops
-from rapgnn.scale.blocks import Budget, OnHop, block_width, fill_store, keeps_graph
+from rapgnn.propagation.spec import stored_hops
+from rapgnn.scale.blocks import Budget, FirstHop, OnHop, block_width, fill_store, keeps_graph
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.start import FirstHop
 from rapgnn.scale.store import MANIFEST, HopsOf, HopStore
 from rapgnn.scale.streamed import StreamedMatrix
 from rapgnn.sparse import SparseMatrix

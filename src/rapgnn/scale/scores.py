@@ -19,12 +19,11 @@ from rapgnn.graph.tasks import Objective
 from rapgnn.layers.heads import Head
 from rapgnn.layers.ridge import RidgeHead
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.coefficients import stored_hops
 from rapgnn.propagation.polynomial import HopMoments
-from rapgnn.scale.blocks import Budget, OnHop, block_width, counted, narrower, picked_parts
+from rapgnn.propagation.spec import stored_hops
+from rapgnn.scale.blocks import Budget, FirstHop, OnHop, block_width, counted, narrower, picked_parts
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import check_config, description, exact, hop_folder, hops_of, streamed_matrix
-from rapgnn.scale.start import FirstHop
 from rapgnn.scale.store import HopStore
 from rapgnn.scale.stored import StoredRows, mean_coefficients
 from rapgnn.scale.streamed import StreamedMatrix

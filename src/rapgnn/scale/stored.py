@@ -9,12 +9,16 @@ import torch
 from torch import Tensor
 
 from rapgnn.fused import mixes
-from rapgnn.propagation.coefficients import coefficients, stored_hops
 from rapgnn.propagation.engine import EmbeddedGraph
-from rapgnn.propagation.moments import coefficient_covariance, expected_coefficients
 from rapgnn.propagation.polynomial import PolynomialFilter
 from rapgnn.propagation.representation import PolynomialRepresentation
-from rapgnn.propagation.spec import Propagation
+from rapgnn.propagation.spec import (
+    Propagation,
+    coefficient_covariance,
+    coefficients,
+    expected_coefficients,
+    stored_hops,
+)
 from rapgnn.scale.store import HopStore
 
 PART_BYTES = 8 << 20  # of the hops that are read together

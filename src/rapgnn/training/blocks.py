@@ -7,20 +7,120 @@ the same blocks run as plain calls; the plain loop is as fast there, and ``train
 """
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from rapgnn.captured import Captured
+from rapgnn.captured import Captured, wake_backward
 from rapgnn.device import free_memory
 from rapgnn.graph.tasks import Objective
-from rapgnn.layers.heads import Head
-from rapgnn.layers.targets import TargetScale
+from rapgnn.layers.heads import Head, TargetScale
+from rapgnn.layers.mlp import Masks, Noise
 from rapgnn.models.config import Config
-from rapgnn.training.block import Block
-from rapgnn.training.draws import BatchOrder, Draws
+from rapgnn.propagation.representation import Drawn, PolynomialRepresentation, Representation
 from rapgnn.training.loop import BestEpoch, Loop, OnEpoch, summary
+
+# What many training steps need, made at once: the representations of their draws, and the order of their batches.
+
+
+DRAWN = 1 << 19  # random numbers that are drawn at a time
+
+
+class Draws:
+    """The representations of the training steps (or of the validation rows, epoch by epoch), many at a time.
+
+    They lie in one buffer, which is written again for the next ones; the head's shift and scale are done already.
+
+    Args:
+        representation: where they come from.
+        head: whose shift and scale it is.
+        counters: of the weights, one per draw; taken as they are needed.
+        steps: which forward passes these are, likewise.
+    """
+
+    def __init__(self, representation: Representation, head: Head, counters: Iterator[int], steps: Iterator[int]):
+        self.representation, self.counters, self.steps = representation, counters, steps
+        self.scale = None if bool((head.input_scale == 1).all()) else head.input_scale
+        self.shift = head.input_offset if bool(head.input_offset.any()) else None
+        spec = representation.embedded.spec
+        per_draw = representation.channels ** (2 if spec.weights.structure == "full" else 1) * spec.num_layers
+        self._ahead = max(1, DRAWN // max(1, per_draw * spec.factors))
+        self._weights: Drawn = {}
+        self._there = self._used = self._size = 0  # draws whose weights are there, how many are used up, made at a time
+        self.constant = representation.embedded.constant
+        # Whether a draw costs what the labelled rows cost, and not a pass over the graph.
+        self.cheap = self.constant or isinstance(representation, PolynomialRepresentation)
+        self.h: Tensor | None = None
+
+    def fill(self, count: int, rows: Tensor | None = None) -> Tensor:
+        """The next ``count`` draws, ``[count, rows, channels]`` (with no rows asked for and all draws the same: one).
+
+        Args:
+            rows: ``[count, B]``, which rows each draw is for; None: all.
+        """
+        if self.constant and rows is None and self.h is not None:
+            return self.h
+        # Layer by layer a draw may be large: only some of them are made at a time, so that memory stays small.
+        most = count if self.cheap else min(count, self._ahead)
+        for start in range(0, count, most):
+            part = slice(start, min(start + most, count))
+            steps = [next(self.steps) for _ in range(part.stop - start)]
+            place = None if self.h is None else self.h[part]
+            found = self.representation.combine(
+                self._next(len(steps)), steps, None if rows is None else rows[part], self.scale, place
+            )
+            if self.shift is not None:
+                found = found + self.shift if place is None else found.add_(self.shift)
+            if self.h is None and most < count:
+                self.h = found.new_empty(count, *found.shape[1:])
+                self.h[part] = found
+            self.h = found if self.h is None else self.h
+        assert self.h is not None
+        return self.h
+
+    def _next(self, count: int) -> Drawn:
+        if not self.constant and self._used == self._there:
+            # Always as many: a captured drawing has one size.
+            self._size = self._size or count * max(1, self._ahead // count)
+            self._there, self._used = self._size, 0
+            self._weights = self.representation.weights([next(self.counters) for _ in range(self._there)])
+        mine = slice(self._used, min(self._used + count, self._there))
+        found = {name: w[mine] for name, w in self._weights.items()}
+        self._used = mine.stop
+        if mine.stop - mine.start == count or self.constant:
+            return found
+        rest = self._next(count - (mine.stop - mine.start))
+        return {name: torch.cat([w, rest[name]]) for name, w in found.items()}
+
+
+class BatchOrder:
+    """The rows of one training step after another, many steps at a time.
+
+    Args:
+        rows: how many there are.
+        size: of a batch; the last one of an epoch may be smaller.
+        generator: for the order, on the CPU.
+    """
+
+    def __init__(self, rows: int, size: int, generator: torch.Generator, device: torch.device):
+        self.rows, self.size, self.generator, self.device = rows, size, generator, device
+        self._left = torch.zeros(0, size, dtype=torch.int64, device="cpu")
+
+    def take(self, count: int) -> Tensor:
+        """The next ``count`` batches, ``[count, size]``; a smaller one is filled up with row 0."""
+        padding = torch.zeros(-self.rows % self.size, dtype=torch.int64, device="cpu")
+        parts = [self._left]
+        while sum(map(len, parts)) < count:
+            order = torch.randperm(self.rows, generator=self.generator, device="cpu")
+            parts.append(torch.cat([order, padding]).view(-1, self.size))
+        found = torch.cat(parts)
+        self._left = found[count:]
+        batches = found[:count].clone()
+        return (batches.pin_memory() if self.device.type == "cuda" else batches).to(self.device, non_blocking=True)
+
 
 EPOCHS = 64  # of a block, at most
 PASSES = 8  # epochs of a block, at most, where every epoch walks over the graph
@@ -179,3 +279,140 @@ class _Arriving:
         if self._event is not None:
             self._event.synchronize()
         return self._host.tolist()
+
+
+# Some epochs of a head's training as pieces of work, each captured once and launched as a whole.
+
+
+def copy_all(into: list[Tensor], tensors: list[Tensor]) -> None:
+    """Tensors into others of their shapes, in one launch."""
+    torch._foreach_copy_(into, tensors)  # type: ignore[reportPrivateImportUsage]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some steps of training: how many, how many random words they take, and the work."""
+
+    steps: int
+    words: int
+    work: Captured
+
+
+class Block:
+    """The head's training as pieces of work, each some steps long and captured once.
+
+    Args:
+        head: what is trained.
+        h: ``[steps, B, channels]``, or one for all steps: the buffer that the steps read.
+        y: labels ``[rows]``, or, where steps take batches, a buffer ``[steps, B]``.
+        sizes: rows of each step of an epoch.
+        epochs: of the block.
+        steps: of one captured graph, at most.
+        validation: ``[epochs, rows, channels]``, or one for all epochs; None where there are no rows to validate on.
+        generator: of the head's dropout.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        objective: Objective,
+        config: Config,
+        h: Tensor,
+        y: Tensor,
+        sizes: Sequence[int],
+        epochs: int,
+        steps: int,
+        validation: Tensor | None,
+        generator: torch.Generator,
+    ):
+        self.head, self.objective = head, objective
+        self.h, self.y, self.sizes, self.validation = h, y, sizes, validation
+        wake_backward(h.device)
+        self.parameters = [p for p in head.parameters() if p.requires_grad]
+        self.state = [t.detach() for t in (*self.parameters, *head.buffers())]
+        self.optimizer = torch.optim.Adam(
+            self.parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True, capturable=h.is_cuda
+        )
+        self.states = [t.new_empty(epochs, *t.shape) for t in self.state]
+        rows = 0 if validation is None else validation.shape[1]
+        self.scores = h.new_empty(epochs, rows, head.out_channels)
+        parts = pieces(sizes, epochs, steps)
+        words = {piece: sum(map(head.mlp.mask_words, piece)) for piece in parts}
+        on_cpu = h.is_cuda and generator.device.type == "cpu"
+        self.noise: Noise = Masks(generator, max(words.values()), h.device) if on_cpu else generator
+        used = [] if on_cpu else [generator]
+        works = {p: Captured(partial(self._steps, p), h.device, self._leave_no_trace, used) for p in words}
+        self.pieces = [Piece(sum(size > 0 for size in piece), words[piece], works[piece]) for piece in parts]
+
+    def run(self, piece: "Piece") -> None:
+        """Some steps of training, which is all there is to launch."""
+        if isinstance(self.noise, Masks):
+            self.noise.refill(piece.words)
+        piece.work()
+
+    def _steps(self, sizes: Sequence[int]) -> None:
+        step = epoch = 0
+        if isinstance(self.noise, Masks):
+            self.noise.restart()
+        for size in sizes:
+            if size:
+                self._step(step, size)
+                step += 1
+            else:
+                self._keep(epoch)
+                epoch += 1
+
+    def _step(self, step: int, size: int) -> None:
+        h = self.h[step if len(self.h) > 1 else 0]
+        y = self.y[step] if len(self.sizes) > 1 else self.y
+        scores, slope = self.head.mlp(h[:size], self.noise), self.objective.slope
+        if slope is None:
+            gradients = torch.autograd.grad(self.objective.loss(scores, y[:size]), self.parameters)
+        else:  # a third of the kernels that the loss and its gradient by torch take
+            gradients = torch.autograd.grad(scores, self.parameters, slope(scores.detach(), y[:size]))
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def _keep(self, epoch: int) -> None:
+        """What is left of an epoch: the state, and the validation rows' scores."""
+        copy_all([states[epoch] for states in self.states], self.state)
+        if self.validation is not None:
+            h = self.validation[epoch if len(self.validation) > 1 else 0]
+            self.scores[epoch] = self.head.mlp(h)
+
+    def _leave_no_trace(self) -> None:
+        before, noise = [t.clone() for t in self.state], self.noise
+        random = None if isinstance(noise, Masks) else noise.get_state()
+        for size in sorted(set(self.sizes)):  # every kernel that will be captured must have been loaded
+            if isinstance(noise, Masks):
+                noise.restart()
+            self._step(0, size)
+        self._keep(0)
+        copy_all(self.state, before)
+        for kept in self.optimizer.state.values():
+            for value in kept.values():
+                value.zero_()
+        if random is not None:
+            noise.set_state(random)  # type: ignore[union-attr]
+
+    def take(self, epoch: int, into: list[Tensor]) -> None:
+        """The state after one of the block's epochs, into other tensors."""
+        copy_all(into, [states[epoch] for states in self.states])
+
+    def finish(self, state: list[Tensor]) -> None:
+        """Give the head its final state."""
+        copy_all(self.state, state)
+        for parameter in self.parameters:
+            parameter.grad = None
+        self.pieces.clear()  # they hold on to this block, and to memory of the GPU
+
+
+def pieces(sizes: Sequence[int], epochs: int, most: int) -> list[tuple[int, ...]]:
+    """The steps of a block by their sizes, a 0 after every epoch, in pieces of at most so many steps."""
+    if epochs * len(sizes) <= most:
+        return [(*sizes, 0) * epochs]
+    assert epochs == 1
+    parts = [tuple(sizes[start : start + most]) for start in range(0, len(sizes), most)]
+    return [*parts[:-1], (*parts[-1], 0)]

@@ -11,11 +11,14 @@ import json
 import os
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
+from torch import Tensor
 
+from rapgnn.device import versions
 from rapgnn.errors import InputError, shown
 from rapgnn.files import (
     TEMPORARY,
@@ -23,26 +26,133 @@ from rapgnn.files import (
     is_regular,
     locked,
     new_folder,
+    open_regular,
     read_regular,
     write_atomic,
     write_error,
 )
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.models.average import Average
+from rapgnn.models.average import USES, Average, TreatedConfig, TreatedRAP, is_weight
+from rapgnn.models.config import Config
+from rapgnn.models.net_config import NetConfig
+from rapgnn.models.random_net import RandomNet
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.training.numbers import MissingError, read_header, read_numbers
-from rapgnn.training.saved import IN_INDEX, VERSION, build, check_tensors, described, members_of, version_of
 from rapgnn.training.schema import Schema
-from rapgnn.versions import versions
+
+# A checkpoint's file of numbers: its header is read and judged before memory is taken for what it announces.
+
+
+MOST_HEADER = 1 << 24  # bytes; a model has a few dozen tensors
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+Kinds = dict[str, tuple[tuple[int, ...], torch.dtype]]
+"""{name: (shape, dtype)} of every tensor."""
+
+
+class MissingError(InputError):
+    """The file is not there, or not any more."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file of numbers says of itself.
+
+    Args:
+        index: the digest of the index that it was saved with.
+        tensors: name, shape and dtype of every tensor, as they stand in the file.
+        size: bytes of the whole file.
+    """
+
+    index: str | None
+    tensors: dict[str, tuple[tuple[int, ...], Any]]
+    size: int
+
+
+def read_header(path: Path) -> Header:
+    """The header alone; nothing that it announces is allocated."""
+    try:
+        with open_regular(path) as file:
+            return _header(path, file)
+    except FileNotFoundError as error:
+        raise MissingError(f"{path.parent} is damaged: {path.name} is missing.") from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+def _header(path: Path, file: BinaryIO) -> Header:
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    try:
+        if not 2 <= length <= min(MOST_HEADER, size - 8):
+            raise ValueError
+        told = json.loads(file.read(length))
+        kept = told.pop("__metadata__", None) or {}
+        tensors = {name: (tuple(entry["shape"]), entry["dtype"]) for name, entry in told.items()}
+        ends = [entry["data_offsets"][1] for entry in told.values()]
+        if 8 + length + max(ends, default=0) != size:
+            raise ValueError
+        index = kept.get("index")
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} is truncated or altered: it does not begin with its tensors' sizes.") from error
+    return Header(index if isinstance(index, str) else None, tensors, size)
+
+
+def check_kinds(header: Header, expected: Kinds) -> None:
+    """Refuse tensors that are not the model's: other names, shapes or types."""
+    for name in expected:
+        if name not in header.tensors:
+            raise InputError(f"its numbers lack {name}")
+    for name, (shape, code) in header.tensors.items():
+        if name not in expected:
+            raise InputError(f"its numbers hold {shown(name)}, which the model has not")
+        wanted, dtype = expected[name]
+        if shape != wanted:
+            raise InputError(f"{name} has the shape {shown(list(shape))}, not {list(wanted)}")
+        if _DTYPES.get(str(code)) != dtype:
+            raise InputError(f"{name} holds {_DTYPES.get(str(code), shown(code))}, not {dtype}")
+
+
+def read_numbers(path: Path, header: Header, digest: str, index: str) -> dict[str, Tensor]:
+    """The tensors of a file whose header is as expected; refused where its SHA-256 is not ``digest``."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        with open_regular(path) as file:
+            content = file.read(header.size + 1)
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise InputError(f"{path} is truncated or altered: its SHA-256 is not the one noted in {index}.")
+        state = load(content)
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        raise MissingError(f"{path.parent} is damaged: {path.name} is missing.") from error
+    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, TypeError, OverflowError) as error:
+        raise InputError(f"cannot read {path}: {str(error).rstrip('.')}.") from error
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise InputError(f"{path} is damaged: {name} holds NaN or infinite values.")
+    return state
+
 
 FORMAT = "rapgnn checkpoint"
 INDEX = "checkpoint.json"
 ATTEMPTS, SWAPS = 50, 5  # of a load that saves overtake, and where the file of numbers is missing
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
-_NUMBERS = re.compile(r"(weights-[0-9a-f]{16}|new)\.safetensors")
-_FORMER_TEMPORARY = re.compile(r"\.(new\.safetensors|checkpoint\.json)\.[a-z0-9_]{8}\.(safetensors|json)")
+_NUMBERS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 _OUTSIDE = ("weights", "sha256", "versions")  # what the digest of an index leaves out
 
 
@@ -82,7 +192,7 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     state = {name: t.detach().cpu().contiguous().clone() for name, t in kept.items()}  # members may share tensors
     index: dict[str, Any] = {
         "format": FORMAT,
-        "version": VERSION if schema.scoring is not None else version_of(model),
+        "version": VERSION,
         "weights": "",
         "sha256": "",
         "schema": schema.to_dict(),
@@ -149,7 +259,7 @@ def _is_left_over(path: Path) -> bool:
 
 
 def _looks_left_over(path: Path) -> bool:
-    if TEMPORARY.fullmatch(path.name) or _FORMER_TEMPORARY.fullmatch(path.name):
+    if TEMPORARY.fullmatch(path.name):
         return is_regular(path)
     if not _NUMBERS.fullmatch(path.name) or not is_regular(path):
         return False
@@ -202,7 +312,7 @@ def _load(folder: Path, task: str | None) -> tuple[RAPGNN | Average, Schema]:
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
     path = folder / index["weights"]
     header = read_header(path)
-    if header.index is not None and header.index != index_digest(index):  # older files keep none
+    if header.index != index_digest(index):
         raise InputError(f"{folder / INDEX} is damaged: it is not the one that {path.name} was saved with.")
     members = members_of(folder / INDEX, index)
     for member in members:
@@ -214,6 +324,11 @@ def _load(folder: Path, task: str | None) -> tuple[RAPGNN | Average, Schema]:
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
+
+
+def saved_task(folder: Path) -> str:
+    """What the model in a folder is for."""
+    return Schema.from_dict(_index(folder)["schema"]).task
 
 
 def _check_registered(folder: Path, config: dict[str, Any]) -> None:
@@ -237,11 +352,9 @@ def _index(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: it is not JSON.") from error
     if not isinstance(index, dict) or index.get("format") != FORMAT:
         raise InputError(f"{path} is not a model of rapgnn.")
-    version = index.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InputError(f"{path} is damaged: version is missing or not what it should be.")
-    if version > VERSION:
-        raise InputError(f"{path} was written by a newer rapgnn (format {shown(version)}, this one reads {VERSION}).")
+    if index.get("version") != VERSION:
+        given = shown(index.get("version"))
+        raise InputError(f"{path} has format {given}, and this rapgnn reads {VERSION}: fit the model again.")
     kinds = {"weights": str, "sha256": str, "schema": dict, "schema_hash": str, "config": dict, "seed": int}
     wrong = next((key for key, kind in kinds.items() if not isinstance(index.get(key), kind)), None)
     if wrong is None and not _FILE_NAME.fullmatch(index["weights"]):
@@ -251,3 +364,90 @@ def _index(folder: Path) -> dict[str, Any]:
     if wrong is not None:
         raise InputError(f"{path} is damaged: {wrong} is missing or not what it should be.")
     return index
+
+
+# What kinds of models a folder may hold, and how they are built from what its index says.
+
+
+IN_INDEX = ("draw_seed",)  # the index has it
+KINDS: dict[str, tuple[Any, Any]] = {
+    "rap": (RAPGNN, Config),
+    "treated": (TreatedRAP, TreatedConfig.from_dict),
+    "random": (RandomNet, NetConfig),
+}
+KIND_OF = {model: kind for kind, (model, _) in KINDS.items()}
+VERSION = 6  # of the format
+MOST_MEMBERS = 64
+
+
+def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
+    """Kind, settings and seed of every model in a folder, by its index: one, or the members of an average."""
+    if "members" not in index:
+        return [{"kind": KIND_OF[RAPGNN], "config": index["config"], "seed": index["seed"]}]
+    members = index["members"]
+    wanted = {"kind": str, "config": dict, "seed": int}
+    fine = isinstance(members, list) and 0 < len(members) <= MOST_MEMBERS
+    fine = fine and all(
+        isinstance(m, dict)
+        and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
+        and m["kind"] in KINDS
+        and m.get("use") in USES
+        and is_weight(m.get("weight"))
+        and _is_shape(m.get("known", [0, 0]))
+        and _is_shape([m.get("nodes", 0), 0])
+        for m in members
+    )
+    if not fine:
+        raise InputError(f"{path} is damaged: members is not what it should be.")
+    return members
+
+
+def check_tensors(folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, header: Header) -> None:
+    """Refuse numbers that are not those of such models."""
+    try:
+        check_kinds(header, _kinds(members, average, schema))
+    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
+        raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
+
+
+def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
+    channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
+    built = []
+    for member in members:
+        model, settings = KINDS[member["kind"]]
+        config = settings(**member["config"])
+        more: dict[str, Any] = {}
+        if model is RandomNet:
+            more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
+        built.append(model(schema.in_channels, **channels, **more, seed=member["seed"], config=config))
+    if not average:
+        return built[0]
+    return Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+
+
+def described(model: Average) -> list[dict[str, Any]]:
+    """What an index says of the members, from which ``build`` makes them."""
+    found = []
+    for member, use, weight in zip(model.members, model.uses, model.weights, strict=True):
+        one: Any = member
+        said = {"kind": KIND_OF[type(one)], "config": one.config.to_dict(), "seed": one.seed}
+        if isinstance(one, RandomNet) and one.known is not None:
+            said["known"] = list(one.known.y.shape)
+        if isinstance(one, RandomNet) and one.nodes is not None:
+            said["nodes"] = len(one.nodes.keys)
+        found.append(said | {"use": use, "weight": weight})
+    return found
+
+
+def _is_shape(given: Any) -> bool:
+    """Whether these are a number of rows and of columns."""
+    if not isinstance(given, list) or len(given) != 2:
+        return False
+    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40 for n in given)
+
+
+def _kinds(members: list[dict[str, Any]], average: bool, schema: Schema) -> Kinds:
+    """The tensors that such models have, without memory for them."""
+    with torch.device("meta"):
+        state = build(members, average, schema).state_dict()
+    return {name: (tuple(t.shape), t.dtype) for name, t in state.items() if not name.endswith(IN_INDEX)}

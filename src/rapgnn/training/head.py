@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator
 from itertools import count, islice, repeat
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.dropout import dropout_generator
-from rapgnn.layers.heads import Head
+from rapgnn.layers.heads import Head, TargetScale
+from rapgnn.layers.mlp import Noise, dropout_generator
 from rapgnn.layers.weights import EVALUATION
 from rapgnn.models.config import Config
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.prng import Stream, seeded
 from rapgnn.propagation.engine import EmbeddedGraph, Representation
-from rapgnn.training.blocks import Phase2, train_in_blocks
-from rapgnn.training.draws import BatchOrder, Draws
+from rapgnn.training.blocks import BatchOrder, Draws, Phase2, train_in_blocks
 from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled, validator
 
 UNSEEN = -5.0  # the first logit of a class that no training row has
@@ -178,3 +178,31 @@ def fit_input_scale(head: Head, representation: Representation, config: Config, 
     else:
         mean, square = representation.channel_moments()
     head.fit_input_scale(mean, square, config.standardize)
+
+
+def train_on_features(
+    head: Head,
+    graph: Graph,
+    train: Tensor,
+    val: Tensor,
+    output: TargetScale,
+    seed: int,
+    noise: Noise,
+    batch_size: int,
+    **how: Any,
+) -> Loop:
+    """Train a head on features that never change; validation chooses the epoch.
+
+    Args:
+        train, val: features of the training and the validation rows.
+        output: the scale of targets that are numbers.
+        how: lr, weight_decay, epochs and patience, as in ``optimise``.
+    """
+    y, order, rule = output.standardise(graph.y[graph.train]), seeded(seed, Stream.BATCHES), graph.objective
+
+    def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for batch in shuffled(len(train), batch_size, order, train.device):
+            yield head(train[batch], noise), y[batch]
+
+    validate = validator(rule, graph.y[graph.val], lambda epoch: output(head(val)))
+    return optimise([head], passes, rule, **how, validate=validate)

@@ -10,9 +10,9 @@ from torch import Tensor
 from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator, group_max
-from rapgnn.layers.dropout import dropout_generator
 from rapgnn.layers.embedding import Inputs
 from rapgnn.layers.heads import Head
+from rapgnn.layers.mlp import dropout_generator
 from rapgnn.layers.weights import EVALUATION
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.prng import Stream, seeded

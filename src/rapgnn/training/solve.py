@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from rapgnn.device import threads, threads_for
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
+from rapgnn.layers.heads import TargetScale
 from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
-from rapgnn.layers.targets import TargetScale
 from rapgnn.models.rapgnn import RAPGNN
 from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation, Representation
 from rapgnn.propagation.linear import ExpectedMap

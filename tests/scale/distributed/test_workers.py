@@ -1,5 +1,11 @@
-"""Several processes give what one does."""
+"""Several processes give what one does, also where some are killed, stopped, or too few."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,18 +14,29 @@ import pytest
 import torch
 from torch import Tensor
 
-from distributed_cases import HOPS, OPERATORS, fill_all, fit_all, graphs, train_all, wanted_rows
+from distributed_cases import (
+    HOPS,
+    OPERATORS,
+    deep_hops,
+    fill_all,
+    fit_all,
+    graphs,
+    run_together,
+    train_all,
+    wanted_rows,
+)
 from rapgnn import Config
-from rapgnn.datasets.synthetic import BlockModel
+from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph
 from rapgnn.scale.blocks import Budget
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.distributed.ranges import ROW_COST, row_bounds
+from rapgnn.scale.distributed.hops import SavedHops
+from rapgnn.scale.distributed.part import ROW_COST, row_bounds
 from rapgnn.scale.fit import fit_on_disk, labelled_graph
+from rapgnn.scale.hops import hops_of, untrained
 from rapgnn.scale.store import HopStore
 from rapgnn.sparse import dense
 from rapgnn.training.fit import fit_rap
-from workers import run_together
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +57,8 @@ def in_one_process(graph: Graph, backbone: str, loops: bool) -> tuple[float, Ten
     return rate, torch.stack([hops[k] for k in HOPS[backbone]], 1)[wanted_rows(graph.num_nodes)]
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
-def test_hops_are_those_of_one_process(size: int, folder: Path, tmp_path: Path):
-    rates = run_together(size, tmp_path, fill_all, folder, tmp_path / "stores")[-1]
+def test_hops_are_those_of_one_process(folder: Path, tmp_path: Path):
+    rates = run_together(3, tmp_path, fill_all, folder, tmp_path / "stores")[-1]
     for name, graph in graphs().items():
         for backbone, loops in OPERATORS:
             rate, right = in_one_process(graph, backbone, loops)
@@ -76,7 +92,7 @@ def with_gaps(graph: Graph) -> Graph:
 
 BLOCKS = BlockModel(nodes=200, classes=3, features=6, train=11, val=50, test=50, seed=2)
 LABELS = with_gaps(replace(BLOCKS, labels=3).generate())
-CONFIG = Config(num_layers=3, hidden_channels=8, embedding="identity", activation="identity", dropout=0.0, epochs=15)
+CONFIG = Config(num_layers=3, hidden_channels=8, embedding="identity", activation="identity", dropout=0.0, epochs=6)
 CASES = {
     "linear, all rows": (CONFIG, BLOCKS.generate()),
     "mlp, batches": (CONFIG.update(head="mlp", batch_size=7, standardize=True), BLOCKS.generate()),
@@ -147,3 +163,84 @@ def test_a_model_is_that_of_one_process(case: str, whole):
     for name, value in fitted.model.state_dict().items():
         assert torch.allclose(found[0][case][name], value, rtol=1e-4, atol=1e-5), name
         assert all(torch.equal(other[case][name], found[0][case][name]) for other in found[1:])
+
+
+TESTS = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
+    model = BlockModel(nodes=300, classes=3, features=4, train=10, val=60, test=100, seed=1)
+    return DiskGraph.write(tmp_path_factory.mktemp("graph") / "graph", model.generate())
+
+
+def check(graph: DiskGraph, found: Path, layers: int, folder: Path) -> None:
+    """Against the hops of one process, from the disk."""
+    model = untrained(graph, Config(num_layers=layers, embedding="identity", activation="identity"))
+    right, _ = hops_of(graph, np.union1d(graph.train, graph.val), model, Budget(), folder)
+    expected, hops = right.read(slice(None)), HopStore.open(found).read(slice(None))
+    assert torch.allclose(hops, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
+    assert not list(found.glob("unfinished-*"))
+
+
+def until(there: Callable[[], bool], process: subprocess.Popen) -> None:
+    end = time.monotonic() + 60
+    while not there():
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        assert time.monotonic() < end, "nothing happened for a minute"
+        time.sleep(0.01)
+
+
+def test_a_worker_that_is_killed_is_started_again_and_goes_on(graph: DiskGraph, tmp_path: Path):
+    layers, store, log = 100, tmp_path / "store", tmp_path / "log"
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1"]
+    command += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", str(TESTS / "distributed_cases.py")]
+    command += [str(graph.folder), str(store), str(layers), str(log)]
+    launcher = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        until(lambda: any(store.glob("unfinished-*/whole-0002?.*.npy")), launcher)
+        workers = subprocess.run(["pgrep", "-P", str(launcher.pid)], capture_output=True, text=True).stdout.split()
+        assert len(workers) == 2
+        os.kill(int(workers[1]), signal.SIGKILL)
+        _, errors = launcher.communicate(timeout=90)
+    finally:
+        launcher.kill()
+        launcher.wait()
+    assert launcher.returncode == 0, errors
+    lines = sorted(line.split() for line in log.read_text().splitlines())
+    assert len(lines) == 2
+    for restart, first, last in lines:
+        assert restart == "1"
+        assert int(first) >= 20  # not from the start
+        assert int(last) == layers
+    check(graph, store, layers, tmp_path / "right")
+
+
+def test_fewer_workers_go_on_where_more_have_stopped(graph: DiskGraph, tmp_path: Path):
+    store = tmp_path / "store"
+    for seen in run_together(3, tmp_path / "three", deep_hops, graph.folder, store, 9, 4):
+        assert seen == [0, 1, 2, 3, 4]
+    assert HopStore.open(store, complete=False).missing()
+    for seen in run_together(2, tmp_path / "two", deep_hops, graph.folder, store, 9):
+        assert seen == [4, 5, 6, 7, 8, 9]
+    check(graph, store, 9, tmp_path / "right")
+
+
+def test_rows_are_read_from_the_files_of_any_workers(tmp_path: Path):
+    saved, values = SavedHops(tmp_path / "block"), np.arange(30, dtype=np.float32).reshape(10, 3)
+    for rows in (slice(0, 4), slice(4, 4), slice(4, 10)):
+        saved.write("whole", 1, rows, values[rows])
+        saved.write("wanted", 0, rows, values[rows])
+    assert np.array_equal(saved.read("whole", 1, slice(2, 7), 3), values[2:7])
+    assert saved.read("whole", 1, slice(3, 3), 3).shape == (0, 3)
+    assert saved.covers("whole", 1, slice(0, 10))
+    assert not saved.covers("whole", 2, slice(0, 10))
+    assert saved.covers("whole", 2, slice(5, 5))
+    assert saved.last(slice(0, 10), slice(0, 10), (0, 2)) == 1
+    assert saved.last(slice(0, 11), slice(0, 10), (0, 2)) == -1
+    assert saved.last(slice(0, 10), slice(0, 10), (0,)) == 0
+    saved.forget(1, slice(4, 10))
+    assert not saved.covers("whole", 1, slice(0, 10))
+    (tmp_path / "block" / ".rapgnn-0123456789abcdef.npy").touch()  # what a worker that was killed leaves
+    saved.remove()
+    assert not (tmp_path / "block").exists()

@@ -1,5 +1,6 @@
 """One worker's rows of the graph: its rows of S, and the rows of others that they need (the halo)."""
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -12,7 +13,6 @@ from rapgnn.graph.backbones import BACKBONES, Scaling
 from rapgnn.graph.csr import Adjacency, compress, degree_power
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.distributed.group import Workers
-from rapgnn.scale.distributed.ranges import row_bounds
 from rapgnn.sparse import INT32_MAX, SparseMatrix
 
 
@@ -163,3 +163,27 @@ def _own_rows(
         placeholders[own.stop :] = False
     kept = None if A.weight is None else A.weight[mine]
     return Adjacency(A.crow.clamp(first, last) - first, A.col[mine], kept, placeholders)
+
+
+# Which worker holds which rows: ranges that follow one another and have about the same work.
+
+
+ROW_COST = 4  # a row without edges costs about as much as so many edges: it is read, kept and written
+
+
+def row_bounds(indptr: np.ndarray, workers: int) -> np.ndarray:
+    """``[workers + 1]``: worker w holds the rows from bounds[w] to bounds[w + 1]; some may hold none.
+
+    Only a few entries of ``indptr`` are read, so that it may be a memory map larger than memory.
+
+    Args:
+        indptr: ``[n + 1]``, where each row's edges begin.
+    """
+    n = len(indptr) - 1
+
+    def work_before(row: int) -> int:
+        return int(indptr[row]) + ROW_COST * row
+
+    total = work_before(n)
+    bounds = [bisect_left(range(n + 1), total * w / workers, key=work_before) for w in range(workers)]
+    return np.array([*bounds, n], dtype=np.int64)

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from rapgnn.datasets.sources import cache_dir
+from rapgnn.device import hardware
 from rapgnn.errors import InputError
 from rapgnn.files import read_regular, write_atomic
 from rapgnn.graph.csr import compress
 from rapgnn.sparse import SparseMatrix
-from rapgnn.versions import hardware
 
 WIDTHS = (1, 4, 16, 64)
 TABLES = tuple(1 << bits for bits in (20, 24, 27, 29))  # bytes of the dense matrix that is multiplied

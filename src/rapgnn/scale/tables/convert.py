@@ -8,24 +8,46 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.columns import GRAPH_ID, ID, NO_IDS, SOURCE, TARGET, Reading, Roles, find_labels
+from rapgnn.datasets.columns import (
+    GRAPH_ID,
+    ID,
+    NO_IDS,
+    SOURCE,
+    TARGET,
+    Labels,
+    Reading,
+    Roles,
+    dialect_notes,
+    find_labels,
+)
 from rapgnn.datasets.edges import edge_table
-from rapgnn.datasets.folder import ignoring
+from rapgnn.datasets.folder import check_classes, ignoring
 from rapgnn.datasets.frames import Frame, checked
 from rapgnn.datasets.sources import cache_dir
-from rapgnn.datasets.uses import dialect_notes
 from rapgnn.errors import InputError
 from rapgnn.files import locked, read_regular, write_atomic, write_error
-from rapgnn.graph.faults import Faults
-from rapgnn.scale.disk_graph import DiskGraph, about, check_size
-from rapgnn.scale.manifest import IDS, is_sealed, read_manifest, seal, unseal
-from rapgnn.scale.tables.database import Database, literal, quoted
+from rapgnn.graph.convert import RawGraph
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.labels import UNKNOWN
+from rapgnn.graph.nodes import node_graph
+from rapgnn.graph.validate import SPLITS, Faults, check_disjoint
+from rapgnn.scale.disk_graph import (
+    IDS,
+    DiskGraph,
+    about,
+    array_path,
+    check_size,
+    is_sealed,
+    read_manifest,
+    seal,
+    unseal,
+)
+from rapgnn.scale.tables.database import Database, Sources, find_sources, literal, quoted
 from rapgnn.scale.tables.edges import make_ids, map_edges, write_edges
-from rapgnn.scale.tables.features import NodeTable, kept_encoding, write_features
-from rapgnn.scale.tables.labels import write_labels
-from rapgnn.scale.tables.sources import Sources, find_sources
+from rapgnn.scale.tables.features import NodeTable, Writer, kept_encoding, write_features
 
 FIRST = 1 << 24  # cells of a table's first rows, by which its columns are told
 LEAST = 1000  # rows of it
@@ -58,7 +80,7 @@ def convert_folder(
     """The graph of a folder of tables, on disk; made once, and again where the files or the options change.
 
     Args:
-        folder: as ``rapgnn fit`` reads it; see ``rapgnn.scale.tables.sources`` for what may be there besides.
+        folder: as ``rapgnn fit`` reads it; see ``rapgnn.scale.tables.database`` for what may be there besides.
         out: where the graph goes; None: below the cache folder.
         reading: how the folder is to be read.
         memory: bytes that the conversion may use; the database spills to ``out`` what does not fit.
@@ -241,3 +263,88 @@ def _noted(work: Path) -> dict[str, Any]:
         found = json.loads(read_regular(work / STAGES, 1 << 26))
         return found if isinstance(found, dict) else {}
     return {}
+
+
+# Labels and splits of a node table larger than memory: only the labelled rows are held.
+
+
+BATCH = 1 << 18  # rows at a time
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What the labels say: the task, the classes, and what is to be told."""
+
+    task: str
+    classes: tuple[Any, ...]
+    column: str | None
+    notes: tuple[str, ...]
+
+
+def write_labels(base: Database, folder: Path, nodes: Frame, n: int, reading: Reading, tell: Any) -> Targets:
+    """Write ``y``, ``train``, ``val`` and ``test``.
+
+    Args:
+        nodes: the first rows of the nodes, with their columns and types.
+        tell: is told how many rows are read.
+    """
+    roles: Roles = {}
+    find_labels(nodes, reading, roles)
+    rows, table = _labelled(base, nodes, roles, tell)
+    kept = Frame(nodes.path, table)
+    labels = find_labels(kept, reading, {})
+    check_classes(kept, labels, reading)
+    check_disjoint({split: rows[labels.splits[split]] for split in SPLITS if split in labels.splits})
+    graph = _numbered(labels, len(rows), reading)
+    y = graph.y.numpy()
+    blank = -1 if y.ndim == 1 else np.nan
+    shape = (n, *y.shape[1:])
+    with Writer(folder, "y", shape, y.dtype) as file:
+        width = 1 if y.ndim == 1 else y.shape[1]
+        for start in range(0, n, BATCH):
+            stop = min(n, start + BATCH)
+            block = np.full((stop - start, *y.shape[1:]), blank, dtype=y.dtype)
+            first, last = np.searchsorted(rows, (start, stop))
+            block[rows[first:last] - start] = y[first:last]
+            file.put(start * width, block.reshape(-1))
+    for split in SPLITS:
+        np.save(array_path(folder, split), rows[graph.rows(split).numpy()])
+    classes = labels.names if labels.names is not None else graph.classes
+    return Targets(graph.task, tuple(classes or ()), labels.column, graph.notes)
+
+
+def _labelled(base: Database, nodes: Frame, roles: Roles, tell: Any) -> tuple[np.ndarray, pd.DataFrame]:
+    """The rows that have a label or a split, and those columns of them."""
+    names = [str(name) for name in nodes.table.columns if name in roles]
+    rows: list[np.ndarray] = [np.zeros(0, dtype=np.int64)]
+    parts: list[pd.DataFrame] = [nodes.table.loc[:, names].iloc[:0]]
+    begin, unknown_seen = 0, False
+    for batch in base.batches(f"SELECT {', '.join(map(quoted, names))} FROM nodes", BATCH, nodes.path):
+        part = batch.to_pandas()
+        said = np.zeros(len(part), dtype=bool)
+        for name in names:
+            column = part[name]
+            known = column.notna().to_numpy(dtype=bool, copy=True)
+            if roles[name] == "label" and pd.api.types.is_numeric_dtype(column):
+                blank = known & (column == UNKNOWN).to_numpy(dtype=bool)
+                known &= ~blank
+                if blank.any() and not unknown_seen:  # one of them stays: it tells what -1 means here
+                    known[int(blank.argmax())] = unknown_seen = True
+            if pd.api.types.is_bool_dtype(column) and roles[name] == "split":
+                known &= column.to_numpy(dtype=bool)
+            said |= known
+        said[:1] |= begin == 0  # a table without any label is refused in its own words
+        rows.append(begin + np.flatnonzero(said))
+        parts.append(part.loc[said])
+        begin += len(part)
+        tell(begin)
+    filled = [part for part in parts if len(part)] or parts[:1]
+    return np.concatenate(rows), pd.concat(filled, ignore_index=True)
+
+
+def _numbered(labels: Labels, count: int, reading: Reading) -> Graph:
+    """The labelled rows as a graph of their own, without edges: its labels, classes and splits are checked as usual."""
+    nothing = np.zeros((2, 0), dtype=np.int64)
+    splits: dict[str, Any] = labels.splits
+    raw = RawGraph(np.zeros((count, 1), dtype=np.float32), nothing, y=labels.values, **splits)
+    return node_graph(raw, seed=reading.seed)

@@ -13,9 +13,9 @@ from rapgnn.datasets.edges import EdgeTable, dropped_edges, edge_table, unknown_
 from rapgnn.datasets.frames import Frame
 from rapgnn.errors import InputError
 from rapgnn.graph.validate import LARGEST, check_edge_weight
-from rapgnn.scale.manifest import array_path
-from rapgnn.scale.tables.arrays import Appender
+from rapgnn.scale.disk_graph import array_path
 from rapgnn.scale.tables.database import Database, quoted
+from rapgnn.scale.tables.features import Appender
 
 BATCH = 1 << 20  # edges at a time
 LOW = (1 << 32) - 1

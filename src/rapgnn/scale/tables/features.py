@@ -3,20 +3,22 @@
 One pass over the rows learns means, spreads and categories, a second one encodes and writes.
 """
 
+import io
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from rapgnn.datasets.columns import Reading, Roles
-from rapgnn.datasets.decimals import as_numbers
-from rapgnn.datasets.features import NUMBERS_ROWS, besides_x, numbers_rows
+from rapgnn.datasets.columns import NUMBERS_ROWS, Reading, Roles, besides_x, numbers_rows
+from rapgnn.datasets.dialect import as_numbers
 from rapgnn.datasets.frames import Frame, feature_array
 from rapgnn.errors import InputError, shown
+from rapgnn.files import write_error
 from rapgnn.graph.column import (
     MOST_CATEGORIES,
     Column,
@@ -24,17 +26,16 @@ from rapgnn.graph.column import (
     Spread,
     encode_column,
     is_number,
+    is_stamps,
     learn_column,
     numbers_of,
     refuse_gaps,
     word_column,
 )
-from rapgnn.graph.dates import is_stamps
-from rapgnn.graph.faults import Faults
 from rapgnn.graph.nodes import SCALED
 from rapgnn.graph.table import Encoding, differ_in_size
-from rapgnn.graph.validate import as_float32, refuse_features
-from rapgnn.scale.tables.arrays import TableWriter
+from rapgnn.graph.validate import Faults, as_float32, refuse_features
+from rapgnn.scale.disk_graph import array_path
 from rapgnn.scale.tables.database import Database, quoted
 
 AT_ONCE = 1 << 23  # numbers of a batch
@@ -244,3 +245,77 @@ def kept_encoding(encoding: Encoding, reading: Reading, label: str | None) -> En
     """How another folder is read for a model that was trained on this one."""
     named: dict[str, Any] = {"label": label, "id": reading.id, "source": reading.source, "target": reading.target}
     return replace(encoding, directed=reading.directed, impute=reading.impute, **named)
+
+
+# Arrays that are written to files piece by piece, never whole in memory, in numpy's format.
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype, fortran: bool) -> bytes:
+    buffer = io.BytesIO()
+    told = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": fortran, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, told)
+    return buffer.getvalue()
+
+
+class Writer:
+    """A file that numbers are put into by their place. ``with``: closed, and flushed to disk, at the end."""
+
+    def __init__(self, folder: Path, name: str, shape: tuple[int, ...], dtype: Any, fortran: bool = False):
+        self.path, self.shape, self.dtype = array_path(folder, name), shape, np.dtype(dtype)
+        head = _header(shape, self.dtype, fortran)
+        self._start = len(head)
+        try:
+            self.path.unlink(missing_ok=True)  # a reader that has the old file open keeps it
+            self._file = self.path.open("wb", buffering=0)
+            self._file.write(head)
+            self._file.truncate(self._start + self.dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
+        except OSError as error:
+            raise write_error(self.path, error) from error
+
+    def put(self, place: int, values: np.ndarray) -> None:
+        """Write numbers from the ``place``-th one on, in the file's order."""
+        block = np.ascontiguousarray(values, dtype=self.dtype).data.cast("B")
+        offset, done = self._start + self.dtype.itemsize * place, 0
+        try:
+            while done < len(block):
+                self._file.seek(offset + done)
+                done += self._file.write(block[done : done + (1 << 30)]) or 0
+        except OSError as error:
+            raise write_error(self.path, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        if kind is None:
+            os.fsync(self._file.fileno())
+        self._file.close()
+
+
+class Appender(Writer):
+    """A one-dimensional array that is written from its first number to its last."""
+
+    def __init__(self, folder: Path, name: str, length: int, dtype: Any):
+        super().__init__(folder, name, (length,), dtype)
+        self.done = 0
+
+    def add(self, values: np.ndarray) -> None:
+        """Write what comes next."""
+        self.put(self.done, values)
+        self.done += len(values)
+
+
+class TableWriter(Writer):
+    """``[n, c]`` in Fortran order, filled by blocks of rows: each column's part goes to its own place in the file."""
+
+    def __init__(self, folder: Path, name: str, rows: int, columns: int, dtype: Any = np.float32):
+        super().__init__(folder, name, (rows, columns), dtype, fortran=True)
+
+    def put_block(self, row: int, column: int, block: np.ndarray) -> None:
+        """Write the rows from ``row`` on, and the columns from ``column`` on."""
+        turned = np.ascontiguousarray(block.T, dtype=self.dtype)
+        if len(block) == self.shape[0]:
+            self.put(column * self.shape[0], turned.reshape(-1))
+            return
+        for j, values in enumerate(turned):
+            self.put((column + j) * self.shape[0] + row, values)

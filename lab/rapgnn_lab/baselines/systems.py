@@ -1,0 +1,200 @@
+"""Training a reservoir system: its random layers stay as they are, the readout and a few settings are chosen."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rapgnn import compare
+from rapgnn.compare import Method
+from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.heads import Head, TargetScale
+from rapgnn.layers.ridge import RidgeHead, RidgeRegression
+from rapgnn.layers.standardize import Standardize
+from rapgnn.models.config import Config
+from rapgnn.prng import Stream, seeded
+from rapgnn.training.fit import Fitted
+from rapgnn.training.head import train_on_features
+from rapgnn.training.loop import Loop, OnEpoch
+from rapgnn.training.predict import Prediction, as_prediction
+from rapgnn.training.solve import RIDGES, ridge_targets, row_weights
+from rapgnn_lab.baselines.fdgnn import FDGNN, FDGNNSettings
+from rapgnn_lab.baselines.mrgnn import MRGNN, MRGNNSettings
+from rapgnn_lab.baselines.prgnn import PRGNN, PRGNNSettings
+from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
+from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, choices
+from rapgnn_lab.baselines.ugcn import UGCN, UGCNSettings
+
+
+@dataclass(frozen=True)
+class System:
+    """A reservoir system.
+
+    Args:
+        title: in tables.
+        settings: of its paper; tuples hold what validation chooses from.
+        build: (graph, settings, seed) -> the encoder.
+        nodes: whether nodes can be classified with it, or graphs alone.
+        standardize: whether the readout's columns get mean 0 and variance 1 over the training rows.
+    """
+
+    title: str
+    settings: Any
+    build: Callable[[Graph, Any, int], ReservoirEncoder]
+    nodes: bool = False
+    standardize: bool = False
+
+
+SYSTEMS = {
+    "fdgnn": System("FDGNN", FDGNNSettings(), FDGNN, nodes=True),
+    "u-gcn": System("U-GCN", UGCNSettings(), UGCN, nodes=True, standardize=True),
+    "mrgnn": System("MRGNN", MRGNNSettings(), MRGNN, standardize=True),
+    "p-rgnn": System("P-RGNN", PRGNNSettings(), PRGNN),
+}
+"""The reservoir systems by name."""
+
+
+@dataclass(frozen=True)
+class Readout:
+    """A readout that was tried.
+
+    Args:
+        named: its settings in words.
+        history: the validation metric, of a network's after each epoch; none without validation rows.
+        best: the place of the best in ``history``; merit: what this one is worth.
+    """
+
+    head: nn.Module
+    named: dict[str, float | str]
+    history: Sequence[float] = ()
+    best: int = 0
+    merit: tuple[float, float] | None = None
+
+
+@torch.inference_mode(False)  # also where a user has switched it on
+def fit_reservoir(
+    name: str, graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None, settings: Any = None
+) -> Fitted:
+    """Try the system's settings one after another, and keep those whose readout is best on validation.
+
+    Args:
+        name: of ``SYSTEMS``.
+        config: of RAP-GNN; a reservoir system has settings of its own.
+        settings: None: those of its paper.
+    """
+    system = SYSTEMS[name]
+    if graph.ptr is None and not system.nodes:
+        raise InputError(f"{system.title} classifies graphs, not nodes: leave {name} out with --methods.")
+    begun, best, at, history = time.perf_counter(), None, 0, []
+    for point, encoder, context, parts in _encoded(system, settings or system.settings, graph, seed):
+        for network in _networks(system, point, encoder, parts, graph, seed):
+            with torch.no_grad():
+                train, val = network.columns(parts).split([len(graph.train), len(graph.val)])
+            for readout in _readouts(network, point, train, val, graph, seed):
+                if best is None or (readout.merit or ()) > (best[0].merit or ()):
+                    best, at = (readout, network, point, context, val), len(history) + readout.best
+                history += readout.history
+        if on_epoch:
+            on_epoch()
+    assert best is not None
+    readout, network, point, context, val = best
+    if isinstance(readout.head, RidgeHead) and len(graph.val) and graph.objective.metric != "rmse":
+        readout.head.fit_temperature(graph.objective, val, graph.y[graph.val])
+    network.head, tried = readout.head.eval(), max(1, len(history))
+    milliseconds = 1e3 * (time.perf_counter() - begun)
+    loop = Loop(at, tried, milliseconds / tried, 0.0, history, best=readout.merit)
+
+    def predict(rows: Tensor) -> Prediction:
+        return as_prediction(network(graph.x, context, rows), graph.objective, network.output)
+
+    chosen = asdict(point) | {"depth": network.depth} | readout.named
+    return Fitted(network.eval(), predict, loop, "stepwise", "random layers with a non-linearity", "expected", chosen)
+
+
+def _encoded(
+    system: System, settings: Any, graph: Graph, seed: int
+) -> Iterator[tuple[Any, ReservoirEncoder, Any, list[Tensor]]]:
+    """Each point of the settings with its encoder and its features; made once where only the readout differs."""
+    rows = torch.cat([graph.train, graph.val])
+    last: tuple[Any, Any] = (None, None)
+    contexts: dict[Any, Any] = {}
+    for point in choices(settings) if len(graph.val) else choices(settings)[:1]:  # the first, if nothing can choose
+        same = replace(point, projection_scaling=0.0) if hasattr(point, "projection_scaling") else point
+        if last[0] != same:
+            encoder = system.build(graph, point, seed).to(graph.y.device)
+            kind = getattr(point, "matrix", None)
+            if kind not in contexts:
+                contexts[kind] = encoder.context(graph)
+            encoder.fit(graph.x, contexts[kind], graph.train)
+            last = same, (encoder, contexts[kind], encoder.encode(graph.x, contexts[kind], rows))
+        yield point, *last[1]
+
+
+def _networks(
+    system: System, point: Any, encoder: ReservoirEncoder, parts: list[Tensor], graph: Graph, seed: int
+) -> Iterator[ReservoirNetwork]:
+    """The system without a readout, for each depth; the deepest alone where nothing can choose."""
+    output = TargetScale(graph.num_outputs).to(graph.y.device)
+    if graph.objective.metric == "rmse":
+        output.fit(graph.y[graph.train])
+    units = getattr(point, "projection", 0)
+    for depth in encoder.depths if len(graph.val) else encoder.depths[-1:]:
+        width = encoder.columns(parts, depth).shape[1]
+        projection = None
+        if units:
+            weights = RandomMatrix("uniform", size=point.projection_scaling, measure="norm", seed=seed)
+            projection = RandomLayer(width, units, weights, layer=len(encoder.depths)).to(graph.y.device)
+        network = ReservoirNetwork(encoder, depth, output, projection)
+        if system.standardize:
+            columns = network.columns([part[: len(graph.train)] for part in parts])
+            network.standardize = Standardize(columns.shape[1]).to(columns.device).fit([columns])
+        yield network
+
+
+def _readouts(
+    network: ReservoirNetwork, point: Any, train: Tensor, val: Tensor, graph: Graph, seed: int
+) -> Iterator[Readout]:
+    """Ridge for one penalty after another, and a small network on the deepest columns where the system has one.
+
+    Ridge with the penalty 1 alone where there is no validation row to choose by.
+    """
+    rule, y, channels = graph.objective, graph.y[graph.val], train.shape[1]
+    regression = RidgeRegression(train, ridge_targets(network, graph, train.dtype), weights=row_weights(graph))
+    for penalty in RIDGES if len(y) else (1.0,):
+        head = RidgeHead(channels, graph.num_outputs).to(train)
+        head.take(regression.solve(penalty))
+        named: dict[str, float | str] = {"readout": "ridge", "penalty": head.penalty or 0.0}
+        if not len(y):
+            yield Readout(head, named)
+            return
+        if rule.scoring is not None and rule.metric != "rmse":  # probabilities count, not only their order
+            head.fit_temperature(rule, val, y)
+        scores = network.output(head(val))
+        metric = rule.score(scores, y)
+        worth, loss = rule.merit(metric), float(rule.loss(scores, y))
+        merit = -math.inf if math.isnan(worth) else worth, -math.inf if math.isnan(loss) else -loss
+        yield Readout(head, named, [metric], merit=merit)
+    epochs = getattr(point, "epochs", 0)
+    if epochs and network.depth == max(network.encoder.depths):
+        start, noise = seeded(seed, Stream.START_VALUES), seeded(seed, Stream.DROPOUT)
+        hidden = max(1, point.units // 2) * network.depth
+        head = Head(channels, hidden, graph.num_outputs, 2, dropout=point.dropout, generator=start).to(train.device)
+        how = {"lr": point.learning_rate, "weight_decay": point.weight_decay, "epochs": epochs, "patience": None}
+        loop = train_on_features(head, graph, train, val, network.output, seed, noise, point.batch_size, **how)
+        yield Readout(head, {"readout": "network", "epoch": loop.best_epoch}, loop.history, loop.best_epoch, loop.best)
+
+
+RESERVOIRS = {
+    name: Method(system.title, partial(fit_reservoir, name), configured=False, steps=len(choices(system.settings)))
+    for name, system in SYSTEMS.items()
+}
+"""The same as methods, for the entry-point group ``rapgnn.methods``."""
+
+METHODS = compare.METHODS | RESERVOIRS
+"""All methods of the paper's tables, and the library's own."""

@@ -1,0 +1,232 @@
+"""Graphs that come from files: a folder of CSV tables that is read, and a graph larger than memory, under one memory
+limit after another.
+
+Every limit has a process of its own (``python -m`` of this module); the peak is that of what no file backs, over the
+conversion of tables, the whole fit and the prediction of all nodes. On a GPU the process may be allowed a part of its
+memory, and the predictions may be compared with those of the whole graph in memory, without any limit.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from rapgnn import RAPNodeClassifier
+from rapgnn.compare import Record
+from rapgnn.datasets.folder import read_folder
+from rapgnn.device import allow_memory
+from rapgnn.errors import InputError
+from rapgnn.memory import PeakAnonymous, anonymous_bytes, read_size
+from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.training.predict import predictor_on
+from rapgnn_lab.bench.generated import PowerLaw, write_power_law
+from rapgnn_lab.bench.rows import Row, answer, in_child, machine
+
+IDS = ("numbers", "words")
+ROWS = 1 << 17  # nodes that are written together
+
+
+def plan_files(edges: int) -> list[Row]:
+    """A row per kind of node ids."""
+    common = {"dataset": "generated", "listed_edges": edges} | machine("cpu")
+    return [Row(common | {"ids": ids}, partial(measure_files, edges, ids)) for ids in IDS]
+
+
+def measure_files(edges: int, ids: str) -> Record:
+    """Write nodes.csv (a tenth as many nodes, two numbers, a word, a label) and edges.csv, and time the reading."""
+    rng = np.random.default_rng(0)
+    nodes = max(2, edges // 10)
+    names = np.arange(nodes) if ids == "numbers" else np.array([f"user{i}" for i in range(nodes)], dtype=object)
+    table = {"id": names, "age": rng.integers(90, size=nodes), "share": rng.random(nodes)}
+    table |= {"kind": rng.choice(["p", "q", "r"], nodes), "label": rng.choice(["yes", "no"], nodes)}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        pd.DataFrame(table).to_csv(folder / "nodes.csv", index=False)
+        ends = {end: names[rng.integers(nodes, size=edges)] for end in ("source", "target")}
+        pd.DataFrame(ends).to_csv(folder / "edges.csv", index=False)
+        del ends
+        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+        start = time.perf_counter()
+        graph = read_folder(folder, "files")
+        seconds = time.perf_counter() - start
+    sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "features": graph.num_features}
+    return sizes | {"megabytes": round(size, 1), "seconds": seconds}
+
+
+def plan(
+    size: PowerLaw,
+    limits: Sequence[str],
+    settings: Record,
+    folder: Path,
+    device: str,
+    tables: bool = False,
+    device_memory: str | None = None,
+    compare: bool = False,
+) -> list[Row]:
+    """A row per memory limit; the graph stays in the folder for the next run, and tables are converted under the same
+    limit."""
+
+    def in_process(limit: str) -> Record:
+        graph = write_power_law(size, folder / f"{size.name}-{size.seed}".replace(" ", "-"))
+        request = {"graph": str(graph.folder), "limit": limit, "settings": settings, "device": device}
+        request |= {"device_memory": device_memory, "compare": compare}
+        if tables:
+            request["tables"] = str(write_tables(graph, graph.folder.with_suffix(".tables")))
+        return in_child("rapgnn_lab.bench.disk", request)
+
+    common = {
+        "dataset": size.name,
+        "method": "rap",
+        "nodes": size.nodes,
+        "edges": 2 * (size.edges // 2),
+        "features": size.features,
+        "training_rows": size.train,
+        "settings": settings,
+        "begins_with": "Parquet tables" if tables else "a graph on disk",
+        **({} if device_memory is None else {"device_memory": device_memory}),
+    } | machine(device)
+    return [Row(common | {"memory_limit": limit}, partial(in_process, limit)) for limit in limits]
+
+
+def measure(request: Record) -> Record:
+    """From the tables or the graph on disk to predictions of every node under the limit: what it took."""
+    if "tables" not in request:
+        return _fit_and_predict(DiskGraph.open(request["graph"], verify=False), request)
+    from rapgnn.scale.tables.convert import convert_folder
+
+    tables = Path(request["tables"])
+    with tempfile.TemporaryDirectory(dir=tables.parent) as made:
+        start = time.perf_counter()
+        with PeakAnonymous() as converting:
+            graph = convert_folder(tables, Path(made) / "graph", memory=read_size(request["limit"]))
+        seconds, peak = time.perf_counter() - start, converting.bytes / 2**20
+        record = _fit_and_predict(graph, request)
+    files = sum(path.stat().st_size for path in tables.iterdir())
+    peaks = {"convert_peak_mb": peak, "peak_memory_mb": max(peak, record["peak_memory_mb"])}
+    return record | peaks | {"convert_seconds": seconds, "tables_bytes": files}
+
+
+def _fit_and_predict(graph: DiskGraph, request: Record) -> Record:
+    own = {"settings": request["settings"], "memory_limit": request["limit"], "device": request["device"]}
+    estimator = RAPNodeClassifier(**own)
+    if request.get("device_memory"):
+        allow_memory(read_size(request["device_memory"]))
+    base, marks = anonymous_bytes() or 0, [time.perf_counter()]
+
+    def on_hop(done: int, of: int) -> None:
+        marks.append(time.perf_counter())
+
+    with PeakAnonymous() as fitting:
+        estimator.fit_disk(graph, on_hop=on_hop)
+    fitted = time.perf_counter()
+    right, scores = {"val": 0, "test": 0}, []
+    held = {split: np.zeros(graph.num_nodes, dtype=bool) for split in right}
+    for split, mask in held.items():
+        mask[graph.rows(split)] = True
+    with PeakAnonymous() as predicting:
+        for nodes, part in estimator.predict_parts(graph):
+            same = part.scores.argmax(1).numpy() == graph.y[nodes]
+            if request.get("compare"):
+                scores.append(part.scores)
+            for split in right:
+                right[split] += int((same & held[split][nodes]).sum())
+    predicted = time.perf_counter()
+    on_device = {"device_peak_mb": torch.cuda.max_memory_reserved() / 2**20} if request["device"] == "cuda" else {}
+    return {
+        "fit_seconds": fitted - marks[0],
+        "hops_seconds": marks[-1] - marks[0],
+        "head_seconds": fitted - marks[-1],
+        "predict_seconds": predicted - fitted,
+        "peak_memory_mb": max(fitting.bytes, predicting.bytes) / 2**20,
+        "fit_peak_mb": fitting.bytes / 2**20,
+        "predict_peak_mb": predicting.bytes / 2**20,
+        "base_memory_mb": base / 2**20,
+        "blocks": estimator.blocks_,
+        "num_layers": estimator.config_.num_layers,
+        "hidden_channels": estimator.model_.embedding.out_channels,
+        **{f"{split}_accuracy": right[split] / max(1, len(graph.rows(split))) for split in right},
+        "graph_bytes": sum(path.stat().st_size for path in graph.folder.glob("*.npy")),
+        **on_device,
+        **(_difference(estimator, graph, torch.cat(scores)) if scores else {}),
+    }
+
+
+def _difference(estimator: Any, graph: DiskGraph, scores: torch.Tensor) -> Record:
+    """How far predictions lie from those of a fit with the same settings and the whole graph in memory."""
+    if torch.device(estimator.device).type == "cuda":
+        allow_memory(1 << 62)
+    start = time.perf_counter()
+    whole = RAPNodeClassifier(settings=estimator.config_.to_dict(), search=False, device=estimator.device)
+    inside = graph.to_graph()
+    model = whole.fit_graph(inside).model_
+    wanted = predictor_on(model, inside, device=estimator.device)(torch.arange(graph.num_nodes)).scores.cpu()
+    largest = float((scores - wanted).abs().max() / wanted.abs().max())
+    same = float((scores.argmax(1) == wanted.argmax(1)).double().mean())
+    return {"memory_seconds": time.perf_counter() - start, "relative_error": largest, "same_class": same}
+
+
+def write_tables(graph: DiskGraph, folder: Path, rows: int = ROWS) -> Path:
+    """nodes.parquet and edges.parquet, each pair of nodes listed once; a folder that is there already is used again."""
+    if folder.exists():
+        return folder
+    unfinished = folder.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    _write(unfinished / "nodes.parquet", _nodes(graph, rows))
+    _write(unfinished / "edges.parquet", _edges(graph, rows))
+    return unfinished.rename(folder)
+
+
+def _write(path: Path, parts: Iterator[dict[str, Any]]) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise InputError("Parquet files need pyarrow: pip install 'rapgnn[big]'.") from error
+    writer = None
+    try:
+        for part in parts:
+            table = pa.table(part)
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _nodes(graph: DiskGraph, at_once: int) -> Iterator[dict[str, Any]]:
+    """Some rows after others: id, label, split, features."""
+    split = np.zeros(graph.num_nodes, dtype=np.int8)
+    names = np.array(["", "train", "val", "test"], dtype=object)
+    for number, name in enumerate(names[1:], 1):
+        split[graph.rows(name)] = number
+    for start in range(0, graph.num_nodes, at_once):
+        rows = slice(start, min(start + at_once, graph.num_nodes))
+        features = np.ascontiguousarray(graph.features[rows])
+        yield {
+            "id": np.arange(rows.start, rows.stop),
+            "label": graph.y[rows],
+            "split": names[split[rows]],
+        } | {f"x{column}": features[:, column] for column in range(graph.num_features)}
+
+
+def _edges(graph: DiskGraph, at_once: int) -> Iterator[dict[str, Any]]:
+    """Those of some receivers after others, from the smaller number to the larger one."""
+    for start in range(0, graph.num_nodes, at_once):
+        stop = min(start + at_once, graph.num_nodes)
+        indptr = graph.indptr[start : stop + 1]
+        receiver = np.repeat(np.arange(start, stop), np.diff(indptr))
+        sender = np.asarray(graph.indices[indptr[0] : indptr[-1]])
+        once = sender <= receiver
+        yield {"source": sender[once], "target": receiver[once].astype(np.int32)}
+
+
+if __name__ == "__main__":
+    answer(measure)

@@ -1,0 +1,181 @@
+"""Generated graphs of the size of the large published ones, with a few nodes that have most of the edges; in memory, or
+written to disk part by part, so that they may be larger than memory."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph
+from rapgnn.scale.disk_graph import DiskGraph, about, array_path, create_array, is_sealed, read_manifest, seal, unseal
+
+CHUNK = 1 << 23  # edges that are drawn, or sorted, at a time
+ROWS = 1 << 18  # whose features are drawn together
+EXPONENT = 0.4  # degrees fall like rank^-0.4: at ogbn-products' size the largest is about its 17,481
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """A graph whose expected degrees follow a power law (Chung and Lu, 2002), with features that tell the classes.
+
+    Edges are directed, both directions counted, and some are listed twice; ``labels`` above 0 gives that many binary
+    labels instead of classes.
+    """
+
+    nodes: int
+    edges: int
+    features: int = 100
+    classes: int = 47
+    labels: int = 0
+    train: int = 1000
+    val: int = 1000
+    test: int = 1000
+    name: str = "power-law"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.nodes, self.features, self.classes, self.train) < 1 or self.edges < 0:
+            raise InputError("a generated graph needs nodes, features, classes and training rows.")
+        if self.train + self.val + self.test > self.nodes:
+            raise InputError(f"{self.nodes:,} nodes are fewer than the rows of the splits.")
+
+    def generate(self) -> Graph:
+        """Sample the graph, in time and memory that are linear in its size."""
+        rng = np.random.default_rng(self.seed)
+        classes = rng.integers(self.classes, size=self.nodes)
+        means = rng.standard_normal((self.classes, self.features), dtype=np.float32)
+        x = rng.standard_normal((self.nodes, self.features), dtype=np.float32)
+        x += 0.5 * means[classes]
+        y = torch.from_numpy(classes)
+        if self.labels:
+            y = torch.from_numpy((rng.random((self.nodes, self.labels)) < 0.3).astype(np.float32))
+        rows = rng.permutation(self.nodes)[: self.train + self.val + self.test]
+        splits = np.split(rows, [self.train, self.train + self.val])
+        return Graph(
+            self.name,
+            torch.from_numpy(x),
+            torch.from_numpy(self._edges(rng)),
+            y,
+            *(torch.from_numpy(np.sort(part)) for part in splits),
+            num_outputs=self.labels or self.classes,
+            task="node-multilabel" if self.labels else "node-classification",
+        )
+
+    def _edges(self, rng: np.random.Generator) -> np.ndarray:
+        half = self.edges // 2
+        out = np.empty((2, 2 * half), dtype=np.int64)
+        at = 0
+        for ends in self.pairs(rng, CHUNK):
+            out[:, at : at + ends.shape[1]] = ends
+            at += ends.shape[1]
+        out[:, half:] = out[::-1, :half]
+        return out
+
+    def pairs(self, rng: np.random.Generator, chunk: int) -> Iterator[np.ndarray]:
+        """``[2, chunk]`` pairs of nodes at a time; both ends are drawn in proportion to a node's expected degree."""
+        order, half = rng.permutation(self.nodes), self.edges // 2
+        for start in range(0, half, chunk):
+            ends = []
+            for _ in range(2):
+                rank = rng.random(min(half, start + chunk) - start)
+                np.power(rank, 1.0 / (1.0 - EXPONENT), out=rank)  # the inverse of the cumulated degrees
+                rank *= self.nodes
+                ends.append(order[rank.astype(np.int64)])
+            yield np.stack(ends)
+
+
+SIZES = {
+    "tiny": PowerLaw(2_000, 20_000, train=200, val=200, test=200),
+    "small": PowerLaw(20_000, 200_000, train=2_000, val=1_000, test=2_000),
+    "medium": PowerLaw(60_000, 1_000_000, train=5_000, val=2_000, test=5_000),
+    "large": PowerLaw(200_000, 5_000_000, train=16_000, val=4_000, test=16_000),
+    "products": PowerLaw(2_449_029, 123_718_280, train=196_615, val=39_323, test=2_213_091),
+}
+"""The sizes of ``bench scale``; the last one is ogbn-products'."""
+
+DISK_SIZES = {
+    "products": SIZES["products"],
+    "wide": PowerLaw(20_000_000, 200_000_000, 64, classes=16, train=200_000, val=50_000, test=1_000_000),
+}
+"""The sizes of ``bench disk``: ogbn-products', and one with more nodes, whose features alone are 5 GB."""
+
+
+def proteins_size(share: float = 1.0) -> PowerLaw:
+    """ogbn-proteins' numbers of nodes, edges, features and labels, or a share of its nodes and edges."""
+    _check_share(share)
+    nodes, edges, train, val, test = (
+        max(1, round(share * whole)) for whole in (132_534, 79_122_504, 86_619, 21_236, 24_679)
+    )
+    test = min(test, nodes - train - val)
+    name = "ogbn-proteins size" if share == 1 else f"{share:g} of ogbn-proteins' size"
+    return PowerLaw(nodes, edges, features=8, labels=112, classes=2, train=train, val=val, test=test, name=name)
+
+
+def shared_size(name: str, share: float) -> PowerLaw:
+    """A share of one of ``DISK_SIZES``: of its nodes, edges and rows."""
+    _check_share(share)
+    size = DISK_SIZES[name]
+    parts = {key: max(1, int(share * getattr(size, key))) for key in ("nodes", "edges", "train", "val", "test")}
+    return replace(size, **parts, name=name if share == 1 else f"{share:g} of {name}")
+
+
+def _check_share(share: float) -> None:
+    if not 0 < share <= 1:
+        raise InputError(f"the share of a size must lie above 0 and be at most 1, got {share:g}.")
+
+
+def write_power_law(size: PowerLaw, folder: Path, chunk: int = CHUNK, rows_at_once: int = ROWS) -> DiskGraph:
+    """The graph of ``PowerLaw`` with the same degrees, in a folder; one that is there already is used again."""
+    key = repr(size)
+    if is_sealed(folder) and read_manifest(folder).get("source") == key:
+        return DiskGraph.open(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    unseal(folder)
+    rng = np.random.default_rng(size.seed)
+    n, m = size.nodes, 2 * (size.edges // 2)
+    classes = rng.integers(size.classes, size=n)
+    means = rng.standard_normal((size.classes, size.features), dtype=np.float32)
+    features = create_array(folder, "features", (n, size.features), np.float32, fortran=True)
+    for column in range(size.features):
+        for start in range(0, n, rows_at_once):
+            mine = classes[start : start + rows_at_once]
+            noise = rng.standard_normal(len(mine), dtype=np.float32)
+            features[start : start + rows_at_once, column] = noise + 0.5 * means[mine, column]
+    np.save(array_path(folder, "y"), classes)
+    rows = rng.permutation(n)[: size.train + size.val + size.test]
+    for name, part in zip(("train", "val", "test"), np.split(rows, [size.train, size.train + size.val]), strict=True):
+        np.save(array_path(folder, name), np.sort(part))
+    _write_edges(folder, size, m, rng, chunk)
+    manifest = about(size.name, n, m, size.features, size.classes, False, "node-classification", None)
+    seal(folder, {**manifest, "source": key})
+    return DiskGraph.open(folder)
+
+
+def _write_edges(folder: Path, size: PowerLaw, m: int, rng: np.random.Generator, chunk: int) -> None:
+    """Edges go to one file per range of receivers; each range is then sorted by itself."""
+    degree = np.zeros(size.nodes, dtype=np.int64)
+    count = max(1, -(-m // chunk))
+    width = -(-size.nodes // count)
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        for ends in size.pairs(rng, chunk // 2):
+            pairs = np.concatenate([ends, ends[::-1]], axis=1)
+            np.add.at(degree, pairs[0], 1)
+            pairs = pairs[:, np.argsort(pairs[0] // width, kind="stable")]
+            bounds = np.searchsorted(pairs[0] // width, np.arange(count + 1))
+            listed = pairs.T.astype(np.int32)
+            for bucket in range(count):
+                with (Path(work) / str(bucket)).open("ab") as file:
+                    listed[bounds[bucket] : bounds[bucket + 1]].tofile(file)
+        np.save(array_path(folder, "indptr"), np.concatenate([[0], np.cumsum(degree)]))
+        indices = create_array(folder, "indices", (m,), np.int32)
+        at = 0
+        for path in (Path(work) / str(bucket) for bucket in range(count)):
+            listed = np.fromfile(path, dtype=np.int32).reshape(-1, 2) if path.exists() else np.zeros((0, 2), np.int32)
+            key = np.sort((listed[:, 0].astype(np.int64) << 32) | listed[:, 1])
+            indices[at : at + len(key)] = (key & 0xFFFFFFFF).astype(np.int32)
+            at += len(key)
+            path.unlink(missing_ok=True)

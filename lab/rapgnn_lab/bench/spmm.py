@@ -1,0 +1,124 @@
+"""The sparse product S @ x by itself: every kernel at hand, on real and generated graphs, nodes in several orders.
+
+How far a kernel is from the machine's limit is told by the least it must move (matrix, input and output once each)
+against the bandwidth of a copy, measured in the same run.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial
+from importlib.util import find_spec
+from itertools import product
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from torch import Tensor
+
+from rapgnn.compare import Record
+from rapgnn.graph.graph import Graph
+from rapgnn.sparse import SparseMatrix
+from rapgnn_lab.bench.generated import PowerLaw
+from rapgnn_lab.bench.rows import Row, machine
+from rapgnn_lab.bench.timing import copy_bandwidth, median_ms
+
+GENERATED = PowerLaw(100_000, 2_000_000, features=1, train=1, val=0, test=0)
+ORDERS = ("given", "degree", "rcm")
+HAS_NUMBA = find_spec("numba") is not None  # it is no dependency of this package
+Product = Callable[[Tensor], Any]
+
+
+def _torch_csr(matrix: SparseMatrix, reduce: bool = False) -> Product:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls its sparse matrices a beta
+        csr = torch.sparse_csr_tensor(matrix.crow, matrix.col, matrix.values, size=matrix.shape)
+    return (lambda x: torch.sparse.mm(csr, x, "sum")) if reduce else (lambda x: csr @ x)
+
+
+def _scipy(matrix: SparseMatrix) -> Product:
+    csr = matrix.scipy()
+    return lambda x: csr @ x.numpy()
+
+
+def _numba(matrix: SparseMatrix) -> Product:
+    """Rows in parallel, a row's entries one after another."""
+    import numba  # type: ignore[import-not-found]
+
+    @numba.njit(parallel=True, fastmath=True)
+    def product(crow, col, values, x, out):
+        for row in numba.prange(len(crow) - 1):
+            out[row] = 0.0
+            for entry in range(crow[row], crow[row + 1]):
+                value, source = values[entry], col[entry]
+                for channel in range(x.shape[1]):
+                    out[row, channel] += value * x[source, channel]
+
+    crow, col, values = (part.numpy() for part in (matrix.crow, matrix.col, matrix.values))
+
+    def run(x: Tensor) -> np.ndarray:
+        out = np.empty((len(crow) - 1, x.shape[1]), dtype=np.float32)
+        product(crow, col, values, x.numpy(), out)
+        return out
+
+    return run
+
+
+KERNELS: dict[str, tuple[str, Callable[[SparseMatrix], Product], tuple[str, ...]]] = {
+    "rapgnn": ("rapgnn", lambda matrix: matrix.__matmul__, ("cpu", "cuda")),
+    "torch-csr": ("torch CSR @", _torch_csr, ("cpu", "cuda")),
+    "torch-reduce": ("torch.sparse.mm sum", partial(_torch_csr, reduce=True), ("cpu",)),
+    "scipy": ("scipy, one thread", _scipy, ("cpu",)),
+    **({"numba": ("numba, parallel", _numba, ("cpu",))} if HAS_NUMBA else {}),
+}
+"""Title, how the product is made of a matrix, and the devices it runs on."""
+
+
+def plan(graphs: Sequence[Graph], widths: Sequence[int], orders: Sequence[str], device: str, repeats: int) -> list[Row]:
+    """A row per graph, order, width and kernel; numba's where it is installed."""
+    bandwidth = cache(lambda: copy_bandwidth(device))
+    matrix_of = lru_cache(maxsize=1)(lambda i, order: reordered(graphs[i].operator("gcn").matrix, order).to(device))
+
+    def row(i: int, order: str, width: int, kernel: str) -> Row:
+        title = "cuSPARSE (torch CSR @)" if (kernel, device) == ("torch-csr", "cuda") else KERNELS[kernel][0]
+        settings = {"dataset": graphs[i].name, "nodes": graphs[i].num_nodes, "edges": graphs[i].edge_index.shape[1]}
+        settings |= {"order": order, "width": width, "method": kernel, "title": title, "repeats": repeats}
+        measured = lambda: measure(kernel, matrix_of(i, order), width, repeats, bandwidth())  # noqa: E731
+        return Row(settings | machine(device), measured)
+
+    kernels = [name for name in KERNELS if device in KERNELS[name][2]]
+    return [row(*place) for place in product(range(len(graphs)), orders, widths, kernels)]
+
+
+def measure(kernel: str, matrix: SparseMatrix, width: int, repeats: int, bandwidth: float) -> Record:
+    """One product: milliseconds, and the bandwidths they mean."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(matrix.shape[1], width, generator=generator).to(matrix.device)
+    product = KERNELS[kernel][1](matrix)
+    ms = median_ms(lambda: product(x), matrix.device, repeats)
+    entries = sum(part.element_size() * part.numel() for part in (matrix.values, matrix.col, matrix.crow))
+    dense_in, out = 4 * width * matrix.shape[1], 4 * width * matrix.shape[0]
+    least, gathered = entries + dense_in + out, entries + 4 * width * matrix.nnz + out
+    return {
+        "nnz": matrix.nnz,
+        "ms": ms,
+        "least_megabytes": least / 2**20,
+        "gb_per_s": least / ms / 1e6,
+        "gather_gb_per_s": gathered / ms / 1e6,
+        "copy_gb_per_s": bandwidth,
+        "copy_share": least / ms / 1e6 / bandwidth,
+    }
+
+
+def reordered(matrix: SparseMatrix, order: str) -> SparseMatrix:
+    """The same graph with its nodes as given, by falling degree, or in reverse Cuthill-McKee order."""
+    if order == "given":
+        return matrix
+    csr = matrix.scipy()
+    if order == "degree":
+        nodes = np.argsort(-np.diff(csr.indptr), kind="stable")
+    else:
+        nodes = reverse_cuthill_mckee(csr, symmetric_mode=False)
+    moved: Any = csr[nodes][:, nodes]
+    return SparseMatrix(sp.csr_matrix(moved), dtype=matrix.dtype)

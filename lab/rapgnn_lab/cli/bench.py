@@ -1,0 +1,335 @@
+"""``rapgnn bench``: speed, memory and accuracy against end-to-end training and its alternatives, in the same run.
+
+In: words a user types. Out: a table for people, and a JSON file of records that a later run goes on from.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rapgnn.cli import shared
+from rapgnn.errors import InputError, check_choice
+
+bench_app = typer.Typer(
+    help="Time, memory and accuracy against end-to-end training and its alternatives, in the same run.\n\n"
+    "Example: rapgnn bench depth pubmed --layers 2,8,32",
+    no_args_is_help=True,
+)
+shared.app.add_typer(bench_app, name="bench")
+
+Plot = Annotated[Path | None, typer.Option(help="Save a plot (png, svg, pdf).")]
+Again = Annotated[bool, typer.Option("--again", help="Measure rows that the JSON file has, too.")]
+Depths = Annotated[str, typer.Option(help="Depths, separated by commas.")]
+Widths = Annotated[str, typer.Option(help="Channels, or columns of the dense matrix, separated by commas.")]
+Methods = Annotated[str, typer.Option(help="Which methods, separated by commas.")]
+Seeds = Annotated[int, typer.Option(help="Seeds; scores are means, times medians.")]
+Repeats = Annotated[int, typer.Option(help="Timed epochs, or products; the median counts.")]
+Trials = Annotated[int, typer.Option(help="Random points of every search.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Store every row here as soon as it is measured; a rerun goes on.")
+]
+Planned = tuple[str, Sequence[Any], Callable[[Sequence[Any]], list[Any]]]
+"""A title, the rows, and what makes the final records of theirs."""
+PLOTTED = ("depth", "scale")
+
+
+def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
+    """Make a command of a function that plans rows: it measures those that the JSON file does not have yet, stores each
+    at once, plots and prints all of them. Whole numbers among its options must be at least 1."""
+    name = plan.__name__
+    options = {"json_file": (Json, None), "again": (Again, False)}
+    options |= {"plot": (Plot, None)} if name in PLOTTED else {}
+
+    def command(json_file: Path | None, again: bool, plot: Path | None = None, **given: Any) -> None:
+        from rapgnn.device import pick_device
+        from rapgnn.files import check_writable
+
+        check_writable(json_file)
+        check_writable(plot, shared.PLOTS)
+        for option, value in given.items():
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+                raise InputError(f"--{option.replace('_', '-')} must be at least 1, got {value}.")
+        if "device" in given:
+            given["device"] = pick_device(given["device"])
+        title, rows, finish = plan(**given)
+        from rapgnn_lab.bench import plots, tables
+        from rapgnn_lab.bench.rows import RowStore, measure_rows, source_code
+
+        store = RowStore(json_file, " ".join(["rapgnn", *sys.argv[1:]]), again)
+        with shared.show_progress() as track:
+            track.start(title, len(rows))
+            records = finish(measure_rows(rows, store, track.advance))
+        store.finish(records)
+        if store.reused:
+            other = sum(record.get("source") != source_code() for record in store.reused)
+            older = f", {other} of them by other source code" if other else ""
+            shared.say(f"{len(store.reused)} rows were there from an earlier run{older}; --again measures them anew.")
+        if plot:
+            plots.plot(name, records, plot)
+        tables.show(name, title, records)
+
+    parameters = list(inspect.signature(plan).parameters.values())
+    for option, (kind, default) in options.items():
+        parameters.append(inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = plan.__doc__
+    bench_app.command(name)(command)
+    return plan
+
+
+def read_numbers(option: str, text: str) -> list[int]:
+    """Whole numbers of at least 1, separated by commas."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} takes whole numbers separated by commas, got {text!r}.") from None
+    if min(numbers) < 1:
+        raise InputError(f"{option} must be at least 1, got {text!r}.")
+    return list(dict.fromkeys(numbers))
+
+
+def read_names(what: str, text: str, known: Sequence[str]) -> list[str]:
+    """Some of the known names, separated by commas, or ``all``."""
+    names = list(known) if text == "all" else list(dict.fromkeys(text.split(",")))
+    for name in names:
+        check_choice(what, name, known)
+    return names
+
+
+@benchmark
+def depth(
+    dataset: Annotated[str, typer.Argument(help="A dataset name or sbm:...")] = "pubmed",
+    layers: Depths = "2,4,8,16,32,64",
+    hidden: Annotated[int, typer.Option(help="Channels per layer.")] = 256,
+    methods: Methods = "all",
+    repeats: Repeats = 5,
+    device: shared.Device = "cpu",
+) -> Planned:
+    """An epoch with its validation, inference and memory by depth: RAP, the paper's strategies, end-to-end, PyG.
+
+    Example: rapgnn bench depth pubmed --layers 32 --json depth.json
+    """
+    depths = read_numbers("--layers", layers)
+    from rapgnn_lab.bench import depth
+    from rapgnn_lab.bench.rows import with_ratios
+
+    chosen = read_names("method", methods, list(depth.TITLES))
+    graph = shared.load(dataset, None).to(device)
+    if graph.ptr is not None:
+        raise InputError(f"{dataset} is a set of graphs: bench depth takes one graph, bench graphs this set.")
+    depth.warm_up_methods(graph.y.device, chosen)
+    return f"{graph.name}, {hidden} channels", depth.plan(graph, depths, hidden, repeats, chosen), with_ratios
+
+
+@benchmark
+def graphs(
+    dataset: Annotated[str, typer.Argument(help="A dataset of graphs.")] = "proteins",
+    batch_size: Annotated[int, typer.Option(help="Graphs per batch.")] = 128,
+    repeats: Repeats = 3,
+    device: shared.Device = "cpu",
+) -> Planned:
+    """An epoch with its validation, inference and memory on many graphs: RAP, end-to-end, PyG.
+
+    Example: rapgnn bench graphs molhiv --batch-size 512 --repeats 1
+    """
+    from rapgnn_lab.bench.depth import plan_graphs
+    from rapgnn_lab.bench.rows import with_ratios
+
+    graph = shared.load(dataset, None).to(device)
+    if graph.ptr is None:
+        raise InputError(f"{dataset} is one graph: bench graphs takes a dataset of many, bench depth this one.")
+    return f"{graph.name}, batches of {batch_size}", plan_graphs(graph, batch_size, repeats), with_ratios
+
+
+@benchmark
+def memory(
+    dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:..., or none.")] = "pubmed",
+    layers: Depths = "2,8,32",
+    share: Annotated[float, typer.Option(help="Of ogbn-proteins' size, for a generated graph; 0: none.")] = 0.05,
+    methods: Methods = "all",
+    device: shared.Device = "cpu",
+) -> Planned:
+    """Peak memory of training, each method alone: by depth, and at (a share of) ogbn-proteins' size.
+
+    Example: rapgnn bench memory pubmed --layers 32 --share 0.1
+    """
+    depths = read_numbers("--layers", layers)
+    from rapgnn_lab.bench import memory
+    from rapgnn_lab.bench.generated import proteins_size
+
+    chosen = read_names("method", methods, list(memory.TITLES))
+    rows = []
+    if dataset != "none":
+        if shared.load(dataset, None).ptr is not None:
+            raise InputError(f"{dataset} is a set of graphs: bench memory takes one graph.")
+        rows += memory.plan(dataset, depths, chosen, device)
+    if share:
+        rows += memory.plan(proteins_size(share), [memory.SHARE_LAYERS], chosen, device)
+    if not rows:
+        raise InputError("there is nothing to measure: name a dataset or a --share above 0.")
+    return f"memory, {memory.HIDDEN} channels", rows, memory.finish
+
+
+@benchmark
+def scale(
+    sizes: Annotated[str, typer.Option(help="tiny, small, medium, large, products.")] = "small,medium,large",
+    widths: Widths = "64,256",
+    device: shared.Device = "cpu",
+) -> Planned:
+    """Generated graphs of growing size: building, hops, an epoch and its floor, the fit, prediction, memory; slopes.
+
+    Example: rapgnn bench scale --sizes tiny,small --widths 64
+    """
+    channels = read_numbers("--widths", widths)
+    from rapgnn_lab.bench import scale
+    from rapgnn_lab.bench.generated import SIZES
+
+    chosen = {name: SIZES[name] for name in read_names("size", sizes, list(SIZES))}
+    return f"generated graphs, {scale.LAYERS} layers", scale.plan(chosen, channels, device), scale.finish
+
+
+@benchmark
+def spmm(
+    graphs: Annotated[str, typer.Argument(help="Datasets, or generated; by commas.")] = "pubmed,proteins,generated",
+    widths: Widths = "64,256",
+    orders: Annotated[str, typer.Option(help="Node orders: given, degree, rcm; or all.")] = "all",
+    repeats: Repeats = 10,
+    device: shared.Device = "cpu",
+) -> Planned:
+    """The sparse product by kernel, graph, width and node order, against the bandwidth of a copy.
+
+    numba's kernel is measured where it is installed. Example: rapgnn bench spmm pubmed --widths 256 --orders given
+    """
+    columns = read_numbers("--widths", widths)
+    from rapgnn_lab.bench.spmm import GENERATED, ORDERS, plan
+
+    chosen = read_names("order", orders, ORDERS)
+    matrices = [
+        GENERATED.generate() if name == "generated" else shared.load(name, None, labels=False)
+        for name in dict.fromkeys(graphs.split(","))
+    ]
+    return "sparse products", plan(matrices, columns, chosen, device, repeats), list
+
+
+@benchmark
+def peers(
+    datasets: Annotated[str, typer.Argument(help="Datasets, separated by commas.")] = "cora,citeseer,pubmed",
+    methods: Methods = "all",
+    trials: Trials = 20,
+    repeats: Seeds = 5,
+    device: shared.Device = "cpu",
+) -> Planned:
+    """From arrays to a trained model: seconds and test accuracy of RAP, SGC, SIGN, APPNP and PyG's GCN.
+
+    Each peer runs with the settings its authors publish, and tuned on the same validation nodes.
+
+    Example: rapgnn bench peers cora --trials 5 --repeats 3
+    """
+    from rapgnn_lab.bench.peers import TITLES, finish, plan
+
+    chosen = read_names("method", methods, list(TITLES))
+    graphs = [shared.load(name, None) for name in dict.fromkeys(datasets.split(","))]
+    rows = [row for graph in graphs for row in plan(graph, trials, repeats, chosen, device)]
+    return "from arrays in memory to a trained model", rows, finish
+
+
+@benchmark
+def wide() -> Planned:
+    """The estimator with nothing set on a generated graph of wide bags of words, with many labels and with few.
+
+    Example: rapgnn bench wide --json wide.json
+    """
+    from rapgnn_lab.bench.wide import plan
+
+    return "wide bags of words", plan(), list
+
+
+@benchmark
+def files(
+    edges: Annotated[int, typer.Option(help="Lines of edges.csv; nodes.csv has a tenth.")] = 10_000_000,
+) -> Planned:
+    """Time to load a folder with nodes.csv and edges.csv, ids as numbers and as words.
+
+    Example: rapgnn bench files --edges 1000000
+    """
+    from rapgnn_lab.bench.disk import plan_files
+
+    return "nodes.csv and edges.csv", plan_files(edges), list
+
+
+@benchmark
+def disk(
+    size: Annotated[str, typer.Argument(help="products or wide.")] = "products",
+    share: Annotated[float, typer.Option(help="Of its nodes and edges.")] = 0.05,
+    limits: Annotated[str, typer.Option(help="Memory limits, separated by commas.")] = "8GiB,4GiB",
+    folder: Annotated[Path, typer.Option(help="For the graph, which stays, and the hops.")] = Path("bench-disk"),
+    tables: Annotated[bool, typer.Option("--tables", help="Begin with Parquet files.")] = False,
+    device_memory: Annotated[str | None, typer.Option(help="What may be taken of a GPU, such as 4GiB.")] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="With predictions of the graph in memory.")] = False,
+    settings: shared.SettingsOption = None,
+    device: shared.Device = "cpu",
+) -> Planned:
+    """Fit and predict on a generated graph on disk under memory limits: time, and the peak that was measured.
+
+    Example: rapgnn bench disk products --share 0.05 --limits 2GiB,1GiB
+    """
+    given = shared.read_settings(settings)
+    shared.check_options(given)
+    from rapgnn.memory import read_size
+    from rapgnn_lab.bench.disk import plan
+    from rapgnn_lab.bench.generated import DISK_SIZES, shared_size
+
+    check_choice("size", size, DISK_SIZES)
+    chosen = [limit.strip() for limit in limits.split(",")]
+    for limit in chosen:
+        read_size(limit, "--limits")
+    if device_memory is not None:
+        read_size(device_memory, "--device-memory")
+        if device == "cpu":
+            raise InputError("--device-memory is for a GPU: add --device cuda.")
+    rows = plan(shared_size(size, share), chosen, given, folder, device, tables, device_memory, compare)
+    return "graphs on disk", rows, list
+
+
+@benchmark
+def auto(
+    graphs: Annotated[str, typer.Option(help="Which of the suite's graphs, separated by commas; all.")] = "all",
+    trials: Trials = 20,
+    seeds: Seeds = 5,
+    suite: Annotated[str, typer.Option(help="unseen: 7 graphs, GCN alone; nodes, sets or all: 4 rivals.")] = "unseen",
+    measure: Annotated[str, typer.Option(help="both; ours: with the stored searches; rivals.")] = "both",
+    rivals: Annotated[
+        Path | None, typer.Option(help="Folder that stores every rival's search; a rerun goes on.")
+    ] = None,
+    table: Annotated[Path | None, typer.Option(help="Write the table as Markdown to this file.")] = None,
+    device: shared.Device = "cpu",
+    workers: Annotated[int, typer.Option(help="Searches that run at a time, with --measure rivals.")] = 1,
+) -> Planned:
+    """The estimators with nothing set against networks of PyG that were tuned on the same validation rows.
+
+    The device is where rivals are tuned; times are always taken on the CPU.
+
+    Example: rapgnn bench auto --graphs digits,words --trials 10
+    """
+    from rapgnn.files import check_writable
+    from rapgnn_lab.bench.suite.compare import plan, write_table
+    from rapgnn_lab.bench.suite.registry import SUITES
+    from rapgnn_lab.bench.suite.tuning import tune_all
+
+    check_choice("suite", suite, SUITES)
+    check_choice("measure", measure, ("both", "ours", "rivals"))
+    check_writable(table, (".md",))
+    names = read_names("graph", graphs, list(SUITES[suite]))
+    if measure != "both" and rivals is None:
+        raise InputError(f"--measure {measure} needs --rivals, the folder that stores their searches.")
+    if measure == "rivals" and rivals is not None:
+        for record in tune_all(names, trials, seeds, rivals, device, workers):
+            typer.echo(f"{record['dataset']} {record['title']} {record['metric']} {record['mean']:.4f}")
+        raise typer.Exit
+    rows = plan(names, trials, seeds, rivals, measure == "both", device)
+    return "estimators with nothing set against tuned rivals", rows, lambda records: write_table(records, table)

@@ -1,0 +1,101 @@
+"""``rapgnn tune``: search on validation."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rapgnn.cli import shared
+from rapgnn.cli.evaluate import ClassWeightOption, MetricOption, check_goal
+from rapgnn.cli.fit import fit_and_save
+from rapgnn.errors import InputError
+
+
+@shared.app.command()
+@shared.folder_options(shown=shared.USUAL_OPTIONS)
+def tune(
+    dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
+    reading: Any,
+    trials: Annotated[int, typer.Option(help="Finished trials to reach.")] = 50,
+    minutes: Annotated[float | None, typer.Option(help="Time for the whole search.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes that share the search.")] = 1,
+    method: Annotated[str, typer.Option(help="The method to tune.")] = "rap",
+    space: Annotated[str | None, typer.Option(help="any (your data), faithful, paper or wide.")] = None,
+    embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
+    metric: MetricOption = None,
+    class_weight: ClassWeightOption = None,
+    seed: Annotated[int, typer.Option(help="Your folder: decides a split.")] = 0,
+    attributes: shared.Attributes = False,
+    storage: Annotated[Path, typer.Option(help="Keeps every trial (SQLite).")] = Path("tune.db"),
+    out: Annotated[Path | None, typer.Option(help="Folder for the best model, trained anew.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot what mattered (png, svg, pdf).")] = None,
+    device: shared.Device = "cpu",
+    data_dir: shared.DataDir = None,
+    json_file: shared.JsonFile = None,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Search on validation only, from a short search's best RAP network; a killed search continues where it stopped.
+
+    Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/
+    """
+    from rapgnn.compare import STRATEGIES
+    from rapgnn.errors import check_choice
+    from rapgnn.estimators.estimators import estimator_for
+    from rapgnn.estimators.start import start_config
+    from rapgnn.files import check_writable
+    from rapgnn.graph.scores import with_goal
+    from rapgnn.layers.embedding import EMBEDDINGS
+    from rapgnn.training.checkpoint import check_target
+    from rapgnn.training.fit import fit_rap
+    from rapgnn_lab.baselines.systems import METHODS
+    from rapgnn_lab.tune.plot import plot_study
+    from rapgnn_lab.tune.search import Search
+    from rapgnn_lab.tune.space import ANY, SPACES, TABLES, VARIANTS
+    from rapgnn_lab.tuned import FAITHFUL
+
+    for path, suffixes in ((json_file, ()), (storage, ()), (plot, shared.PLOTS)):
+        check_writable(path, suffixes)
+    check_choice("method", method, STRATEGIES)
+    if space is not None:
+        check_choice("search space", space, SPACES)
+    if embedding is not None:
+        check_choice("embedding", embedding, [*EMBEDDINGS, *(VARIANTS if space == FAITHFUL else ())])
+    if out is not None:
+        check_target(out)
+        if METHODS[method].fit is not fit_rap:
+            raise InputError(f"--out saves models with random layers, which {method} has not: leave it out.")
+    if min(trials, workers, 1 if seeds is None else seeds) < 1:
+        raise InputError("trials, workers and seeds must be at least 1.")
+    if minutes is not None and not minutes > 0:
+        raise InputError(f"--minutes must be above 0, got {minutes}.")
+    shared.check_options({}, None, device, seed)
+    graph = shared.load(dataset, data_dir, attributes, reading)
+    check_goal(metric, class_weight, graph.task)
+    graph = shared.on_device(with_goal(graph, metric, class_weight), device)
+    space = space or ("paper" if graph.name in TABLES else ANY)
+    seeds = seeds or (1 if graph.folds else 3)
+    embedding = embedding or ("pretrained" if space in ("paper", "wide") else None)
+    title, show = f"{graph.name} {method}", graph.objective.show
+    with shared.show_progress() as track:
+        track.start(title, trials)
+        plan = Search(graph, method, storage, trials, seeds, space, embedding, minutes=minutes)
+        best = plan.run(
+            workers, lambda count, value: track.set(count, f"{title}: best validation {show(value)}"), shared.say
+        )
+    shared.write_json([best], json_file)
+    if plot:
+        plot_study(storage, best, graph.task, plot)
+    values = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in best["settings"].items())
+    first = ", what rapgnn fit chooses" if best["origin"] == "estimator" else ""
+    score = f"best of {best['trials']} trials: number {best['trial']}{first}, validation {show(best['val_mean'])}"
+    typer.echo(f"{score}; {values}\nevery trial is in {storage}")
+    for path in filter(None, (json_file, plot)):
+        typer.echo(f"wrote {path}")
+    if out is not None:
+        chosen = {key: value for key, value in best["settings"].items() if key != "class_weight"}
+        config = METHODS[method].configure(start_config(graph, METHODS[method].trained).update(**chosen))
+        goal = {"scoring": metric, "class_weight": best["settings"].get("class_weight", class_weight)}
+        model = estimator_for(graph.task)(settings=config.to_dict(), search=False, seed=seed, device=device, **goal)
+        shared.say(f"training the best once more, with seed {seed}, for {out}; this is not part of --minutes.")
+        shared.write_json([best | {"saved": fit_and_save(model, graph.to("cpu"), out)}], json_file)

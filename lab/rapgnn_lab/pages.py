@@ -1,0 +1,431 @@
+"""The tables of README.md and docs/, written from the committed measurements in results/.
+
+    python -m rapgnn_lab.pages          # rewrites what stands between the markers
+    python -m rapgnn_lab.pages --check  # exit code 1 if a page says anything else than results/
+
+A table stands between ``<!-- name -->`` and ``<!-- /name -->``; the names are those of ``TABLES``.
+"""
+
+import re
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from string import Formatter
+from typing import Any, ClassVar
+
+from rapgnn.compare import Record
+from rapgnn.errors import InputError
+from rapgnn.files import write_atomic
+from rapgnn.memory import read_size, show_size
+from rapgnn.scale.plan.estimate import advice, plan_rows, sizes
+from rapgnn.scale.plan.layouts import Machines, Problem, best, costs
+from rapgnn.scale.plan.rates import Rates
+from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.bench.suite.compare import goals, metric_title, suite_table
+from rapgnn_lab.paper.claims.claim import FAILS, HOLDS, PART
+from rapgnn_lab.paper.claims.judged import format_claims, judge_claims
+from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
+from rapgnn_lab.paper.rows import MOLBACE, MOLECULES, NOTHING_SET, PLANETOID, RESERVOIRS, TU, UNITS, figure
+from rapgnn_lab.paper.run import describe
+from rapgnn_lab.results import (
+    DATASETS,
+    NONE,
+    format_ms,
+    format_published,
+    format_ratio,
+    format_table,
+    one_published,
+    one_sentence,
+    read_records,
+    results_folder,
+)
+from rapgnn_lab.tune.space import TABLES as SEARCHED
+
+MACHINES = {"two CPU cores": "", "H200": "-h200"}  # and what the file of its records is called beside the dataset
+DEPTHS = (2, 8, 32)
+FAMILIAR = {
+    "cora": "Cora",
+    "citeseer": "CiteSeer",
+    "pubmed": "PubMed",
+    "cora-60": "Cora, 60 % labelled",
+    "pubmed-60": "PubMed, 60 % labelled",
+    "molecules": "generated molecules",
+}
+"""What the first screen of the README shows of the suite."""
+PROBLEMS = {
+    "plan-papers": Problem(111_059_956, 1_615_685_872, 128, 3, 1_207_179 + 125_265),
+    "plan-billion": Problem(10**9, 20 * 10**9, 128, 3, 10**7),
+}
+"""ogbn-papers100M: its citations as listed, its training and validation rows; and a billion nodes with twenty billion
+edges, a hundredth of them labelled."""
+CLUSTERS = {"plan-papers": ((1, "64GiB"), (8, "64GiB")), "plan-billion": ((1, "64GiB"), (16, "128GiB"))}
+
+
+Table = Callable[[Path], str]  # of the repository's folder
+
+
+class Cells(Formatter):
+    """Cells of a record by a template such as ``{nodes:,} | {epoch_ms:ms}``; what it does not have is a dash."""
+
+    KINDS: ClassVar = {
+        "ms": format_ms,
+        "x": format_ratio,
+        "points": lambda share: f"{100 * share:.1f}",
+        "percent": lambda share: f"{100 * share:.0f} %",
+        "MB": "{:,.0f} MB".format,
+        "bytes": show_size,
+        "size": lambda megabytes: show_size(round(megabytes * 2**20)),
+    }
+
+    def get_value(self, key: Any, args: Any, kwargs: Any) -> Any:
+        """Of the record."""
+        return kwargs.get(key)
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """By Python's formats, and those of ``KINDS``."""
+        if value is None:
+            return NONE
+        kind = self.KINDS.get(format_spec)
+        return format(value, format_spec) if kind is None else kind(value)
+
+
+def make_table(records: Iterable[Record], columns: str) -> str:
+    """A row per record.
+
+    Args:
+        columns: ``heading: template``, parted by ``|``. Those before the first that has a format are words.
+    """
+    parts = [column.partition(":") for column in columns.split("|")]
+    names, cells = ([part[at].strip() for part in parts] for at in (0, 2))
+    words = next((at for at, cell in enumerate(cells) if ":" in cell), len(cells))
+    return format_table(names, ([Cells().vformat(cell, (), r) for cell in cells] for r in records), max(1, words))
+
+
+def on_machines(root: Path, file: str) -> list[Record]:
+    """The records of a CPU and of a GPU."""
+    files = {machine: read_records(root, f"{file}{end}") for machine, end in MACHINES.items()}
+    return [r | {"machine": machine} for machine, records in files.items() for r in records]
+
+
+def measured(file: str, columns: str, choose: Callable[[list[Record]], Iterable[Record]] = list) -> Table:
+    """The records of a file, a row each; of both machines where a column names them.
+
+    Args:
+        choose: which of them, and with what else.
+    """
+    read = on_machines if "{machine}" in columns else read_records
+    return lambda root: make_table(choose(read(root, file)), columns)
+
+
+def _suite(root: Path) -> list[Record]:
+    """The records of the suite; a graph that was measured with other splits before is there once."""
+    records = read_records(root, "bench-auto/suite")
+    names = [record["dataset"] for record in records]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"results/bench-auto/suite.json has {', '.join(twice)} twice: remove the older records.")
+    return records
+
+
+def familiar_table(root: Path) -> str:
+    """The estimators beside the best tuned rival, on data that readers know, and what the whole suite comes to."""
+    records = {r["dataset"]: r for r in _suite(root)}
+    shown = []
+    for name, title in FAMILIAR.items():
+        if name in records:
+            r = records[name]
+            shown.append(r | {"name": f"{title}, {metric_title(r)}", "faster": r["rival_seconds"] / r["fit_seconds"]})
+    table = make_table(
+        shown,
+        ": {name} | rapgnn, nothing set: {mean:points} | best tuned GNN: {best_rival_mean:points} ({best_rival}) | "
+        "whole fit, s: {fit_seconds:.1f} | one run of the GNN, s: {rival_seconds:.1f} | faster: {faster:x}",
+    )
+    return f"{table}\n\n{goals(list(records.values()))}"
+
+
+def graph_speed_table(root: Path) -> str:
+    """Time of one epoch on two graph datasets, on a CPU and on a GPU."""
+    rows: dict[str, list[str]] = {}
+    header = ["one epoch with validation"]
+    for dataset, title in {"proteins": "PROTEINS", "molhiv": "molhiv"}.items():
+        header += [f"{title}, {machine}, ms" for machine in MACHINES]
+        for r in on_machines(root, f"bench-graphs/{dataset}"):
+            cell = NONE if r.get("note") else "{epoch_ms:ms} ({speedup_vs_end_to_end:x})"
+            rows.setdefault(r["title"], []).append(Cells().vformat(cell, (), r))
+    return format_table(header, ([title, *cells] for title, cells in rows.items()))
+
+
+def depth_speed_table(root: Path) -> str:
+    """Time of one epoch on PubMed by depth, on a CPU and on a GPU."""
+    rows: dict[str, Record] = {}
+    for r in on_machines(root, "bench-depth/pubmed"):
+        place = f"{r['machine']}, {r['num_layers']} layers"
+        rows.setdefault(r["method"], {"title": r["title"]})[place] = None if r.get("note") else r["epoch_ms"]
+    places = [f"{machine}, {depth} layers" for machine in MACHINES for depth in DEPTHS]
+    columns = ["one epoch with validation, ms: {title}", *(f"{place}: {{{place}:ms}}" for place in places)]
+    return make_table(rows.values(), "|".join(columns))
+
+
+def _speed(file: str) -> Table:
+    """Time and memory of one epoch on PubMed with 32 layers."""
+    return measured(
+        file,
+        "one epoch with validation: {title} | ms: {epoch_ms:ms} | faster than end-to-end: {speedup_vs_end_to_end:x} | "
+        "than PyG's GCN: {speedup_vs_pyg:x} | inference, ms: {infer_ms:ms} | peak memory: {peak_memory_mb:MB}",
+        lambda records: [r for r in records if r["num_layers"] == 32 and not r.get("note")],
+    )
+
+
+def _beside_rap(records: list[Record]) -> list[Record]:
+    """By graph, ours first, with how many times its seconds the others take."""
+    ours = {r["dataset"]: r["seconds"] for r in records if r["method"] == "rap"}
+    there = [r | {"times": r["seconds"] / ours[r["dataset"]]} for r in records if not r.get("note")]
+    return sorted(there, key=lambda r: (list(ours).index(r["dataset"]), not r["method"].startswith("rap")))
+
+
+def _minutes(r: Record) -> float:
+    return sum(r[f"{step}_seconds"] for step in ("convert", "fit", "predict")) / 60
+
+
+def wide_table(root: Path) -> str:
+    """The estimator with nothing set on wide bags of words."""
+    records = read_records(root, "bench-wide/generated")
+    columns = "{labels} | accuracy %: {mean:points} | fit, s: {fit_seconds:.1f} | predict all, s: {predict_seconds:.2f}"
+    return make_table(records, "{nodes:,} nodes, {features:,} features: ".format(**records[0]) + columns)
+
+
+def check_table(root: Path) -> str:
+    """The cost model against measured runs, by size."""
+    (record,) = read_records(root, "scale/plan")
+    table = make_table(
+        record["runs"],
+        "nodes: {nodes:,} | edges: {edges:,} | blocks: {blocks} | seconds: {seconds:.2f} | "
+        "predicted: {predicted[total_seconds]:.2f} | ratio: {ratio_seconds:.2f} | peak memory: {peak_bytes:bytes} | "
+        "predicted: {predicted[memory]:bytes} | ratio: {ratio_memory:.2f}",
+    )
+    load = record.get("load_average") or 0
+    busy = f"\n\nOther work ran on the machine meanwhile: its load was {load:.0f} at the start." if load > 1 else ""
+    return table + busy
+
+
+def predicted_table(root: Path, name: str) -> str:
+    """The layouts of one graph on some sets of machines, each as fast as the measured one."""
+    (record,) = read_records(root, "scale/plan")
+    rates, problem = Rates.from_dict(record["rates"]), PROBLEMS[name]
+    parts = [f"{sizes(problem)[0].upper()}{sizes(problem)[1:]}."]
+    for count, memory in CLUSTERS[name]:
+        machines = Machines(count, read_size(memory))
+        layouts = costs(problem, machines, rates)
+        chosen, rows = best(layouts), plan_rows(layouts)
+        for cost, row in zip(layouts, rows, strict=True):
+            row["layout"] = f"**{row['layout']}**" if cost is chosen else row["layout"]
+        title = f"{count} machine{'s' * (count > 1)} with {memory}"
+        parts.append(format_table([title, *list(rows[0])[1:]], [list(row.values()) for row in rows]))
+        parts += [] if chosen is not None else [advice(layouts, machines)]
+    return "\n\n".join(parts)
+
+
+# docs/reproduction.md: every item of ``rapgnn reproduce``, the verdicts, and how much was searched.
+
+
+def _measured(root: Path) -> Measured:
+    return read_measured(results_folder(root) / "reproduce")
+
+
+def item_table(root: Path, name: str) -> str:
+    """An item as its records in results/reproduce give it; where there are none, what measures them."""
+    records = _measured(root).get(name)
+    if not records:
+        return f"Not measured yet: `rapgnn reproduce {name}`."
+    text = re.sub(r"^#", "##", describe(ITEMS[name], records), flags=re.MULTILINE)
+    return text + (f"\n\n![{ITEMS[name].title}](../results/reproduce/{name}.png)" if ITEMS[name].figures else "")
+
+
+def claims_table(root: Path) -> str:
+    """What the records in results/reproduce say of the claims; every single comparison is in its README.md."""
+    table, _, _ = format_claims(judge_claims(_measured(root))).strip().partition("\n### ")
+    return re.sub(r"^#", "##", table.strip(), flags=re.MULTILINE)
+
+
+def claim_counts(root: Path) -> str:
+    """How many claims hold, in a sentence."""
+    counts = Counter(claim["verdict"] for claim in judge_claims(_measured(root)))
+    judged = f"{counts[HOLDS]} hold, {counts[PART]} hold in part, {counts[FAILS]} do not hold"
+    return f"Of {counts.total()} claims {judged}."
+
+
+SUMMARY = (
+    ("planetoid", "table1", PLANETOID),
+    ("tu", "table2", TU),
+    ("molecules", "table3", MOLECULES),
+    ("molecules", "molbace", MOLBACE),
+)
+"""Table of the paper, item, datasets."""
+
+
+def summary_table(root: Path) -> str:
+    """RAP-GNN and End-to-End on all ten datasets, ours beside the paper's."""
+    rows, measured_items = [], _measured(root)
+    for table, item, datasets in SUMMARY:
+        records = measured_items.get(item, [])
+        for dataset in datasets if records else ():
+            mine = {(r["title"], r["column"]): r for r in records if r["dataset"] == dataset}
+            best = _best(mine)
+            rap, trained = mine.get(("RAP-GNN", "faithful")), mine.get(("End-to-End", "faithful"))
+            paper = [format_published(one_published(table, dataset=dataset, method=m)) for m in ("rap", "end-to-end")]
+            metric = next(r["metric"] for r in mine.values())
+            title = f"{DATASETS.get(dataset, dataset)}, {UNITS[metric]}"
+            mark = "" if best is None or best["method"] == "rap" else " †"
+            rows.append([title, figure(rap), figure(best) + mark, paper[0], figure(trained), paper[1]])
+    if not rows:
+        return "Not measured yet: `rapgnn reproduce`."
+    header = ["", "RAP-GNN, faithful", "best", "paper", "End-to-End, faithful", "paper"]
+    return format_table(header, rows) + "\n\n† the estimator with nothing set, which validation prefers there."
+
+
+def _best(records: dict[tuple[str, str], Record]) -> Record | None:
+    """Of RAP-GNN in the best settings and the estimator with nothing set, the one that validation prefers."""
+    titles = ("RAP-GNN", "RAP-GNN, best", NOTHING_SET.title)
+    there = [records[name, "best"] for name in titles if (name, "best") in records]
+    sign = -1 if there and there[0]["metric"] == "rmse" else 1
+    return max(there, key=lambda record: sign * record["val_mean"], default=None)
+
+
+def reservoirs_table(root: Path) -> str:
+    """The reservoir systems by both protocols, beside what their papers report."""
+    records = {(r["method"], r["dataset"]): r for r in _measured(root).get("table2", ())}
+    if not records:
+        return "Not measured yet: `rapgnn reproduce table2`."
+    header, rows = [""], {method: [title] for method, title in RESERVOIRS.items()}
+    for dataset in TU:
+        header += [f"{DATASETS[dataset]}, {what}" for what in ("paper's protocol", "strict", "published")]
+        for method, row in rows.items():
+            record, paper = records[method, dataset], one_published("tu", dataset=dataset, method=method)
+            row += [figure(record), figure(record, "strict_"), format_published(paper)]
+    return format_table(header, rows.values())
+
+
+def budgets_table(root: Path) -> str:
+    """How many settings of the paper's space were tried for each method, and on how many seeds the choice rests."""
+    searches: dict[str, dict[str, str]] = {}
+    for c in read_records(root, "tune/faithful"):
+        if c["embedding"] in ("pretrained", "pretrained-gnn"):
+            earlier = f" + {c['earlier_trials']}" if c.get("earlier_trials") else ""
+            searches.setdefault(c["dataset"], {})[c["method"]] = f"{c['trials']}{earlier} ({len(c['val_values'])})"
+    methods = [method for method in METHODS if any(method in tried for tried in searches.values())]
+    rows = [[d, *(searches[d].get(m, NONE) for m in methods)] for d in SEARCHED if d in searches]
+    return format_table(["trials (seeds of the chosen one)", *(METHODS[m].title for m in methods)], rows)
+
+
+TABLES: dict[str, Table] = {
+    "familiar": familiar_table,
+    "suite": lambda root: suite_table(_suite(root)).strip(),
+    "speed": _speed("bench-depth/pubmed"),
+    "gpu-speed": _speed("bench-depth/pubmed-h200"),
+    "graph-speed": graph_speed_table,
+    "depth-speed": depth_speed_table,
+    "memory": measured(  # above the loaded data
+        "bench-memory/pubmed",
+        "machine: {machine} | graph: {dataset} | layers: {num_layers} | method: {title} | peak: {peak_memory_mb:MB} | "
+        "less than end-to-end: {memory_ratio_vs_end_to_end:x}",
+        lambda records: [r for r in records if r["dataset"] != "pubmed" or r["num_layers"] == 32],
+    ),
+    "peers": measured(  # from arrays to a trained model, against what a user would pick instead
+        "bench-peers/planetoid",
+        "graph: {dataset} | method: {title} | settings: {setting} | accuracy %: {mean:points} ± {std:points} | "
+        "seconds: {seconds:.2f} | times RAP's: {times:x}",
+        _beside_rap,
+    ),
+    "scale": measured(  # up to ogbn-products' size
+        "bench-scale/generated",
+        "machine: {machine} | nodes: {nodes:,} | edges: {edges:,} | fit, s: {total_seconds:.2f} | epochs: {epochs} | "
+        "epoch, ms: {epoch_ms:ms} | faster than end-to-end: {speedup_vs_end_to_end:x} | "
+        "reads of the hops: {floor_ratio:x} | predict all, s: {predict_seconds:.2f}",
+        lambda records: [
+            r for r in records if r["method"] == "rap" and r["hidden_channels"] == 256 and r.get("epoch_ms")
+        ],
+    ),
+    "products": measured(  # the sparse product by kernel, the nodes in the order they are given
+        "bench-spmm/products",
+        "machine: {machine} | graph: {dataset} | columns: {width} | kernel: {title} | ms: {ms:ms} | "
+        "of a copy's bandwidth: {copy_share:percent}",
+        lambda records: [r for r in records if r["order"] == "given" and not r.get("note")],
+    ),
+    "wide": wide_table,
+    "scale-disk": measured(  # from tables to predictions under memory limits
+        "scale/disk",
+        "nodes: {nodes:,} | edges: {edges:,} | features: {features:,} | `--memory`: {memory_limit} | "
+        "peak memory: {peak_memory_mb:size} | convert, s: {convert_seconds:.0f} | fit, s: {fit_seconds:.0f} | "
+        "predict, s: {predict_seconds:.0f} | in all: {minutes:.1f} min",
+        lambda records: [r | {"minutes": _minutes(r)} for r in records],
+    ),
+    "scale-gpu": measured(  # with a part of the GPU's memory, and how far predictions lie from those in memory
+        "scale/disk-h200",
+        "columns: {hidden_channels:d} {kind} | GPU memory allowed: {device_memory} | taken: {device_peak_mb:size} | "
+        "blocks: {blocks} | fit, s: {fit_seconds:.1f} | predict, s: {predict_seconds:.1f} | "
+        "in memory, all: {memory_seconds:.1f} s | difference: {relative_error:.0e}",
+        lambda records: [r | {"kind": "embedded" if r["settings"] else "features"} for r in records],
+    ),
+    "plan-check": check_table,
+    **{name: partial(predicted_table, name=name) for name in PROBLEMS},
+    "reproduce-summary": summary_table,
+    "reproduce-reservoirs": reservoirs_table,
+    "reproduce-claims": claims_table,
+    "reproduce-verdicts": claim_counts,
+    "reproduce-budgets": budgets_table,
+    **{f"reproduce-{name}": partial(item_table, name=name) for name in ITEMS},
+}
+"""By the name of their place in a page."""
+
+
+def find_pages(root: Path) -> list[Path]:
+    """README.md and every page of docs/."""
+    return [page for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))) if page.is_file()]
+
+
+def render(page: Path, root: Path) -> str:
+    """The page with every table it has markers for."""
+    text = page.read_text(encoding="utf-8")
+    for name in dict.fromkeys(re.findall(r"<!-- /?([\w-]+) -->", text)):
+        if name not in TABLES:
+            raise InputError(f"{page.name} has markers for {name!r}: the tables are {', '.join(TABLES)}.")
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+            raise InputError(f"{page.name} needs one {begin.strip()} and after it one {end} for its table.")
+        text = text[: text.index(begin)] + begin + TABLES[name](root) + "\n" + text[text.index(end) :]
+    return text
+
+
+def changed_pages(root: Path = Path()) -> dict[Path, str]:
+    """{page: what it should say} of the pages that say anything else than results/."""
+    results_folder(root)
+    rendered = {page: render(page, root) for page in find_pages(root)}
+    return {page: text for page, text in rendered.items() if page.read_text(encoding="utf-8") != text}
+
+
+def write_pages(root: Path = Path()) -> list[Path]:
+    """Bring every page up to date; which of them changed."""
+    changed = changed_pages(root)
+    for page, text in changed.items():
+        write_atomic(page, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))
+    return list(changed)
+
+
+@one_sentence
+def main(words: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = ArgumentParser(prog="python -m rapgnn_lab.pages", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a page is out of date")
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: this folder)")
+    given = parser.parse_args(words)
+    changed = changed_pages(given.root) if given.check else write_pages(given.root)
+    for page in changed:
+        print(f"{page}: {'differs from results/' if given.check else 'written'}")
+    return int(given.check and bool(changed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,361 @@
+"""What deep networks do layer by layer on PubMed: rank and variance of the features, and trained weight matrices.
+
+The kind "collapse" measures a whole network, once. Spec of a cell: ``method`` (a name in ``STRATEGIES``),
+``base_method`` (the training method it is), ``config``, ``start`` (what the start values of trained layers are
+multiplied by), ``seed`` and ``layers``, those that are measured. Everything after the embedding is computed in float64
+by the raw equation, whose values outgrow float32. The kinds "layer" and "matrix" are one layer or one matrix of it.
+"""
+
+import base64
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rapgnn.compare import OnEpoch, Record
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.operator import GraphOperator
+from rapgnn.models.config import Config
+from rapgnn.models.rapgnn import model_inputs
+from rapgnn.propagation.spec import Propagation
+from rapgnn.propagation.stepwise import Layers, propagate
+from rapgnn.sparse import dense
+from rapgnn.training.baselines import EndToEnd
+from rapgnn.training.fit import build_rapgnn
+from rapgnn.training.loop import optimise, schedule, validator
+from rapgnn.training.pretrain import pretrain
+from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.paper import plots
+from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Parts, Scale
+from rapgnn_lab.paper.collapse import collapse_metrics
+from rapgnn_lab.paper.rows import Row, below, bold
+from rapgnn_lab.results import NONE, format_table
+
+FIGURES = ("rank", "rank_float64", "effective_rank", "variance")
+LEVELS = 127  # of each sign, of a packed matrix
+DATASET, SEED = "pubmed", 0
+LAYERS, CHANNELS, QUICK_CHANNELS = 64, 256, 32
+QUICK_LAYERS = (0, 1, 2, 4, 8, 16, 32, 64)
+EPOCHS, QUICK_EPOCHS = 1000, 30  # of end-to-end training
+SHOWN = (0, 1, 4, 16, 64)
+# Fixed, inside the paper's ranges, and not searched; full matrices as the frameworks start them.
+SETTINGS = Config(rescale=False, embedding_layers=1, lr=0.01, dropout=0.0, weight_decay=5e-4)
+GLOROT: Record = {"structure": "full", "distribution": "glorot"}
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Network:
+    """L layers with their weights, and what goes into the first one.
+
+    Args:
+        spec: the layers.
+        operator: the graph.
+        start: h⁰.
+        weights: of every layer, as ``Propagation.draw_all`` names them.
+        about: what else is recorded of it.
+    """
+
+    spec: Propagation
+    operator: GraphOperator
+    start: Tensor
+    weights: Layers
+    about: Record
+
+    @torch.no_grad()
+    def outputs(self) -> Iterator[Tensor]:
+        """h⁰, h¹ … h^L in float64, one at a time."""
+        one = replace(self.spec, num_layers=1, rescale=False, dropout=0.0)
+        operator = replace(self.operator, matrix=self.operator.matrix.to(dtype=torch.float64))
+        h = self.start.double()
+        yield h
+        for layer in range(self.spec.num_layers):
+            h = propagate(one, operator, h, {name: w[layer : layer + 1].double() for name, w in self.weights.items()})
+            yield h
+
+
+def measure_collapse(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
+    """Lists of figures, one entry per measured layer."""
+    spec, graph = cell.spec, graphs.get(cell.dataset)
+    config = Config(**spec["config"])
+    if METHODS[spec["base_method"]].trained:
+        network = trained_network(graph, config, spec["seed"], spec["start"], on_epoch)
+    else:
+        network = random_network(graph, config, spec["seed"], spec["base_method"], on_epoch)
+    measured = [layer_figures(h) for layer, h in enumerate(network.outputs()) if layer in spec["layers"]]
+    sizes: Record = {name: getattr(config, name) for name in ("num_layers", "hidden_channels")}
+    sizes |= {"nodes": graph.num_nodes, "rank_tolerance": tolerance(graph.num_nodes, config.hidden_channels)}
+    return spec | sizes | network.about | {name: [one[name] for one in measured] for name in FIGURES}
+
+
+def random_network(graph: Graph, config: Config, seed: int, method: str, on_epoch: OnEpoch = None) -> Network:
+    """The pretrained embedding, and one draw of the weights as at inference."""
+    config = METHODS[method].configure(config)
+    graph, operator = model_inputs(graph, config)
+    model = build_rapgnn(graph, operator, config, seed)
+    pretrain(model, graph, operator, on_epoch)
+    h = model.embed(graph.x, operator, engine="stepwise").h
+    assert h is not None
+    counter = model.spec.weights.evaluation_counter(0)
+    drawn = model.spec.draw_all(counter, config.hidden_channels, device=h.device, dtype=torch.float64)
+    return Network(model.spec, operator, dense(h), {name: w[0] for name, w in drawn.items()}, {})
+
+
+def trained_network(graph: Graph, config: Config, seed: int, start: float = 1.0, on_epoch: OnEpoch = None) -> Network:
+    """End-to-end training without dropout; how well it did, and the first and the last weights beside their start."""
+    graph, operator = model_inputs(graph, config)
+    model = EndToEnd(graph.num_features, graph.num_outputs, config, graph.num_edge_features, seed).to(graph.y.device)
+    model.weights.data.mul_(start)
+    before = model.weights.detach().clone()
+
+    def scores(split: str) -> Tensor:
+        return model(graph.x, operator)[graph.rows(split)]
+
+    rule, y = graph.objective, graph.y
+    validate = validator(rule, y[graph.val], lambda epoch: scores("val"))
+    passes = lambda epoch: [(scores("train"), y[graph.train])]  # noqa: E731
+    loop = optimise([model], passes, rule, **schedule(config), validate=validate, on_epoch=on_epoch)
+    with torch.no_grad():
+        scored = {split: rule.score(scores(split), y[graph.rows(split)]) for split in ("val", "test")}
+        h = model.embedding(graph.x)
+    after = model.weights.detach()
+    ends = [describe_matrix(before[i, 0], after[i, 0]) | {"layer": i + 1} for i in (0, config.num_layers - 1)]
+    about = {"epochs": loop.epochs, "best_epoch": loop.best_epoch, **scored, "matrices": ends}
+    return Network(model.spec, operator, h, {t: after[:, i] for i, t in enumerate(model.spec.rule.terms)}, about)
+
+
+def layer_figures(h: Tensor) -> Record:
+    """Numerical ranks, effective rank, and the variance over the nodes, averaged over the channels.
+
+    h = QR with orthonormal columns in Q, so the small matrix R has the singular values of h.
+    """
+    scale = float(h.abs().max())
+    if not 0 < scale < float("inf"):
+        return dict.fromkeys(FIGURES, 0 if scale == 0 else None)
+    h, (n, d) = h.double() / scale, h.shape
+    R = torch.linalg.qr(h, mode="r").R
+    singular = torch.linalg.svdvals(R)
+    no_edges = torch.zeros(2, 0, dtype=torch.int64)
+    return {
+        "rank": int((singular > tolerance(n, d) * singular[0]).sum()),
+        "rank_float64": int((singular > tolerance(n, d, torch.float64) * singular[0]).sum()),
+        "effective_rank": collapse_metrics(R, no_edges)["effective_rank"],
+        "variance": float(h.var(0, correction=0).mean()) * scale * scale,
+    }
+
+
+def tolerance(rows: int, channels: int, dtype: torch.dtype = torch.float32) -> float:
+    """Singular values below this share of the largest count as zero, as ``torch.linalg.matrix_rank`` has it."""
+    return max(rows, channels) * torch.finfo(dtype).eps
+
+
+def diagonal_share(matrix: Tensor) -> float:
+    """The share of the squared entries on the diagonal: 1 for a diagonal matrix, about 1/d for a random one."""
+    total = float(matrix.double().square().sum())
+    return float(matrix.double().diagonal().square().sum()) / total if total else 0.0
+
+
+def diagonal_size(matrix: Tensor) -> float:
+    """The mean magnitude of the entries on the diagonal, divided by that of all others."""
+    size, on = matrix.double().abs(), matrix.double().diagonal().abs()
+    others = (float(size.sum()) - float(on.sum())) / max(1, size.numel() - on.numel())
+    return float(on.mean()) / others if others else float("inf")
+
+
+def describe_matrix(before: Tensor, after: Tensor) -> Record:
+    """A trained matrix ``[d, d]`` beside its start values."""
+    return {
+        "diagonal_share": diagonal_share(after),
+        "start_diagonal_share": diagonal_share(before),
+        "random_diagonal_share": 1 / len(after),
+        "diagonal_size": diagonal_size(after),
+        "start_diagonal_size": diagonal_size(before),
+        "moved": float((after - before).double().norm() / before.double().norm()),
+        "matrix": pack(after),
+    }
+
+
+def pack(matrix: Tensor) -> Record:
+    """Every entry as one of 255 levels, in base64; an entry is off by half a ``step`` at most."""
+    values = matrix.detach().double().cpu().numpy()
+    step = float(np.abs(values).max(initial=0.0)) / LEVELS
+    levels = np.round(values / step if step else values).astype(np.int8)
+    return {"shape": list(values.shape), "step": step, "levels": base64.b64encode(levels.tobytes()).decode()}
+
+
+# The items: figure 4 and Section 3.2, and figure 5.
+
+
+def _row(method: str, title: str = "", **changes: object) -> Row:
+    return Row(title or METHODS[method].title, method, changes=changes)
+
+
+STRATEGIES = {
+    "end-to-end": _row("end-to-end"),
+    "end-to-end-small": _row("end-to-end", "End-to-End, small start values"),
+    "rap": _row("rap"),
+    "fixed-diagonal": _row("fixed-diagonal"),
+    "fixed-full": _row("fixed-full", **GLOROT),
+    "random-full": _row("random-full", **GLOROT),
+    "random-full-uniform": _row("random-full", "Random Weights, U[0, 1]"),
+    "identity": _row("identity"),
+}
+"""The lines of the figure. Full matrices are Glorot's; the paper's Observation 1 has U[0, 1]."""
+TRAINED = {"end-to-end": 1.0, "end-to-end-small": LAYERS**-0.5}
+"""What the start values are multiplied by: with Glorot's so deep a network hardly learns; divided by √L they let it."""
+
+
+def strategy_cell(name: str, scale: Scale) -> Cell:
+    """The cell of the kind "collapse" that all layers of a strategy are taken from."""
+    chosen = STRATEGIES[name]
+    sizes = {"num_layers": LAYERS, "hidden_channels": QUICK_CHANNELS if scale.quick else CHANNELS}
+    config = SETTINGS.update(**sizes, epochs=QUICK_EPOCHS if scale.quick else EPOCHS, **chosen.changes)
+    layers = QUICK_LAYERS if scale.quick else range(LAYERS + 1)
+    spec = {"method": name, "base_method": chosen.method, "config": config.to_dict(), "seed": SEED}
+    spec |= {"start": TRAINED[name]} if name in TRAINED else {}
+    return Cell("collapse", DATASET, spec | {"layers": list(layers), "version": VERSION})
+
+
+def part_of(whole: Cell, kind: str, layer: int, labels: Record) -> Cell:
+    """One layer of a strategy, as a cell of its own."""
+    return Cell(kind, whole.dataset, whole.spec | {"layer": layer}, labels)
+
+
+def whole_of(part: Cell, graphs: Graphs) -> list[Cell]:
+    """The strategy that a layer is of."""
+    return [Cell("collapse", part.dataset, {k: v for k, v in part.spec.items() if k != "layer"})]
+
+
+def layer_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
+    """Every layer of every strategy."""
+    wholes = {row.title: strategy_cell(name, scale) for name, row in STRATEGIES.items()}
+    return [
+        part_of(whole, "layer", layer, {"title": title})
+        for title, whole in wholes.items()
+        for layer in whole.spec["layers"]
+    ]
+
+
+def matrix_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
+    """Layers 1 and L of each trained network."""
+    return [
+        part_of(strategy_cell(name, scale), "matrix", layer, {"title": f"{STRATEGIES[name].title}, layer {layer}"})
+        for name in TRAINED
+        for layer in (1, LAYERS)
+    ]
+
+
+_NETWORK = ("method", "num_layers", "hidden_channels", "seed", "epochs", "best_epoch", "val", "test")
+
+
+def join_layer(cell: Cell, wholes: Sequence[Record]) -> Record:
+    """The figures of one layer."""
+    (whole,) = wholes
+    at = cell.spec["layers"].index(cell.spec["layer"])
+    about = {name: whole[name] for name in (*_NETWORK, "nodes", "rank_tolerance") if name in whole}
+    return about | {"layer": cell.spec["layer"]} | {name: whole[name][at] for name in FIGURES}
+
+
+def join_matrix(cell: Cell, wholes: Sequence[Record]) -> Record:
+    """One matrix of the network."""
+    (whole,) = wholes
+    (matrix,) = (m for m in whole["matrices"] if m["layer"] == cell.spec["layer"])
+    return {name: whole[name] for name in _NETWORK} | matrix
+
+
+KINDS["collapse"] = measure_collapse
+PARTS |= {"layer": Parts(whole_of, join_layer), "matrix": Parts(whole_of, join_matrix)}
+
+
+def show_layers(records: list[Record]) -> str:
+    """A table per figure, a column per layer."""
+    first = records[0]
+    return below(
+        f"## Rank, at most {first['hidden_channels']}\n\n{_by_layer(records, 'rank', '.0f')}",
+        f"## Rank in float64\n\n{_by_layer(records, 'rank_float64', '.0f')}",
+        f"## Effective rank\n\n{_by_layer(records, 'effective_rank', '.1f')}",
+        f"## Mean variance\n\n{_by_layer(records, 'variance', '.2g', _growth)}",
+        f"Layer 0 is the embedding. GCN with residual connections, {first['num_layers']} layers, "
+        f"{first['hidden_channels']} channels, the paper's raw equation in float64, one draw of the weights. Rank: "
+        f"singular values above {first['rank_tolerance']:.2g} of the largest one, as in float32 with "
+        f"{first['nodes']:,} nodes, the paper's precision; in float64 the limit is far lower. Neither depends on the "
+        "features' scale. Effective rank: the exponential of the "
+        "entropy of the singular values' shares. Variance: over the nodes, averaged over the channels; growth: the "
+        "factor per layer from the embedding to the last layer.",
+        "Full random matrices are Glorot's, with signs; U[0, 1] is what the paper's Observation 1 assumes.",
+        _describe_training(records),
+        f"Quick run, cut: {QUICK_CHANNELS} of {CHANNELS} channels, {QUICK_EPOCHS} of {EPOCHS} epochs of end-to-end "
+        f"training, {len(QUICK_LAYERS)} of {LAYERS + 1} layers measured."
+        if first.get("quick")
+        else "",
+    )
+
+
+def _by_layer(
+    records: Sequence[Record], key: str, digits: str, growth: Callable[[dict[int, Record]], str] | None = None
+) -> str:
+    layers = [layer for layer in SHOWN if any(r["layer"] == layer for r in records)]
+    rows = []
+    for name in dict.fromkeys(r["method"] for r in records):
+        mine = {r["layer"]: r for r in records if r["method"] == name}
+        values = [mine[layer].get(key) if layer in mine else None for layer in layers]
+        row = [bold(mine[layers[0]]["title"], name == "rap"), *(NONE if v is None else f"{v:{digits}}" for v in values)]
+        rows.append([*row, growth(mine)] if growth else row)
+    return format_table(["", *(f"layer {layer}" for layer in layers), *(["growth"] if growth else [])], rows)
+
+
+def _growth(layers: dict[int, Record]) -> str:
+    """The factor of the variance per layer."""
+    first, last = layers[min(layers)]["variance"], layers[max(layers)]["variance"]
+    if not first or not last:
+        return NONE
+    return f"{math.exp((math.log(last) - math.log(first)) / (max(layers) - min(layers))):.2f}×"
+
+
+def _describe_training(records: Sequence[Record]) -> str:
+    """How far end-to-end training came."""
+    trained = {r["method"]: r for r in records if r["method"] in TRAINED}
+    said = [
+        f"{STRATEGIES[name].title}: {100 * r['val']:.1f} % on validation and {100 * r['test']:.1f} % on test after "
+        f"epoch {r['best_epoch'] + 1} of {r['epochs']}, the best on validation"
+        for name, r in trained.items()
+    ]
+    return f"{'; '.join(said)}. Small start values are Glorot's divided by √{LAYERS}." if said else ""
+
+
+def show_matrices(records: list[Record]) -> str:
+    """A row per matrix."""
+    first = records[0]
+    rows = []
+    for r in records:
+        shares = [f"{100 * r[name]:.2f}" for name in ("start_diagonal_share", "diagonal_share")]
+        times = f"{r['diagonal_share'] / r['random_diagonal_share']:.2f}×"
+        sizes = [f"{r[name]:.2f}" for name in ("start_diagonal_size", "diagonal_size")]
+        rows.append([r["title"], *shares, times, *sizes, f"{100 * r['moved']:.0f}"])
+    header = ["", "at the start, %", "trained, %", "of a random one's", "size at the start", "size, trained"]
+    return below(
+        format_table([*header, "moved, %"], rows),
+        "Share of the squared entries that lies on the diagonal, before and after training: 100 % for a diagonal "
+        f"matrix, {100 / first['hidden_channels']:.2f} % for a random one of this width. size: the mean magnitude on "
+        "the diagonal divided by that of all other entries. moved: the length of the change divided by that of the "
+        "start values.",
+        "The paper shows the matrices without numbers and says that they are not diagonal.",
+        f"GCN with residual connections, {first['num_layers']} layers, {first['hidden_channels']} channels.",
+        _describe_training(records),
+        f"Quick run, cut: {QUICK_CHANNELS} of {CHANNELS} channels, {QUICK_EPOCHS} of {EPOCHS} epochs."
+        if first.get("quick")
+        else "",
+    )
+
+
+COLLAPSE = Item("collapse", "Figure 4: rank and variance by layer on PubMed", layer_cells, show_layers, plots.collapse)
+WEIGHTS = Item(
+    "weights",
+    "Figure 5: weight matrices after end-to-end training on PubMed",
+    matrix_cells,
+    show_matrices,
+    plots.weights,
+)

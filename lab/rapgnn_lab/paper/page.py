@@ -1,0 +1,223 @@
+"""``rapgnn paper``: one HTML page of the paper's reproduction.
+
+In: the folder that ``rapgnn reproduce --out`` writes. Out: the page: what becomes of every claim, the main comparison,
+and each item with its figures and tables, coloured by what they say of the paper.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rapgnn.compare import Record
+from rapgnn.device import versions
+from rapgnn.report.page import Page
+from rapgnn.report.parts import Cell, Chip, Chips, Facts, More, Notice, Part, Prose, Section, Table
+from rapgnn_lab.paper.claims.claim import FAILS, HOLDS, METRICS, MISSING, PART, better, not_behind
+from rapgnn_lab.paper.claims.judged import CLAIMS, PROVISIONAL, format_claims, judge_claims
+from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, compare_to_quoted, outcome
+from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
+from rapgnn_lab.paper.plots import glance, to_part
+from rapgnn_lab.paper.rows import BEST, FAITHFUL
+from rapgnn_lab.paper.run import command, describe
+from rapgnn_lab.results import DATASETS, NONE
+
+PAPER = "[*On the Effectiveness of Random Weights in Graph Neural Networks*](https://arxiv.org/abs/2502.00190)"
+COLOURS = (
+    "A difference from the paper is green (✓) where our mean reaches the paper's, less its standard deviation. Else it "
+    "is red (✗) where a one-sample t test at 5 % finds our runs behind, and yellow (~) where it cannot tell. The last "
+    "column says what the row's comparisons with other methods mean for the paper's claims; each word leads to its "
+    "claim."
+)
+TONES = {HOLDS: "good", PART: "mixed", FAILS: "bad", MISSING: "quiet"}
+SUPPORT = {
+    not_behind.sentence: {AHEAD: "good", TIED: "good", BEHIND: "bad"},
+    better.sentence: {AHEAD: "good", TIED: "mixed", BEHIND: "bad"},
+}
+"""How a claim is judged -> what the outcome of one comparison says for it."""
+WORST = ("good", "quiet", "mixed", "bad")
+
+
+def write_report(results: Path, out: Path) -> Measured:
+    """Write the page of a folder of results; what was measured there."""
+    measured = read_measured(results)
+    make_page(measured).write(out)
+    return measured
+
+
+def make_page(measured: Measured) -> Page:
+    """The page, from what was measured."""
+    claims = judge_claims(measured)
+    quick = any(r.get("quick") for records in measured.values() for r in records)
+    sections = [_claims(claims, measured, quick)]
+    sections += [Section("At a glance", [to_part(figure), Prose(COLOURS)]) for figure in glance(measured)]
+    sections += [_item(name, measured.get(name, []), claims) for name in ITEMS]
+    return Page(
+        "RAP-GNN: the paper, reproduced",
+        f"Every table and figure of {PAPER}, measured again with rapgnn, ours beside the published value.",
+        [*sections, _again(measured), _machines(measured)],
+        f"Made by `rapgnn paper`, rapgnn {versions()['rapgnn']}. The page holds all it shows; nothing is loaded.",
+        {"items": {name: len(records) for name, records in measured.items()}, "quick": quick},
+    )
+
+
+def _claims(claims: list[Record], measured: Measured, quick: bool) -> Section:
+    """What must not be overlooked, how many claims hold, all of them, and folded how each was judged."""
+    notices: list[Part] = []
+    if quick:
+        cut = "Fewer seeds, folds and epochs than the paper's: the numbers show that it works, and judge nothing."
+        notices.append(Notice(f"**Quick run.** {cut}"))
+    missing = [f"`{name}`" for name in ITEMS if name not in measured]
+    if missing:
+        notices.append(Notice(f"**{len(missing)} of {len(ITEMS)} items are not measured yet:** {', '.join(missing)}."))
+    rows = [
+        [
+            Cell(c["says"], name=f"claim-{c['claim']}"),
+            Cell(c["verdict"], TONES[c["verdict"]], title=PROVISIONAL if c["quick"] else ""),
+            Cell(c["figures"], folded="figures"),
+        ]
+        for c in claims
+    ]
+    explained = to_parts(format_claims(claims))
+    judged = [part for part in explained if not (isinstance(part, Table) and part.header[0] == "claim")]
+    parts = [
+        Facts([(word, str(sum(c["verdict"] == word for c in claims))) for word in TONES]),
+        Table(["claim", "verdict", "figures"], rows, "Every claim that was judged", 3),
+        More("How each claim was judged", judged),
+    ]
+    return Section("The paper's claims", [*notices, *parts], "claims")
+
+
+def _item(name: str, records: list[Record], claims: list[Record]) -> Section:
+    title = ITEMS[name].title
+    short = title.partition(":")[0]
+    if not records:
+        return Section(title, [Notice(f"Not measured yet: `{command(name, False)}`.", "quiet")], name, short)
+    mine = {claim.name for claim in CLAIMS if claim.measure({name: records})}
+    chips = [
+        Chip(f"{c['claim']}: {c['verdict']}", TONES[c["verdict"]], f"#claim-{c['claim']}")
+        for c in claims
+        if c["claim"] in mine
+    ]
+    parts: list[Part] = [Chips("Claims judged with it:", chips)] if chips else []
+    draw = ITEMS[name].figures
+    parts += [to_part(figure) for figure in draw(records)] if draw else []
+    return Section(title, [*parts, *item_tables(name, records, claims)], name, short)
+
+
+def item_tables(name: str, records: list[Record], claims: list[Record]) -> list[Part]:
+    """The tables of an item as ``rapgnn reproduce`` writes them, coloured; folded notes, and how they were measured."""
+    datasets = {title: dataset for dataset, title in DATASETS.items()}
+
+    def new_table(heading: str, header: list[str], rows: list[list[str]], left: int) -> Table:
+        cells = [[plain_cell(cell) for cell in row] for row in rows]
+        if "difference" not in header:
+            return Table(header, cells, heading, left)
+        title = heading.partition(" (")[0]
+        dataset, at = datasets.get(title, title), header.index("difference")
+        there = [r for r in records if r.get("dataset") == dataset and r.get("column") != BEST]
+        for row in cells:
+            record = next((r for r in there if r.get("title") == row[0].text), {})
+            row[at] = _difference(row[at], record)
+        chips = [_row_chips(claims, dataset, row[0].text) for row in cells]
+        if any(chips):
+            header = [*header, "claims"]
+            cells = [[*row, Cell("", chips=mine)] for row, mine in zip(cells, chips, strict=True)]
+        return Table(header, cells, heading, left, chips=any(chips))
+
+    parts = to_parts(describe(ITEMS[name], records), new_table)
+    last = max((i for i, part in enumerate(parts) if isinstance(part, Table)), default=-1)
+    *notes, origin = parts[last + 1 :]
+    return [*parts[: last + 1], *([More("What the columns mean, and notes", notes)] if notes else []), origin]
+
+
+def _difference(cell: Cell, record: Record) -> Cell:
+    """Coloured by whether the paper's figure is reached."""
+    if record.get("paper_mean") is None or record.get("mean") is None:
+        return cell
+    tested = compare_to_quoted(record["values"], record["paper_mean"], higher=METRICS[record["metric"]].higher)
+    if tested.difference >= -(record.get("paper_std") or 0.0):
+        return Cell(cell.text, "good", title="reached, within the paper's standard deviation")
+    if outcome(tested.difference, tested.p) != BEHIND:
+        return Cell(cell.text, "mixed", title=f"below the paper's standard deviation; {tested.test} does not tell")
+    return Cell(cell.text, "bad", title=f"behind, {tested.test}, p = {tested.p:.2g}")
+
+
+def _row_chips(claims: list[Record], dataset: str, title: str) -> tuple[Chip, ...]:
+    """What the comparisons of one method on one dataset, in the paper's settings, say for the claims about it."""
+    chips = []
+    row = (dataset, title, FAITHFUL, None)
+    for claim in (claim for claim in claims if claim["rule"] in SUPPORT):
+        keys = ("dataset", "first", "column", "num_layers")
+        mine = [d for d in claim["details"] if tuple(d.get(key) for key in keys) == row]
+        if mine:
+            tones = [SUPPORT[claim["rule"]].get(d["outcome"], "quiet") for d in mine]
+            said = "; ".join(f"against {d['second']} {d['difference']:+.2f} {d['unit']}: {d['outcome']}" for d in mine)
+            word = f"{claim['claim']}: {', '.join(d['outcome'] for d in mine)}"
+            chips.append(Chip(word, max(tones, key=WORST.index), f"#claim-{claim['claim']}", said))
+    return tuple(chips)
+
+
+def _again(measured: Measured) -> Section:
+    rows = []
+    for name, item in ITEMS.items():
+        records = measured.get(name, [])
+        again = command(name, any(r.get("quick") for r in records))
+        state = f"{len(records)} measurements" if records else "not measured"
+        dates = sorted({r["date"] for r in records if "date" in r})
+        when = " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else NONE
+        rows.append([Cell(name), Cell(item.title), Cell(again, code=True), Cell(state), Cell(when)])
+    how = (
+        "`rapgnn reproduce ITEM` measures one table or figure, `rapgnn reproduce` all of them. What is "
+        "measured is stored at once, and the next run goes on after it. `rapgnn paper` writes this page again."
+    )
+    items = Table(["item", "what it is", "command", "state", "measured"], rows, "Items", 5)
+    return Section("How to measure it again", [Prose(how), items])
+
+
+def _machines(measured: Measured) -> Section:
+    """Which items were measured on what, with what."""
+    machines: dict[tuple[str, ...], list[str]] = {}
+    for name in (name for name in ITEMS if name in measured):
+        for r in measured[name]:
+            made = ", ".join(f"{k} {v}" for k, v in r.get("versions", {}).items())
+            names = machines.setdefault((r.get("hardware", "unknown"), made, r.get("source", NONE)), [])
+            names += [] if name in names else [name]
+    rows = [[Cell(", ".join(names)), *map(Cell, key)] for key, names in machines.items()]
+    parts: list[Part] = [Table(["items", "hardware", "versions", "source"], rows, "Where it was measured", 4)]
+    return Section("Hardware and versions", parts if rows else [Prose("Nothing is measured yet.")])
+
+
+# Markdown -> parts of a page, so that tables are tables of cells.
+
+NewTable = Callable[[str, list[str], list[list[str]], int], Table]
+"""(the heading above it, its header, its rows, how many columns are words) -> a table of the page."""
+
+
+def to_parts(text: str, new_table: NewTable | None = None) -> list[Part]:
+    """The blocks of a text in their order; a heading goes to the table below it, as its caption."""
+    make, found, heading = new_table or _plain_table, [], ""
+    for block in re.split(r"\n\s*\n", text.strip()):
+        block = block.strip()
+        if block.startswith("#"):
+            heading = block.lstrip("# ")
+        elif block.startswith("|"):
+            lines = [_cells(line) for line in block.splitlines()]
+            left = sum(not mark.endswith(":") for mark in lines[1])
+            found.append(make(heading, lines[0], lines[2:], left))
+        elif block and not re.fullmatch(r"!\[.*\]\(.*\)", block):
+            found.append(Prose(block))
+    return found
+
+
+def plain_cell(text: str) -> Cell:
+    """A cell without its stars."""
+    bold = re.fullmatch(r"\*\*(.*)\*\*", text)
+    return Cell(bold[1], bold=True) if bold else Cell(text)
+
+
+def _plain_table(heading: str, header: list[str], rows: Sequence[Sequence[str]], left: int) -> Table:
+    return Table(header, [[plain_cell(cell) for cell in row] for row in rows], heading, left)
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]

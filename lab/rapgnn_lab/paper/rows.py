@@ -1,0 +1,366 @@
+"""The tables of accuracies: their rows, the cells that fill them, what a quick run leaves out, and their Markdown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rapgnn.compare import Record
+from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.models.config import Config
+from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.paper.accuracy import BOTH, ESTIMATOR, PAPER, accuracy_cell, estimator_cell
+from rapgnn_lab.paper.cells import Cell, Graphs, Scale
+from rapgnn_lab.results import (
+    NONE,
+    ONE_DIGIT,
+    Published,
+    format_figure,
+    format_published,
+    format_table,
+    one_published,
+    title_of,
+)
+from rapgnn_lab.tuned import chosen_config
+
+FAITHFUL, BEST, EXPECTATION = "faithful", "best", "expectation"
+ANOTHER, UNIFORM, LINEAR, OWN = "another draw", "uniform", "linear", "own search"
+FOLD_SEEDS = (0,)
+WITH_BEST = ("rap", "end-to-end")  # what is compared; the other strategies explain it, in the paper's settings
+PLANETOID, TU = ("cora", "citeseer", "pubmed"), ("mutag", "ptc", "proteins")
+MOLECULES, MOLBACE = ("molesol", "moltox21", "molhiv"), ("molbace",)
+METHODS_OF_TABLES = ("pretrained-embedding", "end-to-end", "fixed-diagonal", "fixed-full", "random-full", "rap")
+RESERVOIRS = {name: METHODS[name].title for name in ("mrgnn", "u-gcn", "p-rgnn", "fdgnn")}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: a method, and what is particular about its settings.
+
+    Args:
+        title: in the table.
+        column: None: a cell with the faithful settings, and one with the best where the method has them. A name: one
+            cell, of the faithful settings and ``changes``, with this name for its column in the records.
+        changes: settings beside those that were chosen.
+        embedding: None takes the paper's.
+        published: which figures of the paper are this row's, fields of ``Published`` beside the method and the dataset;
+            None: the paper has no such row.
+        protocol: of a dataset with folds.
+    """
+
+    title: str
+    method: str
+    column: str | None = None
+    changes: Record = field(default_factory=dict)
+    embedding: str | None = None
+    published: Record | None = None
+    protocol: str = PAPER
+
+    def columns(self, asked: Sequence[str]) -> tuple[str, ...]:
+        """Those of the asked columns that it has a cell in."""
+        if self.column is not None:
+            return (self.column,)
+        return tuple(column for column in asked if column != BEST or self.method in WITH_BEST)
+
+    def paper(self, dataset: str) -> Published | None:
+        """The paper's figure."""
+        if self.published is None:
+            return None
+        return one_published(**{"dataset": dataset, "method": self.method} | self.published)
+
+
+def strategies(table: str, methods: Sequence[str], both: Sequence[str] = ()) -> tuple[Row, ...]:
+    """The rows of a table of training methods, in its order.
+
+    Args:
+        table: of the paper, a name in ``published.TABLES``.
+        both: methods that are measured by both protocols on datasets with folds.
+    """
+    published = {"table": table}
+    protocols = {method: BOTH if method in both else PAPER for method in methods}
+    return tuple(Row(METHODS[m].title, m, published=published, protocol=protocols[m]) for m in methods)
+
+
+def own_searches(*methods: str) -> tuple[Row, ...]:
+    """Rows of methods with the settings of their own search instead of RAP-GNN's."""
+    return tuple(Row(f"{METHODS[m].title}, {OWN}", m, OWN) for m in methods)
+
+
+NOTHING_SET = Row("estimator, nothing set", ESTIMATOR, BEST)
+"""What the library chooses by itself among random networks and averages of them."""
+
+
+def cells_of(
+    rows: Sequence[Row],
+    datasets: Sequence[str],
+    scale: Scale,
+    graphs: Graphs,
+    columns: Sequence[str] = (FAITHFUL, BEST),
+) -> list[Cell]:
+    """The cells of these rows on these datasets; none where no settings were searched."""
+    cells = []
+    for graph in map(graphs.get, datasets):
+        for row in rows:
+            if row.method == ESTIMATOR:
+                cells.append(_untuned(graph, row, scale))
+                continue
+            for column in row.columns(columns):
+                config = settings(graph, row, column)
+                if config is not None:
+                    cells.append(_cell(graph, row, column, config, scale))
+    return cells
+
+
+def settings(graph: Graph, row: Row, column: str) -> Config | None:
+    """What a row is trained with; None where nothing was searched, or there is no such model."""
+    if not METHODS[row.method].configured:
+        return Config()  # its settings are its own paper's
+    searched = BEST if column == BEST else FAITHFUL
+    try:
+        config = chosen_config(graph, row.method, searched, row.embedding, column == OWN)
+    except InputError:
+        return None
+    if row.method == "rap" and (column == FAITHFUL or (column == BEST and config.inference == "sample")):
+        config = config.update(inference="sample", keep_draw=True)  # the draw that was best on validation
+    config = config.update(**row.changes)
+    return None if column == EXPECTATION and _signed(config) else config
+
+
+def _untuned(graph: Graph, row: Row, scale: Scale) -> Cell:
+    """The estimator with nothing set on a dataset, by the strict protocol where it has folds."""
+    labels, every = {"column": row.column, "title": row.title}, scale.every(graph)
+    if every > 1:
+        labels["cut"] = f"every {every}th graph of training and validation"
+    if graph.folds:
+        return estimator_cell(graph.name, FOLD_SEEDS, labels, scale.folds)
+    return estimator_cell(graph.name, scale.seeds[:1] if scale.quick else scale.seeds, labels, every=every)
+
+
+def _cell(graph: Graph, row: Row, column: str, config: Config, scale: Scale) -> Cell:
+    config, said = cut(graph, row.method, config, scale)
+    labels: Record = {"column": column, "title": row.title} | ({"cut": said} if said else {})
+    paper = row.paper(graph.name)
+    if paper is not None and paper.mean is not None and paper.std is not None:
+        factor = 1 if paper.metric == "rmse" else 100
+        labels |= {"paper_mean": paper.mean / factor, "paper_std": paper.std / factor}
+    if graph.folds:
+        return accuracy_cell(graph.name, row.method, config, FOLD_SEEDS, labels, row.protocol, scale.folds)
+    return accuracy_cell(graph.name, row.method, config, scale.seeds, labels, every=scale.every(graph))
+
+
+# What a quick run leaves out: epochs, the more of them the more work one is, and most of many graphs.
+
+
+def walks(method: str, config: Config) -> bool:
+    """Whether every epoch goes through the graph, because the shortcut cannot be taken."""
+    chosen, kind = METHODS[method].configure(config), EMBEDDINGS[config.embedding]
+    if METHODS[method].trained:
+        return True
+    linear = chosen.activation == "identity"
+    if kind.trained == "with":
+        return not (linear and chosen.embedding_output == "none" and chosen.embedding_layers == 1)
+    if kind.redrawn or chosen.random_features or chosen.layer_dropout:
+        return True
+    if chosen.schedule == "fixed" or chosen.structure == "identity" or method == "pretrained-embedding":
+        return False
+    return chosen.structure == "full" or (_signed(chosen) and not linear)
+
+
+def _signed(config: Config) -> bool:
+    """Whether h⁰ has negative entries, so that there is no exact expectation behind a ReLU."""
+    return config.embedding_output == "none" and EMBEDDINGS[config.embedding].mlp
+
+
+def cut(graph: Graph, method: str, config: Config, scale: Scale) -> tuple[Config, str]:
+    """The settings of a quick run, and what was cut in words; unchanged in a full run, and where there is no epoch."""
+    if not scale.quick or not METHODS[method].configured:
+        return config, ""
+    every, trained, budgets = scale.every(graph), METHODS[method].trained, scale.budgets
+    epochs, before = config.epochs, config.pretrain_epochs
+    nodes, rows = graph.num_nodes / every, (len(graph.train) + len(graph.val)) / every
+    d = config.hidden_channels * (2 if config.embedding_output == "split" else 1)  # both signs side by side
+    d = d if EMBEDDINGS[config.embedding].mlp else graph.num_features
+    if method != "pretrained-embedding" and (trained or config.head != "ridge"):  # a solved head has no epochs
+        if walks(method, config):
+            budget = budgets["walked" if graph.ptr is None else "batched"]
+            epochs = budget.epochs(epochs, _walked(graph, method, config, d) / every)
+        else:
+            epochs = budgets["stored"].epochs(epochs, rows * (config.num_layers + 1) * d)
+    if not trained and EMBEDDINGS[config.embedding].trained == "before":
+        work = (rows if graph.ptr is None else nodes) * config.hidden_channels
+        before = budgets["pretrained"].epochs(before, work)
+    said = [f"{epochs} of {config.epochs} epochs"] if epochs < config.epochs else []
+    said += [f"{before} of {config.pretrain_epochs} of phase 1"] if before < config.pretrain_epochs else []
+    said += [f"every {every}th graph of training and validation"] if every > 1 else []
+    return config.update(epochs=epochs, pretrain_epochs=before), ", ".join(said)
+
+
+def _walked(graph: Graph, method: str, config: Config, d: int) -> float:
+    """Multiply-adds of all layers of width d on the whole graph."""
+    chosen = METHODS[method].configure(config)
+    full = METHODS[method].trained or chosen.structure == "full"
+    maps = graph.num_nodes * d * chosen.factors * (d if full else 1)
+    return chosen.num_layers * (maps + graph.edge_index.shape[1] * d)
+
+
+# In Markdown: a table per dataset, ours beside the paper's, and below what was measured.
+
+NOT_SEARCHED, NO_EXACT_FORM, DIVERGED = "not searched", "no exact form", "diverged"
+UNITS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE, lower is better"}
+SETTINGS = (
+    "faithful: the paper's search space, architecture and inference; best: anything this library has that keeps the "
+    "weights random, and End-to-End in a wider space; both chosen on validation. difference: faithful minus paper. "
+    "estimator, nothing set: what the library chooses by itself among random networks and averages of them."
+)
+SHARED = (
+    "Fixed Random Diagonal, Fixed Random Weights, Random Weights and Identity Weights have RAP-GNN's settings with "
+    "other weights, all else equal. The paper does not say what full random weights are drawn from: here they are "
+    "those of PyTorch's nn.Linear."
+)
+SIGNED = (
+    f"{NO_EXACT_FORM}: the embedding that validation chose does not end in a ReLU, so h⁰ has negative entries and the "
+    "ReLU of the layers acts."
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row on one dataset: its records by column, and the paper's figure."""
+
+    row: Row
+    records: dict[str, Record]
+    paper: Published | None
+    searched: bool  # whether the method has faithful settings there
+
+    @property
+    def ours(self) -> Record | None:
+        """With the paper's settings."""
+        return self.records.get(self.row.column or FAITHFUL)
+
+
+def figure(record: Record | None, prefix: str = "") -> str:
+    """Mean and standard deviation; ``prefix`` as in the record's keys."""
+    if record is not None and record.get(f"{prefix}mean", 0.0) is None:
+        return DIVERGED
+    return format_figure(record, prefix).partition(" (")[0]  # the number of seeds stands below the table
+
+
+def _ours(line: Line) -> str:
+    if line.row.method == ESTIMATOR:
+        return ""
+    if line.ours is None:
+        return NO_EXACT_FORM if line.row.column == EXPECTATION and line.searched else NOT_SEARCHED
+    return figure(line.ours)
+
+
+def _best(line: Line) -> str:
+    if line.row.method == ESTIMATOR:
+        return figure(line.records.get(BEST))
+    if BEST not in line.row.columns((FAITHFUL, BEST)):
+        return "" if line.row.column else NONE
+    return figure(line.records[BEST]) if BEST in line.records else NOT_SEARCHED
+
+
+def published(paper: Published | None) -> str:
+    """The paper's figure."""
+    return NONE if paper is None else format_published(paper)
+
+
+def _difference(line: Line) -> str:
+    """Ours minus the paper's, in points or in the metric's unit; of reservoir systems by the strict protocol."""
+    ours, paper = line.ours, line.paper
+    if ours is None or ours["mean"] is None or paper is None or paper.mean is None:
+        return NONE
+    mean = ours["mean"]
+    if line.row.method in RESERVOIRS and ours.get("strict_mean") is not None:
+        mean = ours["strict_mean"]
+    if paper.metric == "rmse":
+        return f"{mean - paper.mean:+.3f}"
+    return f"{100 * mean - paper.mean:+.{1 if paper.table in ONE_DIGIT else 2}f}"
+
+
+COLUMNS: dict[str, Callable[[Line], str]] = {
+    "faithful": _ours,
+    "accuracy": _ours,
+    "best": _best,
+    "strict": lambda line: NONE if line.ours is None else figure(line.ours, "strict_"),
+    "paper": lambda line: published(line.paper),
+    "difference": _difference,
+}
+"""Heading -> what the column says of a line."""
+
+
+def show_datasets(
+    records: Sequence[Record],
+    rows: Sequence[Row],
+    datasets: Sequence[str],
+    columns: Sequence[str] = ("faithful", "best", "paper", "difference"),
+) -> str:
+    """A table for each dataset."""
+    parts = []
+    for dataset in datasets:
+        there = [r for r in records if r["dataset"] == dataset]
+        searched = {r["method"] for r in there if r["column"] == FAITHFUL}
+        body = []
+        for row in rows:
+            mine = {r["column"]: r for r in there if r["title"] == row.title}
+            line = Line(row, mine, row.paper(dataset), row.method in searched)
+            body.append([bold(row.title, row.title == "RAP-GNN"), *(COLUMNS[name](line) for name in columns)])
+        unit = f" ({UNITS[there[0]['metric']]})" if there else ""
+        parts.append(f"## {title_of(dataset)}{unit}\n\n{format_table(['', *columns], body)}")
+    if any(NO_EXACT_FORM in part for part in parts):
+        parts.append(SIGNED)
+    return "\n\n".join(parts)
+
+
+def bold(title: str, yes: bool) -> str:
+    """A title, in bold where it is the paper's own method."""
+    return f"**{title}**" if yes else title
+
+
+def show_seeds(records: Sequence[Record], rows: Sequence[Row], datasets: Sequence[str], *notes: str) -> str:
+    """The tables of datasets with a fixed split, and below them what the columns mean and what was cut.
+
+    Args:
+        notes: further paragraphs, before what was cut.
+    """
+    return below(
+        show_datasets(records, rows, datasets),
+        f"{SETTINGS} {spread(records)}",
+        *notes,
+        show_cuts(records, "2 seeds instead of 5"),
+    )
+
+
+def spread(records: Sequence[Record]) -> str:
+    """What stands behind ±."""
+    if not records:
+        return ""
+    folds = [len(r["values"]) for r in records if "fold," in r["protocol"]]
+    over = f"{max(folds)} folds" if folds else f"{max(len(r['seeds']) for r in records)} seeds"
+    return f"±: standard deviation over {over}."
+
+
+def show_cuts(records: Sequence[Record], usual: str) -> str:
+    """What a quick run left out.
+
+    Args:
+        usual: seeds or folds of a full run, in words.
+    """
+    if not any(r.get("quick") for r in records):
+        return ""
+    said = [f"Quick run, cut: {usual}."]
+    for dataset in dict.fromkeys(r["dataset"] for r in records):
+        by_cut: dict[str, list[str]] = {}
+        for r in records:
+            if r["dataset"] == dataset and "cut" in r:
+                name = r["title"] if r["column"] != BEST else f"{r['title']} (best)"
+                by_cut.setdefault(r["cut"], []).append(name)
+        what = "; ".join(f"{cut}: {', '.join(dict.fromkeys(names))}" for cut, names in by_cut.items())
+        said += [f"{title_of(dataset)}: {what}."] if what else []
+    return "\n\n".join(said)
+
+
+def below(*notes: str) -> str:
+    """What stands under the tables, each note a paragraph."""
+    return "\n\n".join(note for note in notes if note)

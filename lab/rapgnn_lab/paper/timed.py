@@ -1,0 +1,417 @@
+"""Time and memory of a strategy, measured as ``rapgnn bench`` does, and the figures of them on PubMed.
+
+The kind "time" is an epoch and a prediction, the kind "memory" the peak above the loaded data, on a CPU in a process of
+its own. Spec of a cell: ``method``, ``backbone``, ``num_layers``, ``hidden_channels``, the machine, and ``generated``,
+the parameters of a graph that is made for it; of times also ``epochs`` (of what touches the labelled rows alone) and
+``repeats``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, lru_cache
+
+from rapgnn.compare import OnEpoch, Record
+from rapgnn.datasets import find_dataset
+from rapgnn.datasets.sources import cache_dir, data_dir, find_in
+from rapgnn.graph.graph import Graph
+from rapgnn.models.config import Config
+from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, measure, warm_up_methods
+from rapgnn_lab.bench.generated import SIZES, PowerLaw, proteins_size
+from rapgnn_lab.bench.memory import in_child, peak_of
+from rapgnn_lab.bench.rows import machine, measure_or_say
+from rapgnn_lab.bench.tables import number
+from rapgnn_lab.bench.timing import ReadyGraph, fits, message_bytes, ready, trained_bytes
+from rapgnn_lab.paper import plots
+from rapgnn_lab.paper.accuracy import accuracy_cell
+from rapgnn_lab.paper.cells import KINDS, Cell, Graphs, Item, Scale
+from rapgnn_lab.paper.rows import (
+    FAITHFUL,
+    METHODS_OF_TABLES,
+    NOT_SEARCHED,
+    UNITS,
+    Row,
+    below,
+    bold,
+    cut,
+    figure,
+    published,
+    settings,
+    show_cuts,
+    walks,
+)
+from rapgnn_lab.results import NONE, Published, find_published, format_ms, format_ratio, format_table, title_of
+
+TITLES = {
+    "pretrained-embedding": METHODS["pretrained-embedding"].title,
+    "end-to-end": "End-to-End",
+    "end-to-end-pyg": "End-to-End, PyG's layers",
+    "fixed-diagonal": METHODS["fixed-diagonal"].title,
+    "fixed-full": METHODS["fixed-full"].title,
+    "random-full": METHODS["random-full"].title,
+    "rap-stepwise": "RAP-GNN, layer by layer",
+    "rap": "RAP-GNN, shortcut",
+}
+"""What is timed, in the order of the tables; a strategy's own name is that of its fastest exact way."""
+SHARE = 0.05  # of a large graph's size, where the whole is too much
+VERSION = 1
+
+
+def share_of(scale: Scale, device: str, quick: float) -> float:
+    """How much of a large graph's size is generated: all of it on a GPU, and ``quick`` in a quick run."""
+    return quick if scale.quick else 1.0 if device.startswith("cuda") else SHARE
+
+
+def cost_cell(kind: str, graph: str | PowerLaw, method: str, sizes: Record, device: str, **labels: object) -> Cell:
+    """A cell of the kind "time" or "memory".
+
+    Args:
+        graph: a dataset's name, or a graph to be generated.
+        sizes: ``num_layers``, ``hidden_channels``, and ``backbone`` where it is not GCN; of times ``epochs``,
+            ``repeats``.
+    """
+    spec = {"method": method, "backbone": "gcn"} | sizes | {"version": VERSION} | machine(device)
+    spec |= {} if isinstance(graph, str) else {"generated": asdict(graph)}
+    return Cell(kind, graph if isinstance(graph, str) else graph.name, spec, {"title": TITLES[method]} | labels)
+
+
+def measure_time(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
+    """The times of one strategy; a ``note`` where it does not fit into memory."""
+    spec, method = cell.spec, cell.spec["method"]
+    graph = _ready_graph(cell, graphs)
+    _warm_up(method, graphs.device)
+    config = bench_config(spec["num_layers"], spec["hidden_channels"])
+    config = config.update(backbone=spec["backbone"], epochs=spec["epochs"])
+    sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
+    messages = message_bytes(graph, config.hidden_channels) if method == "end-to-end-pyg" else 0
+    needed = trained_bytes(graph, config) + messages if method.startswith("end-to-end") else 0
+    if not fits(needed, graph.y.device):
+        return spec | sizes | {"note": "does not fit into memory"}
+    return spec | sizes | measure_or_say(lambda: measure(method, graph, config, spec["repeats"]))
+
+
+def measure_memory(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
+    """The peak of one strategy; a ``note`` where it does not fit."""
+    spec = cell.spec
+    request = {key: spec[key] for key in ("method", "num_layers", "hidden_channels")}
+    request |= {"data": spec.get("generated", cell.dataset), "device": graphs.device}
+    request["data_dir"] = None if graphs.data_dir is None else str(graphs.data_dir)
+    if graphs.device == "cpu":
+        return spec | in_child(request)
+    return spec | measure_or_say(lambda: peak_of(request, _ready_graph(cell, graphs)))
+
+
+KINDS |= {"time": measure_time, "memory": measure_memory}
+
+
+def _ready_graph(cell: Cell, graphs: Graphs) -> ReadyGraph:
+    """The graph of a cell, features normalised, its operator built."""
+    if "generated" in cell.spec:
+        return _generated(PowerLaw(**cell.spec["generated"]), graphs.device, cell.spec["backbone"])
+    return ready(graphs.get(cell.dataset).normalized_features(), cell.spec["backbone"])
+
+
+@lru_cache(maxsize=1)
+def _generated(size: PowerLaw, device: str, backbone: str) -> ReadyGraph:
+    """The last one stays in memory: the cells of one graph follow one another."""
+    return ready(size.generate().normalized_features().to(device), backbone)
+
+
+@cache
+def _warm_up(method: str, device: str) -> None:
+    """Once in a process: loading libraries is not charged to the first cell."""
+    warm_up_methods(device, [method])
+
+
+def describe_generated(records: Sequence[Record]) -> str:
+    """What stands in for the large graphs, below a table."""
+    said = []
+    for name, size in {r["dataset"]: r["generated"] for r in records if "generated" in r}.items():
+        said.append(f"{name}: {size['nodes']:,} nodes, {size['edges']:,} edges, {size['features']} features")
+    return f"Generated graphs, degrees by a power law. {'; '.join(said)}." if said else ""
+
+
+# Figure 2: training time, inference time and accuracy on PubMed by depth, GCN with residual connections.
+
+DATASET = "pubmed"
+DEPTHS, QUICK_DEPTHS = (2, 4, 8, 16, 32), (2, 8, 32)
+CHANNELS, CHANNELS_SCORED = 256, 64
+REPEATS = 5
+TIMED = tuple(method for method in TITLES if method != "pretrained-embedding")
+SCORED = ("end-to-end", "fixed-diagonal", "fixed-full", "random-full", "rap")
+SEEDS = 3
+WALKED_EPOCHS = 10  # of a quick run, where every epoch walks through the graph
+
+
+def depth_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
+    """The times of every depth, then the accuracies; none where no settings were searched."""
+    depths = QUICK_DEPTHS if scale.quick else DEPTHS
+    shared = {"hidden_channels": CHANNELS, "epochs": SHORTCUT_EPOCHS, "repeats": 1 if scale.quick else REPEATS}
+    cells = [
+        cost_cell("time", DATASET, method, {"num_layers": depth} | shared, graphs.device)
+        for depth in depths
+        for method in TIMED
+    ]
+    graph = graphs.get(DATASET)
+    for method in SCORED:
+        config = settings(graph, Row(METHODS[method].title, method), FAITHFUL)
+        cells += [] if config is None else [score_cell(graph, method, config, n, scale) for n in depths]
+    return cells
+
+
+def score_cell(graph: Graph, method: str, config: Config, num_layers: int, scale: Scale) -> Cell:
+    """The accuracy of a method with its settings at another depth."""
+    config = config.update(num_layers=num_layers, hidden_channels=CHANNELS_SCORED)
+    short, said = cut(graph, method, config, scale)
+    if scale.quick and walks(method, short) and short.epochs > WALKED_EPOCHS:
+        short, said = short.update(epochs=WALKED_EPOCHS), f"{WALKED_EPOCHS} of {config.epochs} epochs"
+    labels = {"column": FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
+    return accuracy_cell(DATASET, method, short, range(1 if scale.quick else SEEDS), labels)
+
+
+def show_depth(records: list[Record]) -> str:
+    """A table per measure, a column per depth, and the paper's factors beside ours."""
+    times = [r for r in records if r["kind"] == "time"]
+    scored = [r | {"num_layers": r["config"]["num_layers"]} for r in records if r["kind"] == "accuracy"]
+    titles = {method: METHODS[method].title for method in SCORED}
+
+    def timed(key: str) -> str:
+        return _by_depth(times, TITLES, lambda r: r.get("note") or format_ms(r[key]))
+
+    parts = [
+        ("Training, ms per epoch", timed("train_ms_per_epoch")),
+        ("Inference, ms", timed("infer_ms")),
+        ("Inference of all nodes from the graph on, ms", timed("infer_all_ms")),
+        ("How many times as fast as End-to-End a training epoch is", _factors(times)),
+        ("Accuracy on the test nodes, %", _by_depth(scored, titles, figure)),
+    ]
+    seeds = len(scored[0]["seeds"]) if scored else 0
+    return below(
+        *(f"## {title}\n\n{table}" for title, table in parts if table),
+        f"Times: {CHANNELS} channels, without validation. The shortcut and fixed weights keep what they need of the "
+        "labelled rows, so their epochs do not walk through the graph; layer by layer is the paper's way. Inference: "
+        "test nodes with all that can be kept prepared, all nodes where nothing can. The paper's figure prints no "
+        "numbers; the factors are from its text (RTX 4090).",
+        f"Accuracy: {CHANNELS_SCORED} channels for all, the other settings as chosen for the paper's columns of "
+        "table 1 at another depth; the draw that was best on validation. ±: standard deviation over "
+        f"{seeds} seed{'s' if seeds > 1 else ''}."
+        if scored
+        else f"Accuracy: {NOT_SEARCHED}.",
+        show_cuts(records, "depths 2, 8 and 32, one timed epoch of what walks through the graph, one seed"),
+    )
+
+
+def _by_depth(records: Sequence[Record], titles: dict[str, str], write: Callable[[Record], str]) -> str:
+    """A row per method, a column per depth."""
+    depths = sorted({r["num_layers"] for r in records})
+    rows = []
+    for method, title in titles.items():
+        mine = {r["num_layers"]: write(r) for r in records if r["method"] == method}
+        if mine:
+            rows.append([bold(title, method == "rap"), *(mine.get(depth, NONE) for depth in depths)])
+    return format_table(["", *(f"{depth} layers" for depth in depths)], rows) if rows else ""
+
+
+def _factors(times: Sequence[Record]) -> str:
+    """Of both ways of RAP-GNN, and the paper's."""
+    ms = {(r["method"], r["num_layers"]): r.get("train_ms_per_epoch") for r in times}
+    depths = sorted({depth for _, depth in ms})
+    rows = []
+    for method in ("rap-stepwise", "rap"):
+        pairs = [(ms.get(("end-to-end", depth)), ms.get((method, depth))) for depth in depths]
+        ratios = [format_ratio(slow / fast) if slow and fast else NONE for slow, fast in pairs]
+        rows.append([bold(TITLES[method], method == "rap"), *ratios])
+    paper = {p.num_layers: p.mean for p in find_published("costs", dataset=DATASET, metric="speedup_vs_end_to_end")}
+    rows.append(["paper", *(f"{paper[depth]:g}×" if depth in paper else NONE for depth in depths)])
+    return format_table(["", *(f"{depth} layers" for depth in depths)], rows) if times else ""
+
+
+DEPTH = Item("depth", "Figure 2: time and accuracy by depth on PubMed", depth_cells, show_depth, plots.depth)
+
+# Figures 3 and 6: peak memory of training, on PubMed with 32 layers and at ogbn-proteins' size.
+
+MEMORY_LAYERS, PROTEINS_LAYERS = 32, 4
+MEMORY_SHARE = 0.02  # of a quick run
+
+
+def memory_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
+    """All strategies on both graphs; a quick run leaves out PyG's layers, the slowest."""
+    proteins = proteins_size(share_of(scale, graphs.device, MEMORY_SHARE))
+    methods = [m for m in TITLES if not (scale.quick and m == "end-to-end-pyg")]
+    places = ((DATASET, MEMORY_LAYERS), (proteins, PROTEINS_LAYERS))
+    return [
+        cost_cell("memory", graph, m, {"num_layers": layers, "hidden_channels": CHANNELS}, graphs.device)
+        for graph, layers in places
+        for m in methods
+    ]
+
+
+def show_memory(records: list[Record]) -> str:
+    """A table for each graph."""
+    parts = []
+    for name in dict.fromkeys(r["dataset"] for r in records):
+        mine = [r for r in records if r["dataset"] == name]
+        whole = next((r.get("peak_memory_mb") for r in mine if r["method"] == "end-to-end"), None)
+        rows = []
+        for r in mine:
+            peak = r.get("peak_memory_mb")
+            ratio = format_ratio(whole / peak) if whole and peak else NONE
+            rows.append([r["title"], r.get("note") or number(peak), ratio, _paper_saving(r)])
+        where = f"{title_of(name)}, {mine[0]['num_layers']} layers, {mine[0]['hidden_channels']} channels"
+        parts.append(f"## {where}\n\n{format_table(['', 'MB', 'below End-to-End', 'paper'], rows)}")
+    gpu = str(records[0]["device"]).startswith("cuda")
+    how = "peak of torch's allocator" if gpu else "peak resident size of a process of its own"
+    quick = any(r.get("quick") for r in records)
+    return below(
+        *parts,
+        f"MB: {how} in training, above the loaded data (features and propagation matrix). below End-to-End: how many "
+        "times less than it. The paper's figures print no numbers; the factors are from its text (RTX 4090, layer by "
+        "layer).",
+        describe_generated(records),
+        "Quick run, cut: PyG's layers are left out, and the generated graph is smaller." if quick else "",
+    )
+
+
+def _paper_saving(record: Record) -> str:
+    """The factor that the text gives, for the strategies it names."""
+    dataset = "ogbn-proteins" if "generated" in record else record["dataset"]
+    method = "rap" if record["method"] == "rap-stepwise" else record["method"]
+    cells = find_published("costs", dataset=dataset, method=method, metric="memory_saving_vs_end_to_end")
+    return NONE if not cells else cells[0].note or f"{cells[0].mean:g}×"
+
+
+MEMORY = Item("memory", "Figures 3 and 6: peak memory of training", memory_cells, show_memory, plots.memory)
+
+# Tables 7 and 8: ogbn-proteins and ogbn-products. Times and memory are those of generated graphs of that size. Accuracy
+# needs the datasets themselves; they are some gigabytes, so they are used where they are and not fetched.
+
+TIMED_LARGE = tuple(method for method in TITLES if method != "end-to-end-pyg")
+LARGE_SHARE = 0.01
+LARGE_EPOCHS, QUICK_EPOCHS, LARGE_REPEATS = 100, 30, 3
+PAPER_TIMES = {"paper_train_ms": "train_ms_per_epoch", "paper_eval_ms": "eval_ms_per_epoch"}
+ABSENT, LEFT_OUT = "not available here", "left out"
+
+
+def products_size(share: float = 1.0) -> PowerLaw:
+    """ogbn-products' numbers of nodes, edges, features and classes, or a share of its nodes and edges."""
+    whole = SIZES["products"]
+    counts = {name: max(1, round(share * getattr(whole, name))) for name in ("nodes", "edges", "train", "val", "test")}
+    counts["test"] = min(counts["test"], counts["nodes"] - counts["train"] - counts["val"])
+    name = "ogbn-products size" if share == 1 else f"{share:g} of ogbn-products' size"
+    return replace(whole, **counts, name=name)
+
+
+@dataclass(frozen=True)
+class LargeTable:
+    """A table of the paper, or the half of one backbone.
+
+    Args:
+        size: share -> a graph of that share of its size.
+        config: inside the paper's ranges, not searched.
+        published: fields of the paper's cells beside the table, which has the dataset's name.
+    """
+
+    dataset: str
+    size: Callable[[float], PowerLaw]
+    config: Config
+    published: Record
+
+    def paper(self, method: str, metric: str | None = None) -> Published | None:
+        """The paper's figure, by default of the dataset's own metric; both ways of RAP-GNN are one method there."""
+        method = "rap" if method == "rap-stepwise" else method
+        cells = find_published(self.dataset, **self.published, method=method)
+        return next((p for p in cells if p.metric in ((metric,) if metric else UNITS)), None)
+
+    def has(self, record: Record) -> bool:
+        """Whether a record is of this table; times are of a graph named after the dataset."""
+        named = record["dataset"] == self.dataset or (record["kind"] == "time" and self.dataset in record["dataset"])
+        return named and record["backbone"] == self.config.backbone
+
+
+_COMMON = {"normalize_features": False, "lr": 0.01, "dropout": 0.2}
+_PROTEINS = Config(num_layers=4, hidden_channels=240, embedding="pretrained-gnn", head="mlp", epochs=500, **_COMMON)
+_PRODUCTS = Config(num_layers=3, hidden_channels=256, epochs=30, **_COMMON)
+TABLES = (
+    LargeTable("ogbn-proteins", proteins_size, _PROTEINS, {}),
+    LargeTable("ogbn-products", products_size, _PRODUCTS, {"backbone": "gcn"}),
+    LargeTable("ogbn-products", products_size, _PRODUCTS.update(backbone="sage"), {"backbone": "sage"}),
+)
+
+
+def large_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
+    """The times of every strategy, and its accuracy where the dataset is there."""
+    cells = []
+    share = share_of(scale, graphs.device, LARGE_SHARE)
+    for table in TABLES:
+        missing = ABSENT if not _is_here(table.dataset, graphs) else LEFT_OUT if scale.quick else ""
+        sizes = {name: getattr(table.config, name) for name in ("backbone", "num_layers", "hidden_channels")}
+        epochs, repeats = (QUICK_EPOCHS, 1) if scale.quick else (LARGE_EPOCHS, LARGE_REPEATS)
+        sizes |= {"epochs": epochs, "repeats": repeats}
+        for method in TIMED_LARGE:
+            beside = {name: table.paper(method, metric) for name, metric in PAPER_TIMES.items()}
+            labels: Record = {name: cell.mean for name, cell in beside.items() if cell is not None}
+            labels |= {"no_accuracy": missing} if missing else {}
+            cells.append(cost_cell("time", table.size(share), method, sizes, graphs.device, **labels))
+        cells += [] if missing else [_accuracy(table, method, scale) for method in METHODS_OF_TABLES]
+    return cells
+
+
+def _is_here(dataset: str, graphs: Graphs) -> bool:
+    """Whether a dataset's files lie in the user's folder or in the cache."""
+    files = find_dataset(dataset).files
+    return any(find_in(files, folder) is not None for folder in (data_dir(graphs.data_dir), cache_dir()))
+
+
+def _accuracy(table: LargeTable, method: str, scale: Scale) -> Cell:
+    config = table.config
+    if METHODS[method].settings.get("structure") == "full":
+        config = config.update(structure="full", distribution="glorot")
+    if method == "rap":
+        config = config.update(inference="sample", keep_draw=True)  # as in the other tables
+    labels = {"column": FAITHFUL, "title": METHODS[method].title}
+    return accuracy_cell(table.dataset, method, config, scale.seeds, labels)
+
+
+def show_large(records: list[Record]) -> str:
+    """A table for each graph and backbone."""
+    by_table = [(table, [r for r in records if table.has(r)]) for table in TABLES]
+    scored = [r for r in records if r["kind"] == "accuracy"]
+    absent = dict.fromkeys(t.dataset for t, mine in by_table if any(r.get("no_accuracy") == ABSENT for r in mine))
+    fetch = " and ".join(f"`rapgnn data get {name}`" for name in absent)
+    return below(
+        *(_table(table, mine) for table, mine in by_table if mine),
+        "train: a training epoch without validation; evaluation: one pass that scores all nodes, from the graph on. "
+        "The paper's times are from an RTX 4090, so compare strategies, not milliseconds. The shortcut and fixed "
+        "weights keep what they need of the labelled rows, so their epochs do not walk through the graph; layer by "
+        "layer is the paper's way. MB: peak memory of training above the loaded data. GCN has residual connections.",
+        describe_generated(records),
+        f"±: standard deviation over {len(scored[0]['seeds'])} seeds; settings inside the paper's ranges, not searched."
+        if scored
+        else "",
+        f"Accuracy needs the dataset itself, which is {ABSENT}: {fetch}." if absent else "",
+        f"Quick run, cut: generated graphs of {LARGE_SHARE:g} of the size, one timed epoch of what walks through the "
+        "graph, no accuracy."
+        if any(r.get("quick") for r in records)
+        else "",
+    )
+
+
+def _table(table: LargeTable, records: Sequence[Record]) -> str:
+    times = {r["method"]: r for r in records if r["kind"] == "time"}
+    scores = {r["method"]: r for r in records if r["kind"] == "accuracy"}
+    rows = []
+    for method, r in times.items():
+        score = NONE if method == "rap-stepwise" else figure(scores.get(method)) if scores else r["no_accuracy"]
+        row = [bold(r["title"], method == "rap"), score, published(table.paper(method))]
+        for ours, theirs in (("train_ms_per_epoch", "paper_train_ms"), ("infer_all_ms", "paper_eval_ms")):
+            row += [r.get("note") or format_ms(r[ours]), f"{r[theirs]:,.0f}" if theirs in r else NONE]
+        rows.append([*row, number(r.get("peak_memory_mb"))])
+    first = next(iter(times.values()))
+    metric = "rocauc" if table.dataset == "ogbn-proteins" else "accuracy"
+    header = ["", UNITS[metric], "paper", "train, ms", "paper", "evaluation, ms", "paper", "MB"]
+    where = f"{first['num_layers']} layers, {first['hidden_channels']} channels; times at {first['dataset']}"
+    title = f"{table.dataset}, {plots.BACKBONES[table.config.backbone]}"
+    return f"## {title}\n\n{where}.\n\n{format_table(header, rows)}"
+
+
+LARGE = Item("large", "Tables 7 and 8: large graphs", large_cells, show_large, plots.large)

@@ -1,0 +1,176 @@
+"""The numbers that pages quote: committed measurements, those the paper prints, and how each is written in Markdown.
+
+Measurements are lists of records in ``results/<command>/<dataset>.json`` of the repository. The paper's numbers are in
+``published.json``: accuracy and ROC-AUC in percent, as printed; a cell without a number has a note that says why.
+"""
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rapgnn.compare import Record
+from rapgnn.errors import InputError, check_choice
+from rapgnn.files import write_atomic
+
+
+def results_folder(root: Path) -> Path:
+    """``results`` of the repository ``root``, which must be there."""
+    folder = root / "results"
+    if not folder.is_dir():
+        raise InputError(f"there is no folder results in {root.resolve()}: run this in the repository, or name --root.")
+    return folder
+
+
+def read_records(root: Path, file: str) -> list[Record]:
+    """What was measured, ``<command>/<dataset>``."""
+    path = results_folder(root) / f"{file}.json"
+    if not path.is_file():
+        raise InputError(f"results/{file}.json is not there: it was not measured.")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_records(root: Path, file: str, records: Sequence[Record]) -> Path:
+    """Put records in place of those that were there."""
+    path = results_folder(root) / f"{file}.json"
+    text = json.dumps(list(records), indent=1) + "\n"
+    write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    return path
+
+
+def one_sentence(main: Callable[..., int]) -> Callable[..., int]:
+    """A ``python -m`` command that ends with one sentence and exit code 2 where its input is refused."""
+
+    @functools.wraps(main)
+    def command(words: Sequence[str] | None = None) -> int:
+        try:
+            return main(words)
+        except InputError as error:
+            print(error, file=sys.stderr)
+            return 2
+
+    return command
+
+
+# The tables, and the labels of the paper's source they were taken from.
+TABLES = {
+    "planetoid": ("tab:GNN_weights_new",),  # the methods on Cora, CiteSeer and PubMed
+    "weights": ("tab:GNN_weights_variants",),  # the same with identity weights
+    "embeddings": ("tab:pretrain",),
+    "tu": ("tab:node",),  # with four reservoir systems
+    "molecules": ("tab:no_molbace", "tab:molbace"),
+    "ogbn": ("tab:ogbn-products",),  # both large graphs, GCN
+    "ogbn-proteins": ("tab:ogbn_proteins",),  # with times
+    "ogbn-products": ("tab:ogbn-products-full",),  # with times, GCN and GraphSAGE
+    "batches": ("tab:batchsize_effect",),
+    "costs": ("sec:efficiency", "app:largegraphs_class"),  # numbers of the text; the figures print none
+}
+
+
+@dataclass(frozen=True)
+class Published:
+    """One cell of one table.
+
+    Args:
+        method: a name from ``METHODS``.
+        metric: as in the records of ``rapgnn.compare``; ``train_ms_saved`` and ``memory_saving_vs_end_to_end``
+            are the paper's words for what it saves.
+        embedding, backbone, batch_size, num_layers: where the table varies them.
+        note: why there is no number, or what else is to be said.
+    """
+
+    table: str
+    dataset: str
+    method: str
+    metric: str
+    mean: float | None
+    std: float | None
+    embedding: str | None = None
+    backbone: str | None = None
+    batch_size: int | None = None
+    num_layers: int | None = None
+    note: str | None = None
+
+
+@functools.cache
+def published() -> tuple[Published, ...]:
+    """Every published number."""
+    text = files("rapgnn_lab").joinpath("published.json").read_text(encoding="utf-8")
+    return tuple(Published(**record) for record in json.loads(text))
+
+
+def find_published(table: str, **fields: Any) -> list[Published]:
+    """The cells of a table whose fields are these, in the paper's order."""
+    check_choice("table", table, TABLES)
+    for name in fields:
+        check_choice("field", name, Published.__dataclass_fields__)
+    return [p for p in published() if p.table == table and all(getattr(p, k) == v for k, v in fields.items())]
+
+
+def one_published(table: str, **fields: Any) -> Published:
+    """The one cell whose fields are these."""
+    cells = find_published(table, **fields)
+    if len(cells) != 1:
+        asked = ", ".join(f"{name}={value!r}" for name, value in fields.items())
+        raise InputError(f"the paper's table {table} has {len(cells)} cells with {asked or 'no field named'}, not one.")
+    return cells[0]
+
+
+MISSING = "not measured"
+NONE = "–"  # there is no such figure
+DATASETS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
+DATASETS |= {name: name.upper() for name in ("mutag", "ptc", "proteins")}
+ONE_DIGIT = ("tu", "batches")  # the paper's tables that print one decimal
+
+
+def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """A table; the first ``left`` columns are aligned to the left, all others to the right."""
+    rule = "| --- " * left + "| ---: " * (len(header) - left) + "|"
+    return "\n".join([_line(header), rule, *(_line(row) for row in rows)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
+
+
+def format_figure(record: Record | None, prefix: str = "") -> str:
+    """A graph dataset's metric with its spread, and the number of seeds where it is below five.
+
+    Args:
+        prefix: ``"strict_"`` for the strict protocol's figure.
+    """
+    if record is None or f"{prefix}mean" not in record:
+        return NONE if prefix else MISSING
+    mean, std, seeds = record[f"{prefix}mean"], record[f"{prefix}std"], len(record["seeds"])
+    folds = "fold," in record["protocol"]
+    factor, digits = (1, 3) if record["metric"] == "rmse" else (100, 1 if folds else 2)
+    spread = "" if seeds == 1 and not folds else f" ± {factor * std:.{digits}f}"
+    few = "" if folds or seeds >= 5 else f" ({seeds} seed{'s' if seeds > 1 else ''})"
+    return f"{factor * mean:.{digits}f}{spread}{few}"
+
+
+def format_published(cell: Published) -> str:
+    """A published mean and standard deviation, with as many digits as its table prints."""
+    if cell.mean is None or cell.std is None:
+        return cell.note or NONE
+    digits = 3 if cell.metric == "rmse" else 1 if cell.table in ONE_DIGIT else 2
+    return f"{cell.mean:.{digits}f} ± {cell.std:.{digits}f}"
+
+
+def format_ratio(value: float) -> str:
+    """How many times as fast."""
+    return f"{value:,.0f}×" if value >= 10 else f"{value:.1f}×" if value >= 0.1 else f"{value:.2f}×"
+
+
+def format_ms(value: float) -> str:
+    """Milliseconds."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
+
+
+def title_of(dataset: str) -> str:
+    """A dataset's name for people."""
+    return DATASETS.get(dataset, dataset)

@@ -1,0 +1,310 @@
+"""What a search may choose: four spaces by name, each a function from a trial of Optuna to settings of ``Config``.
+
+"faithful" is the paper's three tables of hyperparameters in full, its architecture and its inference. What the tables
+do not state is fixed as in the examples that the paper builds on (PyTorch Geometric's, OGB's), or, where these leave a
+choice that matters, searched and named here: weight decay, the length of phase 1, self-loops, whether features are
+normalised, whether h⁰ passes a ReLU, the signed distribution of full random weights, and whether a random GIN layer has
+one weight or as many as its MLP. "paper" is the tables with one number of epochs and one depth of the head, "wide" goes
+past them, and "any" fits any graph.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rapgnn.errors import InputError
+from rapgnn.estimators.start import MANY_GRAPHS
+from rapgnn.graph.backbones import BACKBONES
+from rapgnn.graph.graph import Graph
+from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.sparse import nonnegative
+from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.tuned import FAITHFUL
+
+ANY = "any"
+SPACES = (ANY, FAITHFUL, "paper", "wide")
+PATIENCE = 50  # epochs on molecules, for every method: the best one on validation counts, and it is an early one
+GRAPH_EPOCHS = 200
+Pair = tuple[float, float]
+# By whether there are many graphs: weight decay, and dropout and weight decay of phase 1.
+DECAY: dict[bool, Pair] = {False: (1e-6, 1e-1), True: (1e-7, 1e-2)}
+PHASE1: dict[bool, tuple[Pair, Pair]] = {False: ((0.0, 0.8), (1e-5, 1e-1)), True: ((0.0, 0.5), (1e-7, 1e-2))}
+WIDEST = 2048  # channels that the head sees when every layer's output stands side by side
+ALONE = "pretrained-embedding"  # the method without layers: phase 1 has its own head
+MOST_STORED = 1 << 24  # training rows × features up to which the features may pass unchanged
+
+
+@dataclass(frozen=True)
+class Table:
+    """One column of the paper's tables; intervals as pairs, sets as tuples.
+
+    Args:
+        factors: linear maps in a GIN layer's MLP: one hidden layer for TU, two for OGB; 1 elsewhere.
+        signed: whether an h⁰ with signs is searched too. It goes layer by layer, which on PROTEINS takes ten minutes
+            a trial; OGB's embedding is a layer like all others, and these end with σ.
+        one_layer: whether the embedding is one layer of the backbone instead of an MLP.
+    """
+
+    embedding_layers: tuple[int, ...]
+    num_layers: tuple[int, ...]
+    hidden_channels: tuple[int, ...]
+    epochs: tuple[int, ...]
+    lr: Pair
+    dropout: Pair
+    batch_size: tuple[int | None, ...] = (None,)
+    head_layers: tuple[int, ...] = (1,)
+    factors: int = 1
+    signed: bool = True
+    one_layer: bool = False
+
+
+_LAYER: dict[str, Any] = {"one_layer": True, "signed": False}
+_OGB: dict[str, Any] = {"factors": 3, **_LAYER}
+TABLES = {
+    "cora": Table((1, 2), (2, 4, 8, 16), (16, 32), (700,), (0.001, 0.01), (0.0, 0.5)),
+    "citeseer": Table((1, 2, 3), (2, 4, 6), (16, 32, 64, 128), (1000,), (0.001, 0.01), (0.0, 0.5)),
+    "pubmed": Table((1, 2, 3), (4, 6, 8, 12), (16, 64, 128, 256), (1000,), (0.001, 0.01), (0.0, 0.5)),
+    "mutag": Table((1, 2, 3), (1, 2, 3), (16, 64, 128), (1000,), (0.007, 0.05), (0.0, 0.35), (64, 128, 512), (2,), 2),
+    "ptc": Table((1, 2, 3), (2, 3, 4, 6), (16, 64, 128), (1000,), (0.007, 0.05), (0.0, 0.35), (64, 128, 512), (2,), 2),
+    "proteins": Table(
+        (1, 2, 3), (1, 2, 3, 4), (16, 32, 64), (1000,), (0.007, 0.05), (0.0, 0.35), (128, 256, 512), (1,), 2, False
+    ),
+    "molesol": Table((1,), (1, 2, 3), (16, 32), (350,), (0.001, 0.05), (0.0, 0.6), (256, 512), **_OGB),
+    "moltox21": Table((1,), (2, 3, 4), (8, 16), (350, 500), (0.005, 0.01), (0.0, 0.5), (512,), **_OGB),
+    # The table leaves the batch size of molhiv out; 512 is that of the other molecules.
+    "molhiv": Table(
+        (1,), (1, 2, 4, 6, 8), (32, 64, 128, 256), (350, 500, 1000), (0.001, 0.05), (0.0, 0.6), (512,), **_OGB
+    ),
+    "molbace": Table((1,), (2, 4, 6), (32, 64, 128), (350,), (0.0005, 0.01), (0.4, 0.6), (512,), **_OGB),
+    "ogbn-proteins": Table(
+        (1,), (3, 4, 6, 8), (240, 360), (500, 1000), (0.007, 0.1), (0.2, 0.6), head_layers=(2, 3, 4), **_LAYER
+    ),
+    "ogbn-products": Table((1,), (2, 3, 4), (256, 300), (20, 30), (0.003, 0.03), (0.15, 0.3), **_LAYER),
+}
+# Past the paper: wider and deeper, for any graph; end-to-end training is searched here too.
+WIDE = Table((1, 2), (2, 3, 4, 6, 8, 12, 16, 32), (64, 128, 256, 512), (500,), (0.001, 0.1), (0.0, 0.9))
+WIDE_GRAPHS = Table(
+    (1, 2), (1, 2, 3, 4, 5), (32, 64, 128, 256), (350,), (0.0005, 0.05), (0.0, 0.6), (128, 512), head_layers=(2,)
+)
+
+_LINEAR = {"embedding": "learnable", "embedding_layers": 1, "embedding_output": "none", "activation": "identity"}
+VARIANTS: dict[str, dict[str, Any]] = {"learnable-linear": _LINEAR}
+"""Embeddings past the paper's five, by what they fix: a linear one trains at the shortcut's cost."""
+
+
+class Point:
+    """The settings of one trial, filled in one after another."""
+
+    def __init__(self, trial: Any, **settings: Any):
+        self.trial, self.settings = trial, settings
+
+    def choose(self, name: str, options: Sequence[Any]) -> Any:
+        """One of the options; where there is but one, the trial is not asked."""
+        only = len(options) == 1
+        self.settings[name] = options[0] if only else self.trial.suggest_categorical(name, list(options))
+        return self.settings[name]
+
+    def size(self, name: str, low: float, high: float) -> None:
+        """A number whose order of magnitude counts."""
+        self.settings[name] = self.trial.suggest_float(name, low, high, log=True)
+
+    def training(self, lr: Pair, dropout: Pair, decay: Pair, phase: str = "") -> None:
+        """How a phase trains; ``"pretrain_"`` is phase 1."""
+        self.size(f"{phase}lr", *lr)
+        self.settings[f"{phase}dropout"] = self.trial.suggest_float(f"{phase}dropout", *dropout)
+        self.size(f"{phase}weight_decay", *decay)
+
+
+def graph_epochs(graph: Graph, method: str) -> int:
+    """Many batches make an epoch of many steps, and one through trained layers is expensive."""
+    return GRAPH_EPOCHS // ((4 if len(graph.train) > MANY_GRAPHS else 1) * (2 if METHODS[method].trained else 1))
+
+
+def is_slow(method: str, embedding: str) -> bool:
+    """Whether every epoch walks through the graph: there is no shortcut, and no ridge head."""
+    kind = EMBEDDINGS[embedding]
+    return METHODS[method].trained or method == "random-full" or kind.trained == "with" or kind.redrawn
+
+
+def suggest_faithful(trial: Any, method: str, embedding: str | None, graph: Graph) -> dict[str, Any]:
+    """One point of the paper's tables; the embedding is the paper's, or a name from ``EMBEDDINGS`` or ``VARIANTS``."""
+    if graph.name not in TABLES:
+        raise InputError(f"the paper has no search space for {graph.name}: its datasets are {', '.join(TABLES)}.")
+    table, many, trained = TABLES[graph.name], graph.ptr is not None, METHODS[method].trained
+    # An MLP on the citation graphs and TU's sets, one layer of the backbone on OGB's.
+    embedding = embedding or ("pretrained-gnn" if table.one_layer else "pretrained")
+    variant = VARIANTS.get(embedding, {"embedding": embedding})
+    kind = EMBEDDINGS[variant["embedding"]]
+    point = Point(trial, inference="sample", jumping="last", pooling="sum", normalize_features=False)
+    point.settings["patience"] = PATIENCE if many and table.one_layer else None
+    # Weights are drawn anew in every pass, and one pass of an epoch scores all nodes, as in the examples: so the test
+    # rows are scored by the draw that was best on validation. Folds have validation rows alone.
+    if method in ("rap", "random-full") and not graph.folds:
+        point.settings["keep_draw"] = True
+    point.choose("hidden_channels", table.hidden_channels)
+    if not table.one_layer:
+        point.choose("embedding_layers", table.embedding_layers)
+    point.choose("epochs", table.epochs)
+    if many:
+        point.choose("batch_size", table.batch_size)
+    else:
+        point.choose("normalize_features", [False, True])
+    if not trained and kind.trained == "before":
+        # The paper has one learning rate and one dropout for both phases; its length of phase 1 is not stated.
+        point.training(table.lr, table.dropout, DECAY[many], "pretrain_")
+        point.choose("pretrain_epochs", [100, 350] if many else [10, 50, 200])
+    if not trained and kind.mlp:
+        point.choose("embedding_output", ["relu", "none"] if table.signed else ["relu"])
+    if method == ALONE:
+        return point.settings | variant
+    point.choose("num_layers", table.num_layers)
+    if many:
+        # The paper's equation has one weight in a random layer, its text allows as many as the layer's MLP has.
+        point.choose("factors", [table.factors] if trained else [1, table.factors])
+        point.settings["batch_norm"] = trained  # OGB's and PyG's layers have it; nothing normalises random ones
+    else:
+        point.choose("self_loops", [False, True])
+    layers = point.choose("head_layers", table.head_layers)
+    point.settings["head"] = "linear" if layers == 1 else "mlp"
+    point.training(table.lr, table.dropout, DECAY[many])
+    if METHODS[method].settings.get("structure") == "full":
+        point.settings["structure"] = "full"
+        point.choose("distribution", ["glorot", "linear"])
+    return point.settings | variant
+
+
+def suggest_in_ranges(trial: Any, method: str, embedding: str, wide: bool, graph: Graph) -> dict[str, Any]:
+    """One point of the space "wide", or of "paper", which is the wide one for graphs that the paper has not."""
+    many, trained, slow = graph.ptr is not None, METHODS[method].trained, is_slow(method, embedding)
+    past = WIDE_GRAPHS if many else WIDE
+    table = past if wide else TABLES.get(graph.name, past)
+    point, kind = Point(trial, embedding=embedding), EMBEDDINGS[embedding]
+    alone = method == ALONE
+    if many:
+        point.settings["epochs"] = min(*table.epochs, graph_epochs(graph, method))
+        point.choose("batch_size", table.batch_size)
+    else:
+        point.settings["epochs"] = max(table.epochs)
+        point.choose("normalize_features", [True, False])
+    if trained or kind.mlp:
+        point.choose("hidden_channels", table.hidden_channels)
+        if many or not kind.one_layer:
+            point.choose("embedding_layers", table.embedding_layers)
+    if not trained and kind.trained != "with" and (alone or kind.trained == "before"):
+        point.training((table.lr[0], max(table.lr[1], 0.01)), *PHASE1[many], "pretrain_")
+        if wide and not alone:
+            point.choose("embedding_output", ["relu", "split"])
+        lengths = [5, 10, 25, 50, 200] if wide else [50, 200]
+        point.choose("pretrain_epochs", [10, 30, 100] if many else lengths)
+    if alone:
+        if many:
+            point.choose("pooling", ["sum", "mean"])
+        return point.settings
+    point.choose("num_layers", table.num_layers)
+    if many:
+        point.choose("batch_norm", [True, False])
+        if wide or not trained:
+            point.choose("factors", [1, 2, 3])
+        if not trained:
+            point.choose("standardize", [True, False])
+        point.choose("pooling", ["sum", "mean"] if wide else ["sum"])
+        point.choose("jumping", ["last", "cat"] if wide else ["last"])
+    else:
+        point.choose("self_loops", [False, True])
+    heads = ["linear", "mlp"] if many and wide else ["mlp"] if many and max(table.head_layers) > 1 else ["linear"]
+    head = point.choose("head", heads + (["ridge"] if wide and not slow else []))
+    if head == "ridge":
+        point.size("ridge", 1e-6 if many else 1e-4, 1e2)
+        return point.settings
+    if head == "mlp" and wide:
+        point.choose("head_layers", [2, 3])
+    point.training(table.lr, table.dropout, DECAY[many])
+    if slow:  # an epoch through the graph is expensive; the cheap ones run to the end
+        point.settings["patience"] = 40 if many else 100
+    return point.settings
+
+
+def suggest(trial: Any, method: str, embedding: str | None, space: str, graph: Graph) -> dict[str, Any]:
+    """One point of the space, as settings of ``Config``."""
+    if space == ANY:
+        return suggest_any(trial, method, embedding, graph)
+    if space == FAITHFUL:
+        return suggest_faithful(trial, method, embedding, graph)
+    return suggest_in_ranges(trial, method, embedding or "pretrained", space == "wide", graph)
+
+
+def suggest_any(trial: Any, method: str, embedding: str | None, graph: Graph) -> dict[str, Any]:
+    """Embedding, backbone, depth, head and training for whatever the graph is; only what counts is asked for."""
+    point, many, trained = Point(trial), graph.ptr is not None, METHODS[method].trained
+    name = point.choose("embedding", [embedding] if embedding else embeddings(method, graph))
+    kind, slow = EMBEDDINGS[name], is_slow(method, name)
+    mlp = trained or kind.mlp
+    alone = method == ALONE
+    if many or kind.one_layer or not alone:
+        if needs_linear_layers(method, name, graph):
+            point.settings["activation"] = "identity"
+        edges = [] if "activation" in point.settings or graph.edge_attr is None else ["gine"]
+        if not BACKBONES[point.choose("backbone", ["gin", *edges] if many else ["gcn", "sage"])].includes_self:
+            point.choose("self_loops", [False, True])
+    if many:
+        sizes = [size for size in (32, 128, 512) if size < len(graph.train)]
+        point.choose("batch_size", sizes or [None])
+        point.choose("pooling", ["sum", "mean"])
+    else:
+        point.choose("normalize_features", [True, False])
+    head = "linear" if alone else point.choose("head", ["linear", "mlp"] + ([] if slow else ["ridge"]))
+    if mlp or head == "mlp":
+        point.choose("hidden_channels", [32, 64, 128, 256] if many or slow else [64, 128, 256, 512])
+    if trained or (kind.mlp and (many or not kind.one_layer)):  # one layer of GCN or SAGE has one weight
+        point.choose("embedding_layers", [1, 2])
+    if not trained and kind.mlp and not alone and kind.trained != "with" and not kind.redrawn:
+        point.choose("embedding_output", ["relu", "split"])
+    if not trained and kind.mlp and kind.trained == "before":
+        point.training((1e-3, 0.05), *PHASE1[many], "pretrain_")
+        point.choose("pretrain_epochs", [10, 30, 100] if many else [10, 50, 200])
+    if alone:
+        return point.settings
+    most = 6 if many else 8 if slow else 32
+    layers = point.settings["num_layers"] = trial.suggest_int("num_layers", 1, most, log=True)
+    includes_self = BACKBONES[point.settings["backbone"]].includes_self
+    if includes_self:
+        point.choose("factors", [1, 2, 3])
+    split = 2 if point.settings.get("embedding_output") == "split" else 1
+    width = split * point.settings["hidden_channels"] if mlp else graph.num_features
+    point.choose("jumping", ["last", "cat"] if width * (layers + 1) <= WIDEST else ["last"])
+    if not trained and head != "ridge":
+        point.choose("standardize", [True, False])
+    if (trained and includes_self) or head == "mlp":
+        point.choose("batch_norm", [True, False])
+    if head == "ridge":
+        point.size("ridge", 1e-6, 1e2)
+        return point.settings
+    if head == "mlp":
+        point.choose("head_layers", [2, 3])
+    if many:
+        point.settings |= {"epochs": graph_epochs(graph, method), "patience": 40}
+        point.training((5e-4, 0.05), (0.0, 0.6), (1e-7, 1e-2))
+    else:
+        point.settings |= {"epochs": 500, "patience": 100}
+        point.training((5e-4, 0.1), (0.0, 0.8), (1e-7, 1e-1))
+    return point.settings
+
+
+def embeddings(method: str, graph: Graph) -> list[str]:
+    """The embeddings to try: end-to-end trains its own, and phase 1 alone must have one to train."""
+    if METHODS[method].trained:
+        return ["pretrained"]
+    before = [name for name, kind in EMBEDDINGS.items() if kind.trained == "before"]
+    if method == ALONE:
+        return before
+    c, rows = graph.num_features, len(graph.train)
+    fits = rows * c <= MOST_STORED and min(rows, c) <= WIDEST  # the hops in memory, and the ridge head's equations
+    return [*before, "fixed-random", *(["identity"] if fits else [])]
+
+
+def needs_linear_layers(method: str, embedding: str, graph: Graph) -> bool:
+    """Whether only linear layers keep the shortcut exact in spite of negative numbers."""
+    if METHODS[method].trained or METHODS[method].settings.get("structure") == "full":
+        return False  # trained layers need no shortcut, and full matrices have none
+    signed = not EMBEDDINGS[embedding].mlp and not nonnegative(graph.x)
+    return signed or (graph.edge_weight is not None and not nonnegative(graph.edge_weight))

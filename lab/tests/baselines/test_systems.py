@@ -1,0 +1,190 @@
+"""All reservoir systems: blocks change nothing, layers never change, validation chooses, any graph goes through."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from hostile_graphs import WEIGHTS, hostile_graphs, renumbered, shapes
+from rapgnn import Config, make_graph
+from rapgnn.datasets.catalog import BlockModel
+from rapgnn.models import random_net as module
+from rapgnn.models.random_net import graph_blocks
+from rapgnn_lab.baselines.fdgnn import FDGNNSettings
+from rapgnn_lab.baselines.mrgnn import MRGNNSettings
+from rapgnn_lab.baselines.prgnn import PRGNNSettings
+from rapgnn_lab.baselines.reservoir import choices
+from rapgnn_lab.baselines.systems import RESERVOIRS, SYSTEMS, fit_reservoir
+from rapgnn_lab.baselines.ugcn import UGCNSettings
+from samples import collection, on_test
+
+
+def made(name, graph):
+    encoder = SYSTEMS[name].build(graph, choices(SYSTEMS[name].settings)[0], 0)
+    context = encoder.context(graph)
+    if graph.ptr is not None:
+        encoder.fit(graph.x, context, graph.train)
+    return encoder, context
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_blocks_of_graphs_change_nothing(name, weights, monkeypatch):
+    graph = hostile_graphs(weights)
+    encoder, context = made(name, graph)
+    rows = torch.tensor([8, 3, 0, 1, 59, 40, 41, 42, 43, 9])
+    whole = encoder.encode(graph.x, context, rows)
+    monkeypatch.setattr(module, "BLOCK_BYTES", 4 * encoder.width * 8)  # 8 nodes
+    assert len(list(graph_blocks(context.ptr, rows, encoder.width))) > 4
+    for one, other in zip(whole, encoder.encode(graph.x, context, rows), strict=True):
+        torch.testing.assert_close(other, one, atol=5e-3, rtol=1e-3)  # the iteration stops block by block
+    assert all(bool(torch.isfinite(part).all()) for part in whole)
+    every = encoder.encode(graph.x, context, torch.arange(graph.num_rows))
+    for one, other in zip(whole, every, strict=True):
+        torch.testing.assert_close(other[rows], one, atol=5e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.nodes])
+def test_of_nodes_the_rows_asked_for_come_back(name):
+    graph = BlockModel(nodes=80, classes=2, features=6, train=10, val=10, test=10).generate()
+    encoder, context = made(name, graph)
+    rows = torch.tensor([7, 3, 79])
+    parts, every = (encoder.encode(graph.x, context, r) for r in (rows, torch.arange(80)))
+    for part, whole in zip(parts, every, strict=True):
+        assert torch.equal(part, whole[rows])
+    assert len(encoder.encode(graph.x, context, rows, deepest=2)) == 2
+
+
+@pytest.mark.parametrize("name", ["fdgnn", "u-gcn", "mrgnn"])
+def test_the_numbering_of_nodes_does_not_matter(name):
+    graph, found = hostile_graphs("signed"), []
+    for same in (graph, renumbered(graph)):
+        encoder, context = made(name, same)
+        found.append(encoder.encode(same.x, context, torch.arange(graph.num_rows)))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=5e-3, rtol=1e-3)
+
+
+def test_choices_are_all_combinations_of_what_is_a_tuple():
+    points = choices(FDGNNSettings(radius=(0.1, 0.2), input_scaling=1.0, projection_scaling=(1.0, 2.0, 3.0)))
+    expected = [(r, s) for r in (0.1, 0.2) for s in (1.0, 2.0, 3.0)]  # the readout's varies first
+    assert [(p.radius, p.projection_scaling) for p in points] == expected
+    assert choices(MRGNNSettings(matrix="adjacency")) == [MRGNNSettings(matrix="adjacency")]
+
+
+SMALL = {
+    "fdgnn": FDGNNSettings(units=20, num_layers=2, radius=(0.5, 0.9), input_scaling=1.0, projection=60),
+    "u-gcn": UGCNSettings(units=30, num_layers=2, gain=(0.5, 1.0)),
+    "mrgnn": MRGNNSettings(units=8, resolutions=3, epochs=15),
+    "p-rgnn": PRGNNSettings(units=20, radius=(0.3, 0.7), input_scaling=0.5),
+}
+NODES = [name for name in RESERVOIRS if SYSTEMS[name].nodes]
+
+
+def small(name, graph, seed=0, **changes):
+    return fit_reservoir(name, graph, Config(), seed, settings=replace(SMALL[name], **changes))
+
+
+@pytest.mark.parametrize("task", ["classification", "multilabel", "regression"])
+@pytest.mark.parametrize("name", RESERVOIRS)
+def test_every_task_of_graphs_is_learned(name, task, fresh_random_state):
+    graph = shapes(task)
+    a, b = (small(name, graph, 3) for _ in range(2))
+    scores = a.predict(graph.test).scores
+    assert torch.equal(scores, b.predict(graph.test).scores)  # same seed, bitwise the same
+    assert torch.isfinite(scores).all()
+    found = on_test(graph, a)
+    if task == "regression":
+        assert found < 0.6 * float((graph.y[graph.test] - graph.y[graph.train].mean()).square().mean().sqrt())
+    else:
+        assert found > 0.85
+    assert a.predict(graph.test[:0]).scores.shape[0] == 0
+
+
+@pytest.mark.parametrize("name", RESERVOIRS)
+def test_layers_are_not_touched_by_training(name):
+    """What is drawn is a function of the seed and the features alone: other labels, the same network."""
+    graph = collection()
+    other = replace(graph, y=1 - graph.y)
+    point = choices(SMALL[name])[0]
+    one = fit_reservoir(name, graph, Config(), 0, settings=point).model.encoder
+    two = fit_reservoir(name, other, Config(), 0, settings=point).model.encoder
+    fresh = SYSTEMS[name].build(graph, point, 0)
+    fresh.fit(graph.x, fresh.context(graph), graph.train)
+    assert not any(parameter.requires_grad for parameter in one.parameters())
+    for buffer, again, new in zip(one.buffers(), two.buffers(), fresh.buffers(), strict=True):
+        assert torch.equal(buffer, again)
+        assert torch.equal(buffer, new)
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_nodes(name, small_graph):
+    fitted = small(name, small_graph)
+    assert on_test(small_graph, fitted) > 0.4  # three classes
+    rows = small_graph.test
+    every = fitted.predict(torch.arange(small_graph.num_rows)).scores
+    torch.testing.assert_close(fitted.predict(rows).scores, every[rows])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("name", RESERVOIRS)
+def test_hostile_graphs_go_through(name, weights):
+    graph = hostile_graphs(weights)
+    fitted = small(name, graph)
+    assert torch.isfinite(fitted.predict(torch.arange(graph.num_rows)).probabilities).all()
+
+
+@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("edges", [np.zeros((2, 0), dtype=int), np.array([[0, 1, 1], [0, 2, 2]])])
+def test_few_edges_or_none(name, edges):
+    x = np.random.default_rng(0).random((12, 3))
+    graph = make_graph(x, edges, np.arange(12) % 2, range(6), range(6, 9), range(9, 12))
+    assert torch.isfinite(small(name, graph).predict(graph.test).scores).all()
+
+
+@pytest.mark.parametrize("name", RESERVOIRS)
+def test_the_best_on_validation_is_taken_and_test_rows_have_no_part_in_it(name):
+    graph = collection()
+    y = graph.y.clone()
+    y[graph.test] = 1 - y[graph.test]
+    fitted, other = (small(name, g) for g in (graph, replace(graph, y=y)))
+    assert fitted.chosen == other.chosen
+    assert torch.equal(fitted.predict(graph.test).scores, other.predict(graph.test).scores)
+    loop = fitted.loop
+    assert loop.history[loop.best_epoch] == max(loop.history)
+    found = fitted.predict(graph.val)
+    assert graph.objective.score(found.scores, graph.y[graph.val]) == pytest.approx(max(loop.history))
+    assert fitted.chosen["depth"] in fitted.model.encoder.depths
+    assert any(fitted.chosen.items() >= vars(point).items() for point in choices(SMALL[name]))
+
+
+@pytest.mark.parametrize("name", RESERVOIRS)
+def test_without_validation_rows_the_first_settings_and_the_deepest_network(name):
+    graph = replace(collection(), val=torch.zeros(0, dtype=torch.int64))
+    fitted = small(name, graph)
+    assert fitted.loop.history == []
+    assert fitted.chosen["depth"] == max(fitted.model.encoder.depths)
+    first = choices(SMALL[name])[0].__dict__
+    assert {k: fitted.chosen[k] for k in first} == first
+    assert torch.isfinite(fitted.predict(graph.test).scores).all()
+
+
+def test_every_epoch_of_a_trained_readout_is_tried():
+    """MRGNN's network readout."""
+    graph = collection()
+    without = small("mrgnn", graph, epochs=0)
+    with_network = small("mrgnn", graph, epochs=15)
+    assert len(with_network.loop.history) - len(without.loop.history) == 2 * 15  # for both matrices
+    assert with_network.loop.best >= without.loop.best
+
+
+def test_the_readout_of_fdgnn_is_ridge_on_random_units_or_on_the_pooled_states_themselves():
+    graph = collection("classification")
+    projected, plain = small("fdgnn", graph), small("fdgnn", graph, projection=0)
+    assert projected.model.projection.weight.shape[1] == 60
+    assert plain.model.projection is None
+    assert plain.model.head.weight.shape[0] != projected.model.head.weight.shape[0] == 60
+    encoder = plain.model.encoder
+    pooled = encoder.columns(encoder.encode(graph.x, encoder.context(graph), graph.test), plain.model.depth)
+    assert torch.allclose(plain.predict(graph.test).scores, plain.model.head(pooled), atol=1e-4)

@@ -1,0 +1,247 @@
+"""The suite: rivals learn, a stopped search goes on, ours is joined with the rivals, and the table judges."""
+
+import json
+import statistics
+
+import pytest
+import torch
+
+from rapgnn.compare import Record
+from rapgnn.datasets.catalog import BlockModel
+from rapgnn.graph.graph import make_graph
+from rapgnn.sparse import SparseMatrix, dense
+from rapgnn_lab.bench import tables
+from rapgnn_lab.bench.suite import compare, graphs, registry, rivals, tuning
+from rapgnn_lab.bench.suite.compare import bench, fit_ours, goals, pick_best, plan, points, suite_table
+from rapgnn_lab.bench.suite.registry import Entry
+from rapgnn_lab.bench.suite.rivals import node_network, rival_features, train_rival
+from rapgnn_lab.bench.suite.tuning import draw_points, space_of, tune
+
+PLAIN: Record = {"hidden_channels": 16, "num_layers": 2, "dropout": 0.0, "lr": 0.03, "weight_decay": 0.0}
+PLAIN |= {"scale": "columns", "residual": False, "alpha": 0.1, "batch_size": 16}
+BLOCKS = BlockModel(nodes=300, classes=3, features=12, signal=3.0, train=20, val=60, test=100, seed=1)
+TINY = BlockModel(nodes=80, classes=2, features=6, signal=3.0, train=8, val=20, test=30)
+OTHER = BlockModel(nodes=80, classes=2, features=6, signal=3.0, train=8, val=20, test=30, seed=1)
+ENTRY = Entry("for tests", "accuracy", (TINY.generate,))
+
+
+def test_a_gcn_takes_sparse_features_and_gives_the_numbers_of_dense_ones():
+    graph = graphs.documents(200, 300, 4)
+    scores = []
+    for x in (graph.x, dense(graph.x)):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            network = node_network("gcn", graph, PLAIN | {"scale": "none"})
+        adjacency = rivals.sparse_adjacency(graph.edge_index, graph.num_nodes)
+        scores.append(network.module.eval()(x, adjacency).detach())
+    assert isinstance(graph.x, SparseMatrix)
+    torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rival", ["gcn", "sage", "appnp"])
+def test_self_loops_and_repeated_edges_count_nothing(rival):
+    """Isolated nodes are scored too."""
+    clean = [[0, 1, 2, 3], [1, 0, 3, 2]]
+    awkward = [[0, 1, 1, 2, 2, 3, 3], [1, 0, 0, 2, 3, 2, 2]]
+    scores = []
+    for edges in (clean, awkward):
+        x = torch.eye(6)[:, :3] + 1
+        graph = make_graph(x, edges, [0, 1, 0, 1, 0, 1], [0, 1], [2, 3], [4, 5], sparse=False)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            scores.append(node_network(rival, graph, PLAIN | {"scale": "none"}).test().detach())
+    torch.testing.assert_close(*scores)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("rival", ["gcn", "sage", "appnp"])
+def test_rivals_learn_and_repeat(rival, residual, fresh_random_state):
+    graph, settings = BLOCKS.generate(), PLAIN | {"residual": residual}
+    first, again = (train_rival(rival, graph, "accuracy", settings, 0, epochs=30) for _ in range(2))
+    assert (first.val, first.test, first.curve) == (again.val, again.test, again.curve)
+    assert first.test > 0.9
+    assert first.epochs == 30
+    assert first.curve == sorted(first.curve)
+
+
+def test_gin_learns_classes_and_numbers():
+    graph = graphs.circles(100)
+    assert train_rival("gin", graph, "accuracy", PLAIN | {"lr": 0.01}, 0, epochs=12).test > 0.6
+    graph = graphs.cycles(100)
+    run = train_rival("gin", graph, "rmse", PLAIN | {"lr": 0.01}, 0, epochs=15)
+    assert run.test < 0.7 * float(graph.y[graph.test].std())
+    assert run.curve[-1] == pytest.approx(-run.val)
+
+
+def test_a_run_ends_with_patience_or_when_it_is_stopped():
+    graph = graphs.useless(300)
+    assert train_rival("gcn", graph, "rocauc", PLAIN | {"lr": 1e-9}, 0, epochs=50, patience=3).epochs < 50
+    assert train_rival("gcn", graph, "rocauc", PLAIN, 0, epochs=50, stop=lambda curve: len(curve) == 4).epochs == 4
+
+
+def test_features_are_scaled():
+    graph = BLOCKS.generate()
+    columns = rival_features(graph, "columns")
+    torch.testing.assert_close(columns.mean(0), torch.zeros(12), atol=1e-5, rtol=0)
+    torch.testing.assert_close(columns.std(0), torch.ones(12))
+    torch.testing.assert_close(dense(rival_features(graph, "rows")).abs().sum(1), torch.ones(300))
+    assert rival_features(graph, "none") is graph.x
+    wide = graphs.documents(200, 300, 4)
+    scaled = rival_features(wide, "columns")
+    assert isinstance(scaled, SparseMatrix)
+    assert dense(scaled).square().mean(0).max() == pytest.approx(1.0, rel=1e-4)
+    assert torch.equal(dense(rival_features(wide, "none", ids=True)), torch.eye(200))
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setitem(registry.GRAPHS, "tiny", ENTRY)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The settings of every training of a search."""
+    made, real = [], tuning.train_rival
+    monkeypatch.setattr(tuning, "train_rival", lambda *a, **k: made.append(a[3]) or real(*a, **k))
+    return made
+
+
+def test_a_search_stores_every_trial_and_trains_the_best(trained, tmp_path, fresh_random_state):
+    record = tune("tiny", "gcn", 5, 2, tmp_path, epochs=4)
+    trials = record["splits"][0]["trials"]
+    assert [trial["settings"] for trial in trials] == draw_points(space_of(ENTRY, "gcn"), 5) == trained[:5]
+    best = max(trials, key=lambda t: (t["val"], -t["val_loss"]))
+    assert record["settings"] == best["settings"] == trained[5] == trained[6]
+    assert len(trained) == 7
+    assert record["mean"] == pytest.approx(sum(record["values"]) / 2)
+    assert json.loads((tmp_path / "tiny-gcn.json").read_text()) == record
+    assert {"hardware", "versions", "command", "date", "threads", "definition"} <= set(record)
+
+
+def test_a_stopped_search_goes_on(trained, tmp_path, monkeypatch):
+    whole = tune("tiny", "sage", 4, 1, None, epochs=4)
+    counted = tuning.train_rival
+
+    def stop(*args, **kwargs):
+        if len(trained) == 7:
+            raise KeyboardInterrupt
+        return counted(*args, **kwargs)
+
+    monkeypatch.setattr(tuning, "train_rival", stop)
+    with pytest.raises(KeyboardInterrupt):
+        tune("tiny", "sage", 4, 1, tmp_path, epochs=4)
+    stored = json.loads((tmp_path / "tiny-sage.json").read_text())
+    assert (len(stored["splits"][0]["trials"]), stored["done"]) == (2, False)
+    del trained[:]
+    monkeypatch.setattr(tuning, "hardware", lambda device: "another machine")
+    resumed = tune("tiny", "sage", 4, 1, tmp_path, epochs=4)
+    assert resumed["resumed_on"] == ["another machine"]
+    assert len(trained) == 3  # two trials and the final training
+    assert (resumed["values"], resumed["settings"]) == (whole["values"], whole["settings"])
+    assert tune("tiny", "sage", 4, 1, tmp_path, epochs=4) == resumed
+    assert len(trained) == 3
+
+
+def test_another_graph_metric_or_number_of_trials_is_another_search():
+    searches = [("accuracy", TINY, 2), ("accuracy", OTHER, 2), ("rocauc", OTHER, 2), ("rocauc", OTHER, 3)]
+    codes = {tuning.define(Entry("", metric, ()), [m.generate()], "gcn", n, 1) for metric, m, n in searches}
+    assert len(codes) == 4
+
+
+def test_a_trial_below_the_median_ends_early(monkeypatch):
+    monkeypatch.setattr(tuning, "MARK", 3)
+    earlier = [{"at_mark": 2.0}] * tuning.LEAST  # better than any accuracy
+    given = ("gcn", TINY.generate(), "accuracy", draw_points(space_of(ENTRY, "gcn"), 1)[0])
+    assert tuning.trial(*given, earlier, "cpu", 50)["epochs"] == 3
+    trial = tuning.trial(*given, earlier[1:], "cpu", 50)
+    assert trial["epochs"] > 3
+    assert 0 <= trial["at_mark"] <= 1
+
+
+def test_folds_are_searched_one_by_one(monkeypatch):
+    monkeypatch.setitem(registry.GRAPHS, "folds", Entry("", "accuracy", (TINY.generate, OTHER.generate)))
+    record = tune("folds", "gcn", 2, 3, None, epochs=2)
+    assert [len(split["trials"]) for split in record["splits"]] == [2, 2]
+    assert len(record["values"]) == 2  # one training per fold, whatever the number of seeds
+    assert all("chosen" in split for split in record["splits"])
+
+
+def test_what_is_searched_depends_on_the_kind():
+    bare = Entry("", "accuracy", (), features=False)
+    assert set(space_of(bare, "gcn")) - set(space_of(ENTRY, "gcn")) == {"ids"}
+    one_way = Entry("", "accuracy", (), directed=True)
+    assert set(space_of(one_way, "sage")) - set(space_of(ENTRY, "sage")) == {"both_ways"}
+
+
+def test_ours_is_joined_with_the_rivals_that_are_there(tmp_path, fresh_random_state):
+    assert plan(["tiny"], 2, 2, tmp_path, search=False)[0].settings["definitions"] == {}
+    alone = bench("tiny", 2, 2, tmp_path, search=False, epochs=2)
+    assert (alone["rivals"], alone["best_rival"], alone["rival_seconds"]) == ([], None, None)
+    gcn = tune("tiny", "gcn", 2, 2, tmp_path, epochs=2)
+    assert set(plan(["tiny"], 2, 2, tmp_path, search=False)[0].settings["definitions"]) == {"gcn"}
+    joined = bench("tiny", 2, 2, tmp_path, search=False, epochs=2)
+    assert [rival["title"] for rival in joined["rivals"]] == ["GCN"]
+    assert joined["gcn_values"] == gcn["values"]
+    assert joined["difference"] == pytest.approx(100 * (joined["mean"] - gcn["mean"]))
+    assert joined["mean"] == alone["mean"] == pytest.approx(statistics.fmean(joined["values"]))
+    assert joined["mean"] > 0.9
+    assert min(joined["fit_seconds"], joined["rival_seconds"]) > 0
+    assert len(joined["all_fit_seconds"]) == len(joined["all_rival_seconds"]) == 2
+
+
+def test_where_the_gcn_is_the_only_rival_its_trials_are_in_the_record(monkeypatch):
+    monkeypatch.setitem(registry.GRAPHS, "tiny", Entry("for tests", "accuracy", (TINY.generate,), rivals=("gcn",)))
+    record = bench("tiny", 3, 1, None, search=True, epochs=2)
+    assert {"gcn_mean", "gcn_values", "gcn_settings", "gcn_seconds"} <= set(record)
+    assert record["gcn_settings"] in [trial["settings"] for trial in record["gcn_trials"]]
+    assert len(record["gcn_trials"]) == 3
+
+
+def test_a_long_run_is_told_by_its_first_part():
+    point = draw_points(space_of(ENTRY, "gcn"), 1)[0]
+    given = ("gcn", TINY.generate(), "accuracy", point, 0)
+    assert compare.time_run(*given, most=0.0)[1] == compare.LEAST_TIMED
+    assert compare.time_run(*given, most=1e9, epochs=20)[1] == 20
+
+
+def test_ours_gets_no_features_where_there_are_none():
+    graph = graphs.roles(15)
+    bare, given = (Entry("", "accuracy", (), features=has) for has in (False, True))
+    assert compare.as_given(bare, graph)[0] is None
+    value, seconds, chosen = fit_ours(bare, graph, 0)
+    assert value > 0.6
+    assert seconds > 0
+    assert chosen["candidates"] >= 1
+    assert compare.as_given(given, graph)[0] is graph
+
+
+def test_points_and_the_best_rival():
+    assert points("accuracy", "node-classification", 0.81, 0.80) == pytest.approx(1.0)
+    assert points("rmse", "graph-regression", 0.9, 1.0) == pytest.approx(10.0)
+    means = [{"mean": 0.7}, {"mean": 0.9}]
+    assert pick_best("rmse", "graph-regression", means) is means[0]
+    assert pick_best("accuracy", "node-classification", means) is means[1]
+    assert pick_best("rmse", "graph-regression", []) is None
+
+
+def test_the_table_judges(capsys):
+    common = {"about": "a kind", "task": "node-classification", "metric": "rocauc", "hardware": "a CPU"}
+    records = [
+        common | {"dataset": "a", "mean": 0.9, "best_rival": "GCN", "best_rival_mean": 0.88, "difference": 2.0}
+        | {"fit_seconds": 1.0, "rival_seconds": 4.0, "plain_gcn_seconds": 2.0, "sparse_gcn_seconds": 0.5}
+        | {"calibration_error": 0.0312},
+        common | {"dataset": "b", "mean": 0.796, "best_rival": "APPNP", "best_rival_mean": 0.8, "difference": -0.4}
+        | {"fit_seconds": 5.0, "rival_seconds": 4.0, "plain_gcn_seconds": 3.0, "calibration_error": None},
+        common | {"dataset": "c", "mean": 0.5, "best_rival": None, "best_rival_mean": None, "difference": None}
+        | {"fit_seconds": 1.0, "rival_seconds": None},
+    ]  # fmt: skip
+    table = suite_table(records).splitlines()
+    assert table[2] == "| a | a kind | ROC-AUC | 90.00 | GCN | 88.00 | +2.00 | 1.00 | 4.00 | 4.0× | 2.00 | 0.50 | 3.1 |"
+    assert table[4] == "| c | a kind | ROC-AUC | 50.00 | – | – | – | 1.00 | – | – | – | – | – |"
+    assert "Of 2 graphs" in goals(records)
+    assert "on 2, ahead on 1," in goals(records)
+    assert "best rival on 1. Faster than 200 epochs of a plain GCN" in goals(records)
+    assert goals(records).endswith("on 1 of 2 single graphs, and of one with sparse features on 0 of 1.")
+    assert goals(records[2:]).endswith("best rival on 0.")
+    tables.show("auto", "the suite", records)
+    assert "APPNP" in capsys.readouterr().out

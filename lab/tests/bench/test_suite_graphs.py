@@ -1,0 +1,156 @@
+"""The generated graphs: the same for the same seed, and with the properties that their kind is named after."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from rapgnn.graph.scores import metrics_for
+from rapgnn.sparse import dense
+from rapgnn_lab.bench.suite import graphs
+from rapgnn_lab.bench.suite.registry import FOLDS, GRAPHS, SETS
+from rapgnn_lab.bench.wide import wide_words
+
+SMALL = {
+    "minesweeper": partial(graphs.minesweeper, 20),
+    "crowd": partial(graphs.crowd, 1200, 20.0),
+    "documents": partial(graphs.documents, 600, 300, 6),
+    "documents-few": partial(graphs.documents, 600, 300, 4, counts=False, per_class=10),
+    "roles": partial(graphs.roles, 20),
+    "communities": partial(graphs.communities, 500, 5),
+    "rare": partial(graphs.rare, 1500),
+    "many-classes": partial(graphs.many_classes, 1500, 20),
+    "compatible": partial(graphs.compatible, 1000),
+    "noisy": graphs.noisy,
+    "useless": partial(graphs.useless, 800),
+    "directed": partial(graphs.directed, 1000),
+    "molecules": partial(graphs.molecules, 120),
+    "circles": partial(graphs.circles, 60),
+    "cycles": partial(graphs.cycles, 60),
+    "topics": partial(graphs.topics, 0.7, 5, "topics", 600),
+    "wide-words": partial(wide_words, 300, 200, 1000, 5),
+}
+
+
+def same_class(graph) -> float:
+    source, target = graph.edge_index
+    return float((graph.y[source] == graph.y[target]).double().mean())
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_seed_decides_everything_and_no_row_serves_twice(name, fresh_random_state):
+    graph, again, other = SMALL[name](seed=3), SMALL[name](seed=3), SMALL[name](seed=4)
+    assert graph.fingerprint() == again.fingerprint() != other.fingerprint()
+    assert torch.equal(graph.test, again.test)
+    rows = torch.cat([graph.train, graph.val, graph.test])
+    assert len(rows.unique()) == len(rows)
+    assert min(map(len, (graph.train, graph.val, graph.test))) > 0
+    source, target = graph.edge_index
+    assert not bool((source == target).any()) or name in ("noisy", "topics")  # which may draw a node twice
+
+
+def test_the_number_of_mines_around_a_cell_is_what_is_shown():
+    graph = graphs.minesweeper(30)
+    x, y = dense(graph.x), graph.y
+    assert x.shape == (900, 7)
+    assert bool((x.sum(1) == 1).all())
+    assert (int(x[:, 6].sum()), int(y.sum())) == (450, 180)
+    source, target = graph.edge_index
+    assert (int((source == 0).sum()), int((source == 31).sum())) == (3, 8)  # a corner, and a cell inside
+    around = torch.zeros(900).index_add(0, target, y[source].float())
+    known = x[:, 6] == 0
+    assert torch.equal(x[known, :6].argmax(1), around[known].clamp(max=5).long())
+
+
+def test_words_follow_zipf_and_documents_differ_in_length():
+    graph = graphs.documents(1500, 800, 8)
+    table = graph.x.scipy()
+    assert table.max() > 1  # counts
+    assert graphs.documents(300, 200, 4, counts=False).x.scipy().max() == 1
+    use = np.sort(np.asarray(table.sum(0)).ravel())[::-1]
+    assert use[:80].sum() > 0.35 * use.sum()
+    length = np.asarray(table.sum(1)).ravel()
+    assert np.quantile(length, 0.9) > 3 * np.quantile(length, 0.1)
+    assert 0.5 < same_class(graph) < 0.75
+    few = graphs.documents(900, 300, 5, per_class=20)
+    assert torch.bincount(few.y[few.train]).tolist() == [20] * 5
+
+
+def test_wide_words_have_few_words_of_many_and_a_few_documents_with_most_links():
+    graph = wide_words(nodes=2000, features=3000, edges=20_000, train=20)
+    assert graph.x.shape == (2000, 3000)
+    assert 20 < graph.x.nnz / 2000 < 45
+    assert set(graph.x.values.tolist()) == {1.0}
+    source, target = graph.edge_index
+    both = set(zip(source.tolist(), target.tolist(), strict=True))
+    assert len(source) == len(both) == 20_000
+    assert all((v, u) in both for u, v in both)
+    assert 0.85 < same_class(graph) < 0.97
+    assert int(torch.bincount(source).max()) > 50
+    assert len(graph.train) == 100
+
+
+def test_the_kinds_of_links():
+    assert same_class(graphs.compatible(2000)) < 0.1
+    assert same_class(graphs.useless(2000)) < 0.45
+    rare = graphs.rare(4000)
+    assert float(rare.y.double().mean()) == pytest.approx(0.05, abs=0.005)
+    source, target = rare.edge_index
+    assert float(rare.y[target][rare.y[source] == 1].double().mean()) > 3 * 0.05
+    listed = {tuple(pair) for pair in graphs.directed(1000).edge_index.T.tolist()}
+    assert sum((b, a) in listed for a, b in listed) < 0.05 * len(listed)
+    assert same_class(graphs.communities(1500, 6)) > 0.5
+    assert len(graphs.many_classes(3000, 30).y.unique()) == 30
+    assert same_class(graphs.topics(0.9, 5, "w", 600)) > 0.8
+    assert same_class(graphs.topics(0.1, 5, "w", 600)) < 0.25
+
+
+def test_motifs_decide_about_molecules():
+    clean, noisy_labels = graphs.molecules(200, noise=0.0), graphs.molecules(200, noise=0.1)
+    assert 0.02 < float((clean.y != noisy_labels.y).double().mean()) < 0.2
+    assert 0.25 < float(clean.y.double().mean()) < 0.6
+    kinds = torch.bincount(dense(clean.x).argmax(1), minlength=36)
+    assert kinds[0] > 5 * kinds[10]
+
+
+def test_the_number_of_cycles_is_counted():
+    graph = graphs.cycles(20)
+    assert graph.ptr is not None
+    for g in range(20):
+        low, high = graph.ptr[g], graph.ptr[g + 1]
+        source, target = graph.edge_index[:, (graph.edge_index[0] >= low) & (graph.edge_index[0] < high)] - low
+        n = int(high - low)
+        near = [set(target[source == v].tolist()) for v in range(n)]
+        shared = [len(near[u] & near[v]) for u in range(n) for v in range(u + 1, n)]
+        triangles = sum(len(near[u] & near[v]) for u in range(n) for v in near[u]) / 6
+        squares = sum(count * (count - 1) / 2 for count in shared) / 2
+        assert float(graph.y[g]) == pytest.approx(np.log1p(triangles + squares), rel=1e-5)
+        assert dense(graph.x)[low:high].argmax(1).tolist() == [min(len(part), 12) for part in near]
+
+
+def test_members_are_picked_from_the_wanted_group_by_fame():
+    group, fame = np.array([1, 0, 1, 2, 1]), np.array([1.0, 1.0, 8.0, 1.0, 1.0])
+    wanted = np.repeat([0, 1, 2], [50, 5000, 50])
+    picked = graphs.pick_members(np.random.default_rng(0), group, wanted, fame)
+    assert (group[picked] == wanted).all()
+    assert np.mean(picked[wanted == 1] == 2) == pytest.approx(0.8, abs=0.03)
+    assert graphs.both_ways(np.array([0, 1, 1, 2]), np.array([1, 0, 1, 1])).tolist() == [[0, 1, 1, 2], [1, 2, 0, 1]]
+
+
+def test_the_registry_says_what_every_graph_is():
+    for name, entry in GRAPHS.items():
+        assert entry.about
+        assert entry.sets == (name in SETS) == (entry.rivals == ("gin",))
+        assert entry.metric in {**metrics_for("node-classification"), **metrics_for("graph-regression")}
+
+
+def test_strict_folds_of_real_graphs(data_dir, monkeypatch):
+    monkeypatch.setenv("RAPGNN_DATA", str(data_dir))
+    folds = [make() for make in GRAPHS["mutag"].makes]
+    times = [folds[at : at + FOLDS] for at in range(0, len(folds), FOLDS)]
+    for parts in times:
+        assert sorted(torch.cat([graph.test for graph in parts]).tolist()) == list(range(188))
+    assert len({tuple(parts[0].test.tolist()) for parts in times}) == len(times) == 4
+    for graph in folds:
+        assert len(torch.cat([graph.train, graph.val, graph.test]).unique()) == 188

@@ -1,0 +1,172 @@
+"""``rapgnn bench``: every command as a user types it, on tiny graphs; a run that was stopped goes on."""
+
+import json
+
+import pytest
+
+from commands import SBM, refused
+from rapgnn.datasets.catalog import BlockModel
+from rapgnn_lab.bench import depth, memory, peers, spmm, wide
+from rapgnn_lab.bench.generated import SIZES, PowerLaw
+from rapgnn_lab.bench.suite.registry import GRAPHS, NODES, UNSEEN, Entry
+
+
+@pytest.fixture
+def bench(rapgnn, tmp_path, readable_plot):
+    """Run a command with a JSON file and, where ``plot`` is given, a plot; its records, output and messages."""
+
+    def run(*words: object, plot: bool = False) -> tuple[list[dict], str, str]:
+        target, image = tmp_path / "b.json", tmp_path / "b.png"
+        code, out, err = rapgnn("bench", *words, "--json", target, *(("--plot", image) if plot else ()))
+        assert code == 0, err
+        if plot:
+            readable_plot(image)
+        return json.loads(target.read_text()), out, err
+
+    return run
+
+
+def test_bench_depth_and_its_rerun(rapgnn, bench, tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(depth, "measure", lambda name, *_: calls.append(name) or {"epoch_ms": 1.0})
+    arguments = ("depth", SBM, "--layers", "1,2", "--hidden", 8, "--repeats", 1)
+    records, out, _ = bench(*arguments, plot=True)
+    assert len(records) == 2 * len(depth.TITLES)
+    assert all(r["command"].startswith("rapgnn bench depth") for r in records)
+    assert "GCNConv" in out
+
+    first = [r | {"epoch_ms": 2.0} for r in records[:5]]
+    (tmp_path / "b.json").write_text(json.dumps(first))  # as if it had been stopped
+    calls.clear()
+    again, _, err = bench(*arguments, "--methods", ",".join(depth.TITLES))
+    assert "5 rows were there from an earlier run" in err
+    assert [(r["num_layers"], r["method"]) for r in again] == [(r["num_layers"], r["method"]) for r in records]
+    assert [r["epoch_ms"] for r in again] == [2.0] * 5 + [1.0] * 15
+    assert len(calls) == 15 + len(depth.TITLES)  # those that were missing, and the warm-up
+
+    calls.clear()
+    bench(*arguments, "--again")
+    assert len(calls) == 3 * len(depth.TITLES)
+
+
+def test_bench_graphs(rapgnn, bench, small_molecules):
+    records, out, _ = bench("graphs", small_molecules, "--batch-size", 16, "--repeats", 1)
+    assert [r["method"] for r in records] == ["rap", "rap-stepwise", "end-to-end", "end-to-end-pyg"]
+    assert all(r["train_ms_per_epoch"] > 0 and r["infer_ms"] > 0 for r in records)
+    assert "vs PyG" in out
+    refused(rapgnn("bench", "graphs", SBM), "is one graph")
+    refused(rapgnn("bench", "depth", small_molecules), "is a set of graphs")
+
+
+def test_bench_memory(rapgnn, bench, monkeypatch):
+    """In this process instead of a child's: what a child does has a test of its own."""
+    monkeypatch.setattr(memory, "in_child", lambda request: memory.peak_of(request, memory.load(request)))
+    monkeypatch.setattr(memory, "HIDDEN", 8)
+    options = ("--layers", "1,2", "--share", 0.001, "--methods", "rap,end-to-end")
+    records, out, _ = bench("memory", SBM, *options)
+    assert [(r["method"], r["num_layers"]) for r in records] == [
+        *(("rap", 1), ("end-to-end", 1), ("rap", 2), ("end-to-end", 2)),
+        *(("rap", 4), ("end-to-end", 4)),
+    ]
+    assert records[-1]["nodes"] == 133
+    assert "0.001 of ogbn-proteins' size" in out
+    refused(rapgnn("bench", "memory", "none", "--share", 0), "nothing to measure")
+    refused(rapgnn("bench", "memory", "none", "--share", 2), "at most 1")
+    refused(rapgnn("bench", "memory", "none", "--methods", "magic"), "'magic'")
+
+
+def test_bench_scale(rapgnn, bench, monkeypatch):
+    for name, factor in (("tiny", 1), ("small", 3)):
+        monkeypatch.setitem(SIZES, name, PowerLaw(100 * factor, 400 * factor, 6, 3, train=20, val=10, test=10))
+    records, out, _ = bench("scale", "--sizes", "tiny,small", "--widths", "4,8", plot=True)
+    assert [r["size"] for r in records if r["method"] == "rap"] == ["tiny", "tiny", "small", "small"]
+    assert {r["against"] for r in records if r["method"] == "slope"} == {"edges", "hidden_channels"}
+    assert "log-log slopes" in out
+    refused(rapgnn("bench", "scale", "--sizes", "huge"), "'huge'")
+    refused(rapgnn("bench", "scale", "--widths", "4,none"), "--widths")
+
+
+def test_bench_spmm(rapgnn, bench, monkeypatch):
+    monkeypatch.setattr(spmm, "GENERATED", PowerLaw(60, 200, features=1, train=1, val=0, test=0))
+    records, out, _ = bench("spmm", "sbm,generated", "--widths", "4", "--repeats", 2)
+    assert {r["dataset"] for r in records} == {"sbm", "power-law"}
+    assert {r["order"] for r in records} == {"given", "degree", "rcm"}
+    assert all(r["ms"] > 0 for r in records)
+    assert "of a copy" in out
+    refused(rapgnn("bench", "spmm", "sbm", "--orders", "random"), "'random'")
+
+
+def test_bench_peers(rapgnn, bench, monkeypatch):
+    for peer in peers.PEERS.values():
+        monkeypatch.setitem(peer.published, "epochs", 2)
+        monkeypatch.setitem(peer.ranges, "epochs", (2,))
+    refused(rapgnn("bench", "peers", "sbm:labels=3"), "classifiers of nodes")
+    records, out, _ = bench("peers", "sbm", "--methods", "rap,sgc", "--trials", 2, "--repeats", 2)
+    assert [(r["method"], r["kind"]) for r in records] == [("rap", "known"), ("sgc", "published"), ("sgc", "tuned")]
+    assert all(0 <= r["mean"] <= 1 and r["seconds"] > 0 for r in records)
+    assert "SGC" in out
+
+
+def test_bench_files(rapgnn, bench, tmp_path):
+    records, out, _ = bench("files", "--edges", 300)
+    assert [(r["ids"], r["nodes"], r["features"]) for r in records] == [("numbers", 30, 5), ("words", 30, 5)]
+    assert {"hardware", "date", "versions", "dataset", "listed_edges"} <= set(records[0])
+    assert "words" in out
+    refused(rapgnn("bench", "files", "--edges", 0), "--edges")
+    (tmp_path / "notes.json").write_text('{"mine": 1}')  # a file of something else stays
+    refused(rapgnn("bench", "files", "--edges", 300, "--json", tmp_path / "notes.json"), "holds no records")
+    assert (tmp_path / "notes.json").read_text() == '{"mine": 1}'
+
+
+def test_bench_wide(bench, monkeypatch):
+    for name, value in {"NODES": 1000, "FEATURES": 100, "SEEDS": 1}.items():
+        monkeypatch.setattr(wide, name, value)
+    records, out, _ = bench("wide")
+    assert [r["nodes"] for r in records] == [1000, 1000]
+    assert all(r["mean"] > 0.5 and r["fit_seconds"] > 0 for r in records)
+    assert "60 % labelled" in out
+
+
+def test_bench_disk(rapgnn, bench, tmp_path):
+    options = ("--share", 0.0005, "--limits", "4GiB", "--folder", tmp_path / "work", "--set", "num_layers=1")
+    (record,), _, _ = bench("disk", "products", *options)
+    assert (record["memory_limit"], record["nodes"], record["num_layers"]) == ("4GiB", 1224, 1)
+    refused(rapgnn("bench", "disk", "huge"), "'huge'")
+    refused(rapgnn("bench", "disk", "--limits", "much"), "--limits")
+    refused(rapgnn("bench", "disk", "--device-memory", "1GiB"), "--device-memory")
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    make = BlockModel(nodes=80, classes=2, features=6, signal=3.0, train=8, val=20, test=30).generate
+    for suite, rivals in ((NODES, ("gcn", "appnp")), (UNSEEN, ("gcn",))):
+        entry = Entry("for tests", "accuracy", (make,), rivals=rivals)
+        monkeypatch.setitem(suite, "tiny", entry)
+        monkeypatch.setitem(GRAPHS, "tiny", entry)
+
+
+def test_bench_auto_with_the_gcn_alone(bench, tiny):
+    (record,), out, _ = bench("auto", "--graphs", "tiny", "--trials", 1, "--seeds", 1, plot=False)
+    assert (record["dataset"], len(record["gcn_trials"]), "GCN" in out) == ("tiny", 1, True)
+
+
+def test_rivals_first_then_ours(rapgnn, bench, tiny, tmp_path, monkeypatch):
+    monkeypatch.setitem(GRAPHS, "tiny", NODES["tiny"])
+    folder, table = tmp_path / "rivals", tmp_path / "suite.md"
+    common = ("auto", "--suite", "nodes", "--graphs", "tiny", "--trials", 1, "--seeds", 1, "--rivals", folder)
+    code, _, err = rapgnn("bench", *common, "--measure", "rivals")
+    assert code == 0, err
+    assert sorted(path.name for path in folder.iterdir()) == ["tiny-appnp.json", "tiny-gcn.json"]
+    (record,), out, _ = bench(*common, "--measure", "ours", "--table", table)
+    assert len(record["rivals"]) == 2
+    assert record["command"].startswith("rapgnn ")
+    assert record["best_rival"] in out
+    assert "| tiny | for tests | accuracy |" in table.read_text()
+
+
+def test_what_does_not_go_together_is_refused(rapgnn):
+    refused(rapgnn("bench", "auto", "--measure", "ours"), "--rivals")
+    refused(rapgnn("bench", "auto", "--suite", "most"), "'most'")
+    refused(rapgnn("bench", "auto", "--suite", "all", "--measure", "theirs"), "'theirs'")
+    refused(rapgnn("bench", "auto", "--suite", "nodes", "--graphs", "digits"), "'digits'")
+    refused(rapgnn("bench", "auto", "--suite", "nodes", "--workers", 0), "--workers")

@@ -1,0 +1,319 @@
+"""The claims: what is compared, how outcomes are judged, and that all of it follows the records."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from claim_records import (
+    DEPTHS,
+    FOLD_NOISE,
+    ITEMS,
+    TIMES,
+    by_depth,
+    collapse,
+    cost,
+    embedded,
+    everything,
+    gaps,
+    judged,
+    outcomes,
+    score,
+    tables,
+)
+from rapgnn_lab.paper.claims.claim import FAILS, HOLDS, MISSING, PART, better, not_behind
+from rapgnn_lab.paper.claims.judged import CLAIMS, PROVISIONAL, format_claims, judge_claims
+from rapgnn_lab.results import one_published
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "expected"),
+    [
+        (not_behind, "level ahead level", HOLDS),
+        (not_behind, "behind level ahead", PART),
+        (not_behind, "behind level", FAILS),
+        (better, "ahead ahead", HOLDS),
+        (better, "ahead level level", PART),
+        (better, "ahead ahead behind", PART),
+        (better, "ahead behind", FAILS),
+        (better, "level level", FAILS),
+    ],
+)
+def test_rules(rule, given, expected):
+    assert rule.judge([{"outcome": word} for word in given.split()]) == expected
+
+
+# What is compared with what
+
+
+@pytest.mark.parametrize(("worst", "expected"), [(0.0, HOLDS), (-0.02, PART)])
+def test_competitive(worst, expected):
+    claim = judged(gaps({"cora": worst, "citeseer": 0.0, "mutag": 0.02, "molesol": 0.02}), "q1-competitive")
+    said = "behind" if worst else "level"
+    assert outcomes(claim) == {"cora": said, "citeseer": "level", "mutag": "ahead", "molesol": "ahead"}
+    assert claim["verdict"] == expected
+
+
+def test_a_lower_error_is_better_and_not_in_points():
+    (row,) = judged(gaps({"molesol": 0.05}), "q1-ahead")["details"]
+    assert (row["outcome"], row["unit"], row["difference"]) == ("ahead", "RMSE", pytest.approx(0.05))
+    assert row["first_mean"] < row["second_mean"]
+
+
+def test_outperforming_is_asked_where_the_paper_prints_it():
+    claim = judged(gaps(dict.fromkeys(ITEMS, 0.02)), "q1-ahead")
+    assert claim["verdict"] == HOLDS
+    assert list(outcomes(claim)) == ["cora", "mutag", "molesol", "molhiv", "molbace"]
+    assert ", ".join(outcomes(claim)) in claim["says"]
+
+
+def test_holm_is_over_the_comparisons_of_a_claim():
+    # p of one dataset is about 0.02: significant alone, not among ten.
+    (row,) = judged(gaps({"cora": 0.0035}), "q1-competitive")["details"]
+    assert row["p"] == row["p_holm"]
+    many = judged(gaps(dict.fromkeys(ITEMS, 0.0) | {"cora": 0.0035}), "q1-competitive")
+    (same,) = [r for r in many["details"] if r["dataset"] == "cora"]
+    assert (same["p"], same["p_holm"]) == (row["p"], pytest.approx(10 * row["p"]))
+
+
+def test_folds_are_paired_and_seeds_are_not():
+    records = gaps({"cora": 0.01, "mutag": 0.01})
+    claim = judged(records, "q1-competitive")
+    assert [row["test"] for row in claim["details"]] == ["Welch t", "paired t"]
+    assert outcomes(claim)["mutag"] == "ahead"  # far less than the spread of the folds, but in each of them
+    assert [row["p_shared"] is None for row in claim["details"]] == [True, False]
+    records["table2"][0]["seeds"] = [1]  # other folds
+    assert [row["test"] for row in judged(records, "q1-competitive")["details"]] == ["Welch t", "Welch t"]
+
+
+def test_the_papers_settings_decide_and_others_stand_beside():
+    records = gaps({"cora": -0.03, "ptc": 0.0})
+    records["table1"] += [score("cora", m, mean, column="best") for m, mean in (("rap", 0.9), ("end-to-end", 0.8))]
+    for record, shift in zip(records["table2"], (0.05, 0.0), strict=True):
+        record["strict_values"] = list(np.array(record["values"]) + shift)
+    claim = judged(records, "q1-competitive")
+    shown = [(r["column"], r["outcome"]) for r in claim["details"]]
+    assert shown == [("faithful", "behind"), ("faithful", "level"), ("best", "ahead"), ("strict", "ahead")]
+    assert claim["verdict"] == FAILS
+    assert "Best settings of this library" in claim["figures"]
+
+
+def test_reservoirs_are_quoted_and_measured_ones_stand_beside():
+    record = score("proteins", "rap", 0.75)
+    claim = judged(tables(record), "q1-reservoirs")
+    cells = [one_published("tu", dataset="proteins", method=m) for m in ("mrgnn", "u-gcn", "p-rgnn", "fdgnn")]
+    assert [row["second"] for row in claim["details"]] == ["MRGNN", "U-GCN", "P-RGNN", "FDGNN"]
+    for row, cell in zip(claim["details"], cells, strict=True):
+        assert row["difference"] == pytest.approx(100 * record["mean"] - cell.mean)
+        assert row["in_their_std"] == pytest.approx(row["difference"] / cell.std)
+        assert row["test"] == "one-sample t"
+    assert judged(tables(score("proteins", "rap", 0.5)), "q1-reservoirs")["verdict"] == FAILS
+    both = judged(tables(record, score("proteins", "u-gcn", 0.6)), "q1-reservoirs")
+    *quoted, mine = both["details"]
+    assert (quoted, both["verdict"]) == (claim["details"], claim["verdict"])
+    assert (mine["second"], mine["column"], mine["outcome"]) == ("U-GCN", "Measured here", "ahead")
+    assert mine["difference"] == pytest.approx(15.0, abs=0.1)
+
+
+def test_diagonal_against_full():
+    records = gaps({"cora": 0.1}, "rap", "fixed-full")
+    records["table1"] += [score("cora", "random-full", 0.3), score("cora", "fixed-diagonal", 0.9)]
+    records["table1"].append(score("cora", "fixed-full", 0.95, column="uniform"))
+    claim = judged(records, "q2-diagonal")
+    assert claim["verdict"] == HOLDS
+    assert {r["column"]: r["outcome"] for r in claim["details"]} == {"faithful": "ahead", "uniform": "behind"}
+
+
+@pytest.mark.parametrize(("identity", "expected"), [(0.80, FAILS), (0.1, HOLDS)])
+def test_identity_is_not_the_lowest_where_full_weights_are_lower(identity, expected):
+    means = {"rap": 0.82, "fixed-diagonal": 0.81, "fixed-full": 0.58, "random-full": 0.23}
+    records = tables(*(score("cora", method, mean) for method, mean in means.items()))
+    records["identity"] = [score("cora", "identity", identity)]
+    assert judged(records, "identity-lowest")["verdict"] == expected
+    assert judged(records, "identity-below-rap")["verdict"] == HOLDS
+
+
+@pytest.mark.parametrize(
+    ("shifts", "expected"), [((0, 0, 0), HOLDS), ((0, 0.005, 0.01), PART), ((0, 0.0, 0.05), FAILS)]
+)
+def test_batch_sizes(shifts, expected):
+    rng, records = np.random.default_rng(0), []
+    for size, shift in zip((256, 512, 1024), shifts, strict=True):
+        noise = 0.002 * rng.normal(size=10)
+        values = list(0.75 + shift + FOLD_NOISE + noise - noise.mean())
+        records.append(score("proteins", "rap", 0, values=values, config={"batch_size": size}))
+    claim = judged({"batches": records}, "batch-size")
+    assert (claim["verdict"], len(claim["details"])) == (expected, 3)
+    assert f"{100 * max(shifts):.2f} points" in claim["figures"]
+
+
+def test_the_expectation_is_paired_with_one_draw_of_the_same_model():
+    rng = np.random.default_rng(0)
+    draw = rng.normal(0.8, 0.05, 5)
+    gain = 0.01 + 0.001 * rng.normal(size=5)
+    for sign, expected in ((1, HOLDS), (-1, FAILS)):
+        other = score("cora", "rap", 0, values=list(draw + sign * gain), column="expectation")
+        claim = judged(tables(score("cora", "rap", 0, values=list(draw)), other), "expectation")
+        assert claim["verdict"] == expected
+
+
+# Depth, costs, collapse
+
+
+def weights(*shares):
+    return [{"dataset": "pubmed", "layer": n, "diagonal_share": s} for n, s in zip((1, 64), shares, strict=True)]
+
+
+def saved(*ms):
+    """Times of both networks that lie this far apart at three depths."""
+    both = [(cost("end-to-end", n, 10.0 + t), cost("rap-stepwise", n, 10.0)) for n, t in zip(DEPTHS, ms, strict=True)]
+    return [record for pair in both for record in pair]
+
+
+@pytest.mark.parametrize(
+    ("claim", "records", "expected"),
+    [
+        ("q2-on-the-fly", gaps({"cora": 0.0}, "rap", "fixed-diagonal"), FAILS),  # ahead, not level
+        ("q1-competitive", tables(score("cora", "rap", 0.8), score("cora", "end-to-end", 0, values=[0.7])), MISSING),
+        ("embedding-learnable", {"embeddings": embedded(pretrained=0.8, learnable=0.7)}, FAILS),
+        ("embedding-random", {"embeddings": embedded(pretrained=0.8, random=0.3)}, HOLDS),
+        ("embedding-identity", {"embeddings": embedded(pretrained=0.8, identity=0.75)}, HOLDS),
+        ("depth-diagonal", {"depth": by_depth(rap=-0.05, fixed_diagonal=0.015)}, HOLDS),
+        ("depth-diagonal", {"depth": by_depth(rap=0.0, fixed_diagonal=0.1)}, PART),
+        ("depth-diagonal", {"depth": by_depth(rap=0.1, fixed_diagonal=0.1)}, FAILS),
+        ("depth-full", {"depth": by_depth(random_full=0.3, fixed_full=0.1)}, HOLDS),
+        ("depth-full", {"depth": by_depth(random_full=0.03, fixed_full=0.03)}, PART),
+        ("depth-full", {"depth": by_depth(random_full=0.0, fixed_full=0.0)}, FAILS),
+        ("depth-end-to-end", {"depth": by_depth(end_to_end=-0.2)}, FAILS),
+        ("depth-ahead", {"depth": by_depth(rap=0.0, end_to_end=0.3)}, PART),
+        ("trained-weights", {"weights": weights(0.1, 0.2)}, HOLDS),
+        ("trained-weights", {"weights": weights(0.1, 0.9)}, PART),
+        ("trained-weights", {"weights": weights(0.8, 0.9)}, FAILS),
+        ("q3-gap", {"depth": saved(1, 2, 3)}, HOLDS),
+        ("q3-gap", {"depth": saved(1, 3, 2)}, PART),
+        ("q3-gap", {"depth": saved(3, 2, 1)}, FAILS),
+        ("rank-full", {"collapse": collapse()}, HOLDS),
+        ("rank-full", {"collapse": collapse({"fixed-full": (256, 200, 1.2)})}, PART),
+        ("rank-diagonal", {"collapse": collapse({"rap": (256, 150, 100.0)})}, PART),
+        # What counts as collapse for full weights counts for diagonal ones, too.
+        ("rank-diagonal", {"collapse": collapse(dict.fromkeys(("rap", "fixed-diagonal"), (256, 250, 200.0)))}, HOLDS),
+        ("rank-diagonal", {"collapse": collapse(dict.fromkeys(("rap", "fixed-diagonal"), (256, 250, 1.1)))}, PART),
+        ("rank-diagonal", {"collapse": collapse(dict.fromkeys(("rap", "fixed-diagonal"), (256, 100, 1.1)))}, FAILS),
+        ("rank-end-to-end", {"collapse": collapse()}, PART),  # one direction holds nearly all, the rank stays
+        ("rank-end-to-end", {"collapse": collapse({"end-to-end": (256, 256, 90.0)})}, FAILS),
+        ("rank-end-to-end", {"collapse": collapse({"end-to-end": (256, 1, 1.0)})}, HOLDS),
+        ("rank-above-end-to-end", {"collapse": collapse()}, HOLDS),
+        ("rank-above-end-to-end", {"collapse": collapse({"rap": (256, 100, 1.0)})}, FAILS),
+        ("rank-above-end-to-end", {"collapse": collapse({"rap": (256, 100, 90.0)})}, PART),
+    ],
+)
+def test_verdicts(claim, records, expected):
+    assert judged(records, claim)["verdict"] == expected
+
+
+@pytest.mark.parametrize(
+    ("stepwise", "shortcut", "expected"),
+    [(2.0, 0.1, HOLDS), (6.0, 9.0, PART), (15.0, 0.1, PART), (15.0, 20.0, FAILS)],
+)
+def test_times(stepwise, shortcut, expected):
+    times = {"end-to-end": 12.0, "rap-stepwise": stepwise, "rap": shortcut}
+    claim = judged({"depth": [cost(m, depth, ms) for depth in (8, 32) for m, ms in times.items()]}, "q3-training")
+    assert claim["verdict"] == expected
+    ratios = {(r["method"], r["num_layers"]): r["ratio"] for r in claim["details"]}
+    assert ratios["rap-stepwise", 32] == 12.0 / stepwise
+    assert f"{12.0 / stepwise:.1f}×" in claim["figures"]
+
+
+def test_the_factors_are_the_papers():
+    claim = judged({"depth": [cost(m, n, ms) for n in (4, 8, 32) for m, ms in TIMES.items()]}, "q3-training")
+    assert {(r["num_layers"], r["claimed"]) for r in claim["details"]} == {(8, 3.0), (32, 6.0)}
+    claim = judged({"memory": [cost(m, 32, ms, "peak_memory_mb") for m, ms in TIMES.items()]}, "q3-memory")
+    assert ({r["claimed"] for r in claim["details"]}, claim["verdict"]) == ({3.0}, HOLDS)
+
+
+def test_reference_engine_is_layer_by_layer_whatever_its_name():
+    records = [cost("end-to-end", 32, 12.0), cost("rap", 32, 2.0) | {"engine": "stepwise"}]
+    claim = judged({"depth": records}, "q3-training")
+    assert (claim["verdict"], [r["method"] for r in claim["details"]]) == (HOLDS, ["rap-stepwise"])
+    assert judged({"depth": records[1:]}, "q3-training")["verdict"] == MISSING  # no end-to-end, no ratio
+
+
+@pytest.mark.parametrize(("rap", "expected", "seeds"), [(0.3, HOLDS, (0,)), (-0.2, FAILS, (0, 1, 2))])
+def test_growth_of_variance(rap, expected, seeds):
+    rng = np.random.default_rng(0)
+    records = collapse(growth={"rap": rap, "end-to-end": 0.1}, seeds=seeds)
+    for record in records:
+        record["variance"] *= math.exp(0.01 * rng.normal())
+    claim = judged({"collapse": records}, "variance")
+    (row,) = claim["details"]
+    assert (claim["verdict"], row["difference"]) == (expected, pytest.approx(rap - 0.1, abs=0.01))
+    assert f"{math.exp(row['first_mean']):.3f}" in claim["figures"]
+
+
+# All of them
+
+
+def test_every_claim_is_judged_where_everything_is_measured_and_none_where_nothing_is():
+    nothing = judge_claims({})
+    assert [(c["claim"], c["verdict"], c["details"]) for c in nothing] == [(c.name, MISSING, []) for c in CLAIMS]
+    claims = judge_claims(everything())
+    assert [c["claim"] for c in claims if c["verdict"] == MISSING] == []
+    text = format_claims(claims)
+    table = text.split("\n\n")[1].splitlines()[2:]
+    for claim, line in zip(claims, table, strict=True):
+        assert all(not isinstance(value, dict | list) for row in claim["details"] for value in row.values())
+        assert line.startswith(f"| {claim['says']} | {claim['verdict']} | {claim['figures']}")
+        assert line.count("|") == 4
+        assert f"### {claim['claim']}: {claim['verdict']}" in text
+        assert f"Rule: {claim['rule']}" in text
+
+
+def test_an_item_may_be_missing():
+    whole = everything()
+    judged_whole = judge_claims(whole)
+    for item in {*ITEMS.values(), "embeddings", "batches", "depth", "memory", "collapse"}:
+        assert judge_claims({name: rows for name, rows in whole.items() if name != item}) != judged_whole
+
+
+def test_the_order_of_seeds_and_of_records_does_not_matter():
+    records, other = everything(), everything()
+    for rows in other.values():
+        rows.reverse()
+        for r in rows:
+            if r.get("values") and "fold" not in r["protocol"] and r["column"] not in ("faithful", "expectation"):
+                r["values"] = r["values"][::-1]
+    for a, b in zip(judge_claims(records), judge_claims(other), strict=True):
+        assert all(a[key] == b[key] for key in ("claim", "verdict", "figures"))
+
+
+@pytest.mark.parametrize("values", [[0.8] * 5, [0.8], [0.8, None, 0.7, 0.8, 0.9]])
+def test_no_nan_whatever_the_values(values):
+    records = everything()
+    for r in (r for rows in records.values() for r in rows if r.get("values")):
+        mean = math.nan if None in values else 0.8
+        r |= {"values": values, "strict_values": values, "mean": mean, "seeds": list(range(len(values)))}
+    claims = judge_claims(records)
+    assert "nan" not in (json.dumps(claims, allow_nan=False) + format_claims(claims)).lower()
+
+
+def test_quick_records_are_provisional():
+    records = gaps({"cora": 0.02, "citeseer": 0.02})
+    assert not judged(records, "q1-competitive")["quick"]
+    records["table1"][3]["quick"] = True
+    claim = judged(records, "q1-competitive")
+    assert claim["quick"]
+    assert f"{HOLDS} ({PROVISIONAL})" in format_claims([claim])
+
+
+def test_every_number_of_a_comparison_follows_the_records():
+    """One point more for RAP-GNN: every difference of it in the figures is one more."""
+    before = gaps({"cora": 0.02, "citeseer": -0.03, "pubmed": -0.02})
+    after = gaps({"cora": 0.03, "citeseer": -0.02, "pubmed": -0.01})
+    numbers = [
+        [float(n) for n in re.findall(r"[-+]\d+\.\d+", judged(records, "q1-competitive")["figures"])]
+        for records in (before, after)
+    ]
+    assert len(numbers[0]) >= 5  # three datasets, their mean, the end of an interval
+    assert [b - a for a, b in zip(*numbers, strict=True)] == pytest.approx([1.0] * len(numbers[0]), abs=0.011)

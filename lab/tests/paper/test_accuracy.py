@@ -1,0 +1,112 @@
+"""A cell that is trained in parts gives the record that one run of all seeds or folds, or an estimator, gives."""
+
+from dataclasses import replace
+
+import pytest
+
+from rapgnn import RAPNodeClassifier
+from rapgnn.compare import run, strict_folds
+from rapgnn.models.config import Config
+from rapgnn_lab.paper.accuracy import accuracy_cell, estimator_cell, join, split, thinned, train
+from rapgnn_lab.paper.cells import Graphs, Store
+from rapgnn_lab.paper.run import measured
+from samples import collection
+from small_items import TINY, Given, whole
+
+CONFIG = Config(num_layers=2, hidden_channels=8, epochs=12, pretrain_epochs=8)
+GRAPH_CONFIG = CONFIG.update(backbone="gin", batch_size=32, normalize_features=False)
+COSTS = {"fit_seconds", "total_seconds", "train_ms_per_epoch", "eval_ms_per_epoch", "peak_memory_mb"}
+ELSEWHERE = {"date", "versions", "hardware", "dataset"}  # which ``measured`` adds
+
+
+@pytest.fixture(scope="module")
+def folds() -> Given:
+    return Given(replace(collection(graphs=60), folds=True))
+
+
+def same(record: dict, other: dict) -> None:
+    assert set(record) == set(other) - ELSEWHERE
+    assert {k: v for k, v in record.items() if k not in COSTS} == {k: other[k] for k in set(record) - COSTS}
+    assert all(record[name] > 0 for name in COSTS - {"peak_memory_mb"})
+
+
+@pytest.mark.parametrize("method", ["rap", "end-to-end", "pretrained-embedding"])
+def test_the_seeds_one_by_one_are_the_seeds_together(method):
+    graphs = Graphs()
+    record = whole(accuracy_cell(TINY, method, CONFIG, [0, 3], {}), graphs)
+    same(record, run(method, graphs.get(TINY), CONFIG, [0, 3]))
+    assert record["values"][0] != record["values"][1]
+
+
+@pytest.mark.parametrize("protocol", ["paper", "strict", "both"])
+def test_the_folds_one_by_one_are_the_folds_together(protocol, folds):
+    config = GRAPH_CONFIG.update(epochs=6, patience=1, inference="sample")
+    record = whole(accuracy_cell("given", "rap", config, [0, 1], {}, protocol, 10), folds)
+    same(record, run("rap", folds.get("given"), config, [0, 1], protocol=protocol))
+    assert len(record["values"]) == 20
+
+
+def test_the_first_folds_are_those_of_all(folds):
+    """The epoch is chosen by the folds that are held out; the strict protocol chooses it in each by itself."""
+    few, full = (whole(accuracy_cell("given", "rap", GRAPH_CONFIG, [0], {}, "both", n), folds) for n in (2, 10))
+    assert few["strict_values"] == full["strict_values"][:2]
+    assert few["protocol"] == f"{full['protocol']}, the first 2 held out"
+    assert len(few["values"]) == 2
+
+
+def test_parts_are_shared_by_longer_lists_of_seeds_and_by_both_protocols():
+    """Labels and the length of the list have no part in them."""
+    few, many = (split(accuracy_cell(TINY, "rap", CONFIG, range(n), {"column": str(n)}), Graphs()) for n in (2, 5))
+    assert few == many[:2]
+    paper, both = (split(accuracy_cell(TINY, "rap", CONFIG, [0], {}, p, 3), Graphs()) for p in ("paper", "both"))
+    assert paper == both[:3]
+    assert len(both) == 6
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_second_graph_is_trained_on(task):
+    """The graphs that are gone had no part in it."""
+    graphs = Given(collection(task, graphs=60))
+    graph = graphs.get("given")
+    fewer = replace(graph, train=graph.train[::2], val=graph.val[::2])
+    config = GRAPH_CONFIG.update(backbone="gine", embedding="pretrained-gnn")
+    cell = accuracy_cell("given", "rap", config, [0], {}, every=2)
+    assert whole(cell, graphs)["values"] == pytest.approx(run("rap", fewer, config, [0])["values"], rel=1e-5)
+    assert thinned(graph, 2).num_rows == len(fewer.train) + len(fewer.val) + len(graph.test)
+    assert split(cell, graphs) != split(accuracy_cell("given", "rap", config, [0], {}), graphs)
+
+
+def test_a_training_that_diverged_stays_as_such(folds):
+    """Stored without NaN, which JSON has not, and joined again."""
+    cell = accuracy_cell("given", "rap", GRAPH_CONFIG.update(epochs=3), [0], {}, "paper", 2)
+    first, second = (train(part, folds, None) for part in split(cell, folds))
+    record = join(cell, [first, second | {"history": [None, None, None]}])
+    assert record["values"][0] == first["history"][0]
+    assert record["mean"] != record["mean"]
+
+
+def test_an_estimator_s_fit_is_its_own():
+    graphs = Graphs()
+    record, graph = whole(estimator_cell(TINY, [0, 3], {}), graphs), graphs.get(TINY)
+    own = [RAPNodeClassifier(seed=seed).fit(graph).score(graph, split="test") for seed in (0, 3)]
+    assert record["values"] == pytest.approx(own)
+    assert (record["mean"], record["protocol"]) == (pytest.approx(sum(own) / 2), "fixed split")
+    assert min(record["candidates"]) > 1
+    assert all(record["chosen"])
+
+
+def test_an_estimator_s_folds_are_the_strict_ones(folds):
+    record = whole(estimator_cell("given", [0], {}, folds=2), folds)
+    assert record["protocol"] == "10-fold, inner validation, held-out test, the first 2 held out"
+    second = list(strict_folds(folds.get("given"), 0))[1]
+    alone = whole(estimator_cell("given", [0], {}), Given(replace(second, folds=False)))
+    assert record["values"][1:] == alone["values"]
+
+
+def test_a_stopped_run_goes_on_after_the_last_fit(tmp_path):
+    graphs, cell = Graphs(), estimator_cell(TINY, [0, 1], {"title": "here"})
+    done = measured(split(cell, graphs)[0], graphs, Store(tmp_path))
+    record = measured(cell, graphs, Store(tmp_path))
+    assert record["values"][0] == done["values"][0]
+    assert record["title"] == "here"
+    assert len(list((tmp_path / "cells").iterdir())) == 2

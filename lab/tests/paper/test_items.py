@@ -1,0 +1,218 @@
+"""The items: what they measure, and that their tables say what was measured, what was not, and what was cut."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from rapgnn.models.config import Config
+from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.paper import rows
+from rapgnn_lab.paper.cells import PARTS, Cell, Scale, Store, cell_key
+from rapgnn_lab.paper.items import ITEMS
+from rapgnn_lab.paper.rows import METHODS_OF_TABLES, cut, walks
+from rapgnn_lab.paper.run import reproduce
+from rapgnn_lab.results import one_published
+from small_items import QUICK, SMALL, Stand, small_config
+
+TABLES = ("table1", "table2", "table3", "identity", "embeddings", "batches", "molbace")
+MINE = {name: ITEMS[name] for name in TABLES}
+COLUMNS = {"faithful", "best", "expectation", "another draw", "uniform", "linear", "own search"}
+
+
+@pytest.fixture(autouse=True)
+def _searched(monkeypatch):
+    monkeypatch.setattr(rows, "chosen_config", small_config)
+
+
+def only(name: str, *datasets: str):
+    item = MINE[name]
+    return replace(item, cells=lambda *given: [c for c in item.cells(*given) if c.dataset in datasets])
+
+
+@pytest.fixture
+def measure(tmp_path):
+    """Measures an item: its records and its page."""
+
+    def call(item):
+        run = reproduce([item], QUICK, Stand(), Store(tmp_path))
+        assert run.failed == {}
+        return run.records[item.name], (tmp_path / f"{item.name}.md").read_text()
+
+    return call
+
+
+def one(records: list[dict], method: str, column: str) -> dict:
+    (found,) = [r for r in records if (r["method"], r["column"]) == (method, column)]
+    return found
+
+
+def line(page: str, heading: str, title: str) -> list[str]:
+    """The cells of one row of one dataset's table."""
+    part = page.partition(f"## {heading}")[2].partition("## ")[0]
+    (found,) = [row for row in part.splitlines() if row.strip("|* ").split(" |")[0].strip("* ") == title]
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def trainings(name: str) -> list[Cell]:
+    """The cells of an item but for the estimator's."""
+    return [cell for cell in MINE[name].cells(Scale(), Stand()) if cell.kind != "estimator"]
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("name", list(MINE))
+def test_cells_are_measurable_and_labelled(name, short):
+    graphs = Stand()
+    cells = MINE[name].cells(Scale(short), graphs)
+    assert cells
+    for cell in cells:
+        assert cell.kind in PARTS
+        assert cell.labels["column"] in COLUMNS
+        assert cell_key(cell, graphs.checksum(cell.dataset))
+        if cell.kind == "estimator":
+            continue
+        config = Config(**cell.spec["config"])
+        folds = graphs.get(cell.dataset).folds
+        assert len(cell.spec["seeds"]) == (1 if folds else 2 if short else 5)
+        assert cell.spec.get("folds") == ((2 if short else 10) if folds else None)
+        cut = (config.epochs, config.pretrain_epochs) != (500, 300) and METHODS[cell.spec["method"]].configured
+        assert ("cut" in cell.labels) == cut
+        assert short or "cut" not in cell.labels
+    places = [(c.dataset, c.labels["title"], c.labels["column"]) for c in cells]
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("name", ["table1", "table2", "table3", "molbace"])
+def test_the_faithful_rap_predicts_by_its_draw_and_its_expectation_stands_beside_it(name):
+    configs = {c.labels["column"]: c.spec["config"] for c in trainings(name) if c.spec["method"] == "rap"}
+    how = {c: (config.pop("inference"), config.pop("keep_draw")) for c, config in configs.items() if c != "best"}
+    assert how["faithful"] == ("sample", True)
+    assert how["expectation"][0] == "expected"
+    assert how.get("another draw", ("sample", False)) == ("sample", False)
+    assert configs["faithful"] == configs["expectation"] == configs.get("another draw", configs["faithful"])
+
+
+def test_signed_embeddings_have_no_exact_form(monkeypatch, measure):
+    monkeypatch.setattr(rows, "chosen_config", lambda *given: small_config(*given).update(embedding_output="none"))
+    cells = trainings("molbace")
+    assert "expectation" not in {c.labels["column"] for c in cells}
+    records, page = measure(only("molbace", "molbace"))
+    assert line(page, "molbace", "RAP-GNN, exact expectation")[1] == "no exact form"
+    assert "does not end in a ReLU" in page
+    assert len(records) == 10  # six methods, two of them in the other column as well, another draw, and an estimator
+
+
+def test_identity_shares_the_cells_of_table_1():
+    keys = {}
+    for name in ("table1", "identity", "embeddings"):
+        keys[name] = {cell_key(c, "") for c in MINE[name].cells(Scale(), Stand())}
+    assert len(keys["identity"] - keys["table1"]) == 6  # identity weights on three graphs, with two settings
+    assert len(keys["embeddings"] & keys["table1"]) == 12  # end-to-end and RAP-GNN
+
+
+def test_a_table_has_ours_beside_the_papers(measure):
+    records, page = measure(only("table1", "cora"))
+    for method in METHODS_OF_TABLES:
+        paper = one_published("planetoid", dataset="cora", method=method)
+        mine = {r["column"]: r for r in records if r["title"] == METHODS[method].title}
+        faithful = mine["faithful"]
+        shown = [f"{100 * r['mean']:.2f} ± {100 * r['std']:.2f}" for r in mine.values()]
+        assert ("best" in mine) == (method in ("rap", "end-to-end"))
+        shown += ["–"] * (2 - len(shown))
+        gap = f"{100 * faithful['mean'] - paper.mean:+.2f}"
+        title = METHODS[method].title
+        assert line(page, "Cora", title)[1:] == [*shown, f"{paper.mean:.2f} ± {paper.std:.2f}", gap]
+        assert faithful["paper_mean"] == pytest.approx(paper.mean / 100)
+    assert line(page, "PubMed", "RAP-GNN")[1:3] == ["not searched"] * 2
+    assert line(page, "Cora", "RAP-GNN, exact expectation")[2:] == ["", "–", "–"]
+    assert "over 2 seeds" in page
+    assert re.search(r"Cora: .*4 of 500 epochs: End-to-End", page)
+    assert "3 of 300 of phase 1" in page
+
+
+def test_folds_have_both_protocols(measure):
+    records, page = measure(only("table2", "ptc"))
+    rap = one(records, "rap", "faithful")
+    accuracy, strict = (f"{100 * rap[f'{k}mean']:.1f} ± {100 * rap[f'{k}std']:.1f}" for k in ("", "strict_"))
+    assert line(page, "PTC", "RAP-GNN")[1:4] == [accuracy, strict, "64.2 ± 9.8"]
+    assert line(page, "PTC", "Fixed Random Weights")[2] == "–"
+    for method, paper in (("fdgnn", "64.3 ± 5.4"), ("mrgnn", "57.6 ± 10.0"), ("p-rgnn", "N/A")):
+        mine = one(records, method, "faithful")
+        gap = "–" if paper == "N/A" else f"{100 * mine['strict_mean'] - float(paper[:4]):+.1f}"
+        shown = [f"{100 * mine[f'{k}mean']:.1f} ± {100 * mine[f'{k}std']:.1f}" for k in ("", "strict_")]
+        assert line(page, "PTC", METHODS[method].title)[1:] == [*shown, paper, gap]
+    assert one(records, "end-to-end", "best")["strict_values"]
+    assert line(page, "PTC", "End-to-End, best")[-2:] == ["–", "–"]
+    assert line(page, "MUTAG", "RAP-GNN")[1] == "not searched"
+    assert "the first 2 of 10 folds" in page
+
+
+def test_errors_are_not_shown_in_percent(measure):
+    records, page = measure(only("table3", "molesol"))
+    rap = one(records, "rap", "faithful")
+    shown = line(page, "molesol (RMSE", "RAP-GNN")
+    assert shown[1] == f"{rap['mean']:.3f} ± {rap['std']:.3f}"
+    assert shown[4] == f"{rap['mean'] - 1.083:+.3f}"
+
+
+def test_the_linear_learnable_embedding_has_its_time_beside_the_other(measure):
+    records, page = measure(only("embeddings", "cora"))
+    times = {r["title"]: r for r in records if r["column"] in ("faithful", "linear")}
+    body = page.partition("ms per epoch")[2]
+    for title in ("learnable", "learnable, linear"):
+        (row,) = [r for r in body.splitlines() if r.startswith(f"| {title} |")]
+        engine = {"polynomial": "shortcut", "stepwise": "layer by layer"}[times[title]["engine"]]
+        assert engine in row.split("|")[2]
+        assert row.count("not searched") == 2
+    assert line(page, "CiteSeer", "identity")[3] == "OOM"
+
+
+@pytest.mark.parametrize("name", list(MINE))
+def test_a_table_of_nothing_says_so(name):
+    assert "not searched" in MINE[name].show([])
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "walking"),
+    [
+        ("rap", {}, False),
+        ("rap", {"embedding_output": "none"}, True),
+        ("rap", {"embedding_output": "none", "activation": "identity"}, False),
+        ("rap", {"embedding": "learnable"}, True),
+        ("rap", {"layer_dropout": 0.1}, True),
+        ("fixed-diagonal", {"embedding_output": "none"}, False),
+        ("random-full", {}, True),
+        ("end-to-end", {}, True),
+        ("pretrained-embedding", {}, False),
+    ],
+)
+def test_what_walks_through_the_graph_is_cut_most(method, settings, walking):
+    config, graph = SMALL.update(epochs=500, **settings), Stand().get("cora")
+    assert walks(method, config) == walking
+    few, said = cut(graph, method, config, Scale(quick=True))
+    expected = 100 if walking else 500 if method == "pretrained-embedding" else 200
+    assert few.epochs == expected
+    assert (f"{expected} of 500 epochs" in said) == (expected < 500)
+    assert cut(graph, method, config, Scale()) == (config, "")
+    larger = config.update(num_layers=8, hidden_channels=4096)
+    assert cut(graph, method, larger, Scale(quick=True))[0].epochs <= (5 if method == "end-to-end" else expected)
+
+
+def test_of_many_graphs_a_quick_run_trains_on_some():
+    graphs = Stand()
+    full, short = (MINE["molbace"].cells(Scale(quick, many_graphs=59), graphs) for quick in (False, True))
+    assert {c.spec.get("every") for c in full} == {None}
+    assert {c.spec.get("every") for c in short} == {20}
+    assert all("every 20th graph" in c.labels["cut"] for c in short)
+    assert [c.spec["config"]["batch_size"] for c in trainings("batches")] == [256, 512, 1024]  # the paper's
+    table1 = MINE["table1"].cells(Scale(quick=True, many_graphs=59), graphs)
+    assert {c.spec.get("every") for c in table1} == {None}
+
+
+def test_the_table_of_estimators_compares_by_the_strict_figures():
+    ours = {"dataset": "mutag", "method": "estimator", "metric": "accuracy", "mean": 0.87, "std": 0.05, "seeds": [0]}
+    ours |= {"values": [0.87], "fit_seconds": 2.0, "protocol": "10-fold, inner validation, held-out test"}
+    trained = ours | {"method": "end-to-end", "mean": 0.95, "strict_mean": 0.85, "strict_std": 0.1, "strict_values": []}
+    (row,) = (line for line in ITEMS["estimators"].show([ours, trained]).splitlines() if line.startswith("| MUTAG"))
+    assert all(text in row for text in ("**87.0 ± 5.0**", "85.0 ± 10.0", "+2.0"))
+    assert "95.0" not in row

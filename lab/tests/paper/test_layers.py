@@ -1,0 +1,255 @@
+"""Ranks of known matrices, the layers of the networks against the engine's, and one network behind many records."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch_geometric.nn as pyg
+
+from rapgnn import randomize
+from rapgnn.compare import fit
+from rapgnn.models.config import Config
+from rapgnn.models.rapgnn import model_inputs
+from rapgnn.prng import seeded
+from rapgnn.propagation.stepwise import propagate
+from rapgnn.training.baselines import EndToEnd
+from rapgnn_lab.paper.cells import Cell, Graphs, Scale, Store
+from rapgnn_lab.paper.collapse import collapse_by_layer, collapse_metrics
+from rapgnn_lab.paper.layers import (
+    FIGURES,
+    LAYERS,
+    QUICK_LAYERS,
+    STRATEGIES,
+    TRAINED,
+    describe_matrix,
+    diagonal_share,
+    diagonal_size,
+    layer_cells,
+    layer_figures,
+    matrix_cells,
+    pack,
+    random_network,
+    show_layers,
+    show_matrices,
+    tolerance,
+    trained_network,
+    whole_of,
+)
+from rapgnn_lab.paper.plots import unpack
+from rapgnn_lab.paper.run import measured
+
+TINY = "sbm:nodes=90,classes=3,features=12,train=5,val=20,test=20"
+CONFIG = Config(num_layers=4, hidden_channels=8, epochs=4, pretrain_epochs=4, rescale=False, dropout=0.0)
+FULL = {"structure": "full", "distribution": "glorot"}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return Graphs().get(TINY)
+
+
+def gaussian(rows: int, columns: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(rows, columns, generator=seeded(seed, 0), dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("rank", "scale"), [(1, 1e120), (3, 1.0), (7, 1e-120)])
+def test_the_rank_is_that_of_the_factors_at_any_scale(rank, scale):
+    h = scale * gaussian(50, rank) @ gaussian(rank, 10, seed=1)
+    found, reference = layer_figures(h), collapse_metrics(h, torch.zeros(2, 0, dtype=torch.int64))
+    assert found["rank"] == found["rank_float64"] == rank
+    assert 1 <= found["effective_rank"] <= rank + 1e-6
+    assert (found["effective_rank"], found["variance"]) == pytest.approx(
+        (reference["effective_rank"], reference["variance"])
+    )
+
+
+def test_what_float32_cannot_tell_from_zero_is_no_direction():
+    left = torch.linalg.qr(gaussian(40, 3)).Q
+    for share, rank in ((2.0, 3), (0.5, 2)):
+        h = left @ torch.diag(torch.tensor([1.0, 1.0, share * tolerance(40, 3)], dtype=torch.float64))
+        assert layer_figures(h)["rank"] == rank
+        assert layer_figures(h)["rank_float64"] == 3
+
+
+def test_no_numbers_have_no_rank():
+    assert layer_figures(torch.zeros(5, 2)) == dict.fromkeys(FIGURES, 0)
+    assert layer_figures(torch.full((5, 2), float("inf"))) == dict.fromkeys(FIGURES)
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"), [("rap", {}), ("fixed-diagonal", {}), ("random-full", FULL), ("identity", {})]
+)
+def test_random_layers_are_those_of_the_engine(method, changes, graph):
+    network = random_network(graph, CONFIG.update(**changes), 0, method)
+    outputs = torch.stack(list(network.outputs()))
+    operator = replace(network.operator, matrix=network.operator.matrix.to(dtype=torch.float64))
+    counter = network.spec.weights.evaluation_counter(0)
+    whole = propagate(network.spec, operator, network.start.double(), counter, every_layer=True)
+    torch.testing.assert_close(outputs, whole, rtol=1e-12, atol=0)
+    assert len(outputs) == 5
+
+
+def test_trained_layers_are_those_of_the_trained_network(graph):
+    """And training is the library's own, epoch by epoch."""
+    network = trained_network(graph, CONFIG, 0)
+    fitted = fit("end-to-end", graph, CONFIG, 0)
+    model = fitted.model
+    assert torch.equal(network.weights["neighbour"], model.weights[:, 0])
+    inputs, operator = model_inputs(graph, CONFIG)
+    *_, last = network.outputs()
+    with torch.no_grad():
+        torch.testing.assert_close(last.float(), model.represent(inputs.x, operator), rtol=1e-4, atol=1e-5)
+    correct = fitted.predict(graph.test).scores.argmax(1) == graph.y[graph.test]
+    assert network.about["test"] == pytest.approx(float(correct.double().mean()))
+    assert (network.about["epochs"], network.about["best_epoch"]) == (4, fitted.loop.best_epoch)
+    whole, small = (
+        trained_network(graph, CONFIG.update(lr=1e-9, epochs=1), 0, start).weights for start in (1.0, 0.125)
+    )
+    torch.testing.assert_close(small["neighbour"], 0.125 * whole["neighbour"], rtol=0, atol=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("method", [name for name in STRATEGIES if name not in TRAINED])
+def test_a_gpu_gives_the_same_layers(method, graph):
+    strategy = STRATEGIES[method]
+    config = CONFIG.update(**strategy.changes)
+    here, there = (random_network(graph.to(device), config, 0, strategy.method) for device in ("cpu", "cuda"))
+    there = replace(there, start=here.start.to("cuda"))
+    for first, second in zip(here.outputs(), there.outputs(), strict=True):
+        torch.testing.assert_close(second.cpu(), first, rtol=1e-9, atol=0)
+        assert layer_figures(second)["rank"] == layer_figures(first)["rank"]
+
+
+def small(scale: Scale) -> list[Cell]:
+    """The item's cells on a small graph, with small networks."""
+    layers = [0, 1, 4, 16]
+    changed = {"layers": layers, "config": None}
+    found = []
+    for cell in layer_cells(scale, Graphs()):
+        if cell.spec["layer"] in layers:
+            config = cell.spec["config"] | {"num_layers": 16, "hidden_channels": 8, "epochs": 3, "pretrain_epochs": 3}
+            found.append(replace(cell, dataset=TINY, spec=cell.spec | changed | {"config": config}))
+    return found
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    out = tmp_path_factory.mktemp("collapse")
+    graphs, store = Graphs(), Store(out)
+    found = [measured(cell, graphs, store) | {"quick": True} for cell in small(Scale(quick=True))]
+    assert len(list((out / "cells").iterdir())) == len(STRATEGIES)  # each strategy was measured once
+    return found
+
+
+def test_every_layer_has_a_flat_record(records):
+    assert {(r["method"], r["layer"]) for r in records} == {(m, n) for m in STRATEGIES for n in (0, 1, 4, 16)}
+    for r in records:
+        assert 0 < r["rank"] <= r["rank_float64"] <= 8
+        assert 1 <= r["effective_rank"] <= 8
+        assert r["variance"] > 0
+        assert ("epochs" in r) == (r["method"] in TRAINED)
+    starts = {r["variance"] for r in records if r["layer"] == 0 and r["method"] not in TRAINED}
+    assert len(starts) == 1  # all random layers see the same embedding
+    last = {r["method"]: r for r in records if r["layer"] == 16}
+    assert last["random-full-uniform"]["effective_rank"] < 1.01 < last["rap"]["effective_rank"]
+    assert last["random-full-uniform"]["variance"] > last["rap"]["variance"]
+
+
+def test_the_page(records):
+    text = show_layers(records)
+    for strategy in STRATEGIES.values():
+        assert text.count(f"| {strategy.title} ") + text.count(f"| **{strategy.title}** ") == 4
+    at = {r["layer"]: r for r in records if r["method"] == "rap"}
+    assert "| **RAP-GNN** | " + " | ".join(str(at[n]["rank"]) for n in (0, 1, 4, 16)) in text
+    assert "Quick run" in text
+    assert "Quick run" not in show_layers([r | {"quick": False} for r in records])
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_one_network_is_behind_all_layers_and_matrices_of_a_strategy(quick):
+    layers, matrices = (cells(Scale(quick=quick), Graphs()) for cells in (layer_cells, matrix_cells))
+    assert len(layers) == len(STRATEGIES) * (len(QUICK_LAYERS) if quick else LAYERS + 1)
+    wholes = {str(whole_of(cell, Graphs())): cell.spec["method"] for cell in layers}
+    assert sorted(wholes.values()) == sorted(STRATEGIES)
+    assert {wholes[str(whole_of(cell, Graphs()))] for cell in matrices} == set(TRAINED)
+    assert [cell.spec["layer"] for cell in matrices] == [1, 64, 1, 64]
+
+
+def test_shares_of_known_matrices():
+    assert diagonal_share(torch.diag(torch.tensor([1.0, -2.0, 3.0]))) == 1
+    assert diagonal_share(torch.ones(4, 4)) == pytest.approx(1 / 4)
+    assert diagonal_share(torch.zeros(4, 4)) == 0
+    assert 256 * diagonal_share(gaussian(256, 256).float()) == pytest.approx(1, abs=0.4)
+    assert diagonal_size(torch.ones(5, 5)) == pytest.approx(1)
+    assert diagonal_size(torch.ones(5, 5) + 2 * torch.eye(5)) == pytest.approx(3)
+    assert diagonal_size(torch.eye(5)) == float("inf")
+    start = gaussian(16, 16).float()
+    found = describe_matrix(start, start + torch.eye(16))
+    assert found["moved"] == pytest.approx(4 / float(start.norm()))
+    assert found["diagonal_share"] != found["start_diagonal_share"] == diagonal_share(start)
+    assert found["random_diagonal_share"] == 1 / 16
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+def test_a_packed_matrix_is_off_by_half_a_step(scale):
+    matrix = scale * gaussian(32, 32).float()
+    packed = pack(matrix)
+    error = np.abs(unpack(packed) - matrix.double().numpy())
+    assert error.max() <= 0.5000001 * packed["step"]
+    assert packed["step"] == pytest.approx(float(matrix.abs().max()) / 127)
+    assert len(packed["levels"]) < 1.4 * matrix.numel()
+    assert (unpack(pack(torch.zeros(3, 3))) == 0).all()
+
+
+def test_the_matrices_are_those_of_the_trained_network(tmp_path):
+    """Two of the item's cells on a small graph, with a small network of two layers."""
+    config = Config(num_layers=2, hidden_channels=8, epochs=5, dropout=0.0, rescale=False)
+    changed = {"config": config.to_dict(), "layers": [0, 2]}
+    both = [
+        replace(cell, dataset=TINY, spec=cell.spec | changed | {"layer": n}, labels={"title": f"End-to-End, layer {n}"})
+        for n, cell in zip((1, 2), matrix_cells(Scale(quick=True), Graphs())[:2], strict=True)
+    ]
+    graphs = Graphs()
+    records = [measured(cell, graphs, Store(tmp_path)) for cell in both]
+    assert len(list((tmp_path / "cells").iterdir())) == 1  # one training
+    graph = graphs.get(TINY)
+    model = fit("end-to-end", graph, config, 0).model
+    start = EndToEnd(graph.num_features, graph.num_outputs, config, 0, 0)
+    for layer, record in enumerate(records):
+        matrix = model.weights[layer, 0].detach()
+        assert record["diagonal_share"] == pytest.approx(diagonal_share(matrix))
+        assert record["start_diagonal_share"] == pytest.approx(diagonal_share(start.weights[layer, 0].detach()))
+        assert np.abs(unpack(record["matrix"]) - matrix.double().numpy()).max() <= 0.5000001 * record["matrix"]["step"]
+        assert record["moved"] > 0
+    text = show_matrices(records)
+    for r in records:
+        start, after = (f"{100 * r[name]:.2f}" for name in ("start_diagonal_share", "diagonal_share"))
+        assert f"| End-to-End, layer {r['layer']} | {start} | {after} |" in text
+
+
+def test_collapse_metrics_by_hand():
+    edges = torch.tensor([[0, 1], [1, 0]])
+    same = collapse_metrics(torch.ones(2, 3), edges)
+    assert (same["rank"], same["variance"]) == (1.0, 0.0)
+    assert same["effective_rank"] == pytest.approx(1.0)
+    assert same["dirichlet_energy"] == pytest.approx(0.0)
+    assert same["mad"] == pytest.approx(0.0)
+    apart = collapse_metrics(torch.eye(2), edges)
+    assert apart["rank"] == 2
+    assert apart["effective_rank"] == pytest.approx(2.0)
+    assert apart["mad"] == pytest.approx(1.0)
+    assert apart["variance"] == pytest.approx(0.25)
+    # Both degrees are 1, so h is divided by √2: two directed edges of squared length 1, halved, over two nodes.
+    assert apart["dirichlet_energy"] == pytest.approx(0.5)
+    nothing = collapse_metrics(torch.zeros(3, 2), edges)
+    assert nothing["effective_rank"] == 0.0
+    assert all(np.isfinite(list(nothing.values())))
+
+
+def test_layers_of_any_model_are_watched():
+    g = torch.Generator().manual_seed(0)
+    x, edges = torch.rand(12, 8, generator=g), torch.randint(0, 12, (2, 40), generator=g)
+    for model in (pyg.GAT(8, 8, 2), randomize(pyg.GraphSAGE(8, 8, 2))):
+        records = collapse_by_layer(model.eval(), x, edges, edge_index=edges)
+        assert [r["layer"][-7:] for r in records] == ["convs.0", "convs.1"]

@@ -1,0 +1,157 @@
+"""The page of the paper's reproduction: its numbers are those of the records, and what is missing is said."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from html_pages import ReadPage, numbers
+from measured_items import THERE, measure_into
+from rapgnn.errors import InputError
+from rapgnn.report.page import to_html
+from rapgnn.report.parts import Prose, Table
+from rapgnn_lab.paper.claims.claim import MISSING
+from rapgnn_lab.paper.claims.judged import CLAIMS, judge_claims
+from rapgnn_lab.paper.items import ITEMS
+from rapgnn_lab.paper.page import item_tables, read_measured, to_parts, write_report
+from rapgnn_lab.paper.plots import to_part
+from rapgnn_lab.paper.run import describe
+
+pytest.importorskip("plotly")
+RESULTS = Path(__file__).resolve().parents[3] / "results" / "reproduce"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("reproduce")
+    measure_into(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def page(folder) -> ReadPage:
+    out = folder / "report.html"
+    write_report(folder, out)
+    return ReadPage(out.read_text())
+
+
+def records_of(folder: Path, item: str) -> list[dict]:
+    return json.loads((folder / f"{item}.json").read_text())
+
+
+def test_a_table_says_what_the_records_say(folder, page):
+    table = page.table("table1", "Cora")
+    assert table.header[:5] == ["", "faithful", "best", "paper", "difference"]
+    checked = 0
+    for r in records_of(folder, "table1"):
+        column = "best" if r["column"] == "best" else "faithful"
+        spread = f" ± {100 * r['std']:.2f}" if len(r["seeds"]) > 1 else ""
+        assert table.cell(r["title"], column) == f"{100 * r['mean']:.2f}{spread}"
+        if column == "faithful" and "paper_mean" in r:
+            assert table.cell(r["title"], "paper") == f"{100 * r['paper_mean']:.2f} ± {100 * r['paper_std']:.2f}"
+            gap = 100 * (r["mean"] - r["paper_mean"])
+            assert float(table.cell(r["title"], "difference")) == pytest.approx(gap, abs=0.006)
+            checked += 1
+    assert checked == 6
+
+
+def test_a_difference_is_green_only_where_the_papers_figure_is_reached(folder, page):
+    table, at = page.table("table1", "Cora"), 4
+    tones = {cells[0]: tone[at] for cells, tone in zip(table.rows, table.tones, strict=True)}
+    found = [r for r in records_of(folder, "table1") if r["column"] == "faithful" and "paper_mean" in r]
+    reached = {r["title"]: r["mean"] >= r["paper_mean"] - r["paper_std"] for r in found}
+    assert {title: tones[title] == "good" for title in reached} == reached
+    assert set(tones.values()) <= {"good", "bad", "mixed", "number"}
+
+
+def test_every_claim_stands_on_top_and_is_judged_by_what_the_items_measure(folder, page):
+    claims = json.loads((folder / "claims.json").read_text())
+    assert [claim["claim"] for claim in claims] == [claim.name for claim in CLAIMS]
+    assert next(iter(page.sections)) == "claims"
+    links = {given["href"][1:] for tag, given in page.tags if tag == "a" and given["href"].startswith("#")}
+    assert links <= set(page.ids)
+    assert len(set(page.ids)) == len(page.ids)
+    assert page.table("claims", "Every claim").rows == [
+        [" ".join(text.split()) for text in (c["says"], c["verdict"], f"figures{c['figures']}")] for c in claims
+    ]
+    judged = {claim["claim"] for claim in claims if claim["verdict"] != MISSING}
+    ranks = {"rank-full", "rank-diagonal", "rank-end-to-end", "rank-above-end-to-end", "variance", "trained-weights"}
+    assert judged >= ranks | {"q1-competitive", "q2-diagonal", "q3-inference", "q3-gap"}
+
+
+def test_plots_hold_the_measured_times(folder, page):
+    drawn = page.plots["depth-costs-0"]["data"]
+    times = [r for r in records_of(folder, "depth") if r["kind"] == "time"]
+    assert {t["name"] for t in drawn} == {r["title"] for r in times}
+    for trace in drawn:
+        mine = sorted((r for r in times if r["title"] == trace["name"]), key=lambda r: r["num_layers"])
+        assert numbers(trace["x"]) == [r["num_layers"] for r in mine]
+        assert numbers(trace["y"]) == [r["train_ms_per_epoch"] for r in mine]
+    for at, r in enumerate(records_of(folder, "weights")):
+        z = page.plots[f"weights-matrices-{at}"]["data"][0]["z"]
+        assert (z["bdata"], z["shape"]) == (r["matrix"]["levels"], "8, 8")
+
+
+def test_what_is_missing_is_said_and_how_to_measure_it(page):
+    missing = [name for name in ITEMS if name not in THERE]
+    assert f"{len(missing)} of {len(ITEMS)} items are not measured yet" in page.words["claims"]
+    for name in missing:
+        assert f"Not measured yet: rapgnn reproduce {name}." in page.words[name]
+        assert page.sections[name] == []
+    table = page.table("how-to-measure-it-again", "Items")
+    commands = {row[0]: row[2] for row in table.rows}
+    assert list(commands) == list(ITEMS)
+    assert commands["table1"] == "rapgnn reproduce table1 --quick"
+    assert commands["table2"] == "rapgnn reproduce table2"
+
+
+@pytest.mark.parametrize("text", [None, '{"a": 1}', "[{"])
+def test_bad_folders_are_refused(text, tmp_path):
+    if text is not None:
+        (tmp_path / "table1.json").write_text(text)
+    with pytest.raises(InputError, match="table1" if text else "no folder"):
+        read_measured(tmp_path if text else tmp_path / "nothing")
+
+
+def cost(dataset: str, method: str, **more) -> dict:
+    sizes = {"num_layers": 4, "hidden_channels": 8, "backbone": "gcn", "kind": "time"}
+    return {"dataset": dataset, "method": method, "title": method} | sizes | more
+
+
+def test_memory_and_large_graphs_are_drawn_with_what_was_measured():
+    records = [cost("pubmed", m, peak_memory_mb=v) for m, v in (("end-to-end", 300.0), ("rap", 7.5))]
+    records.append(cost("pubmed", "end-to-end-pyg", note="does not fit into memory"))
+    (figure,) = map(to_part, ITEMS["memory"].figures(records))
+    (panel,) = figure.panels
+    assert list(panel.figure.data[0].x) == [300.0, 7.5]
+    assert "rap 7.5 MB" in panel.says
+    times = [
+        cost("products", m, train_ms_per_epoch=v, paper_train_ms=9.0) for m, v in (("rap", 0.5), ("end-to-end", 8.0))
+    ]
+    (figure,) = map(to_part, ITEMS["large"].figures(times))
+    ours, paper = figure.panels[0].figure.data
+    assert (list(ours.x), list(paper.x)) == ([0.5, 8.0], [9.0, 9.0])
+
+
+def test_the_committed_results_stand_on_the_page():
+    """Every cell of every table of results/, as the item's Markdown prints it, in the same place."""
+    measured = read_measured(RESULTS)
+    claims = judge_claims(measured)
+    for name, records in measured.items():
+        lines = [line for line in describe(ITEMS[name], records).splitlines() if line.startswith("|")]
+        lines = [line for line in lines if not re.match(r"\|[ -:|]+$", line)]
+        cells = [[c.strip("* ") for c in line.strip("|").split("|")] for line in lines]
+        parts = [part for part in item_tables(name, records, claims) if isinstance(part, Table)]
+        shown = [row for part in parts for row in ([*part.header], *([c.text for c in r] for r in part.rows))]
+        assert [row[: len(want)] for row, want in zip(shown, cells, strict=True)] == cells
+    assert len(measured) > 10
+
+
+def test_markdown_becomes_tables_and_prose():
+    text = "## Cora (%)\n\n| | a | b |\n| --- | ---: | ---: |\n| **x** | 1 | |\n\n![p](q.png)\n\n- one\n- two"
+    cora, prose = to_parts(text)
+    assert (cora.caption, list(cora.header), cora.left) == ("Cora (%)", ["", "a", "b"], 1)
+    assert [(c.text, c.bold) for c in cora.rows[0]] == [("x", True), ("1", False), ("", False)]
+    assert prose == Prose("- one\n- two")
+    assert to_html("<i>a</i>") == "<p>&lt;i&gt;a&lt;/i&gt;</p>\n"

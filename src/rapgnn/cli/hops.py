@@ -1,0 +1,281 @@
+"""Graphs larger than memory on the command line: ``rapgnn hops``, and what fit, evaluate and predict do with them."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rapgnn.cli import shared
+from rapgnn.errors import InputError
+
+MemoryOption = Annotated[str | None, typer.Option("--memory", help="A limit, such as 8GiB.")]
+StoreOption = Annotated[Path | None, typer.Option("--store", help="Hops: kept here, or from rapgnn hops.")]
+LABELLED, EVERY = "labelled", "all"
+
+
+def is_disk_graph(data: str) -> bool:
+    """Whether this names the folder of a graph on disk."""
+    from rapgnn.scale.disk_graph import is_sealed
+
+    return is_sealed(Path(data))
+
+
+@contextlib.contextmanager
+def disk_graph(data: str, data_dir: Path | None, reading: Any, memory: int | None) -> Iterator[Any]:
+    """The graph on disk that is meant: the folder of one, or tables that become one, or a dataset that is written."""
+    import tempfile
+
+    from rapgnn.scale.disk_graph import DiskGraph
+    from rapgnn.scale.tables.convert import MEMORY, convert_folder
+
+    path = Path(data)
+    if is_disk_graph(data):
+        yield DiskGraph.open(path, say=shared.say)
+    elif path.is_dir():
+        with shared.show_progress() as track:
+            graph = convert_folder(path, None, reading, memory or MEMORY, track=track)
+        shared.say(f"the tables are kept as a graph on disk in {graph.folder}")
+        yield graph
+    else:
+        with tempfile.TemporaryDirectory(prefix="rapgnn-graph-") as folder:
+            yield DiskGraph.write(Path(folder) / "graph", shared.load(data, data_dir, reading=reading))
+
+
+@contextlib.contextmanager
+def shown_hops(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Progress over hops: a function that is told how many of how many are done."""
+    with shared.show_progress() as track:
+        begun: list[int] = []
+
+        def on_hop(done: int, of: int) -> None:
+            if begun != [of]:
+                begun[:] = [of]
+                track.start(title, of)
+            track.set(done, title)
+
+        yield on_hop
+
+
+@shared.app.command()
+@shared.folder_options(shown=shared.USUAL_OPTIONS)
+def hops(
+    data: Annotated[str, typer.Argument(help="The folder of a graph on disk, or of tables.")],
+    out: Annotated[Path, typer.Option(help="Folder for the hop store.")],
+    reading: Any,
+    rows: Annotated[str, typer.Option(help="labelled: train and val; all, for error bars.")] = LABELLED,
+    backbone: shared.BackboneOption = None,
+    layers: shared.LayersOption = None,
+    embedding: shared.EmbeddingOption = None,
+    settings: shared.SettingsOption = None,
+    memory: MemoryOption = None,
+    seed: Annotated[int, typer.Option(help="Of a random embedding.")] = 0,
+    device: shared.Device = "cpu",
+    data_dir: shared.DataDir = None,
+    json_file: shared.JsonFile = None,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Compute the hops of a graph that is larger than memory and keep them in a folder, for rapgnn fit --store.
+    A run that was stopped goes on after the last block of columns that is whole.
+
+    Example: rapgnn hops my-graph/ --out hops/ --memory 8GiB
+    """
+    import time
+
+    import numpy as np
+
+    from rapgnn.device import pick_device
+    from rapgnn.errors import check_choice
+    from rapgnn.estimators.disk import DiskEstimator
+    from rapgnn.files import check_writable
+    from rapgnn.memory import PeakAnonymous, read_size, show_size
+    from rapgnn.scale.blocks import Budget
+    from rapgnn.scale.fit import labelled_graph
+    from rapgnn.scale.hops import untrained
+
+    check_writable(json_file)
+    check_choice("rows", rows, (LABELLED, EVERY))
+    check_workers(data)
+    fixed = shared.read_settings(settings, backbone=backbone, num_layers=layers, embedding=embedding)
+    shared.check_options(fixed, embedding, device, seed)
+    limit = None if memory is None else read_size(memory, "--memory")
+    start = time.perf_counter()
+    with disk_graph(data, data_dir, reading, limit) as graph, PeakAnonymous() as peak:
+        small, nodes = labelled_graph(graph)
+        config = DiskEstimator(settings=fixed, seed=seed).plain_settings(small)
+        model = untrained(graph, config, seed)
+        wanted = nodes if rows == LABELLED else np.arange(graph.num_nodes)
+        with shown_hops(f"{graph.name} hops") as on_hop:
+            store, reason = hops_here(graph, wanted, model, Budget(limit, pick_device(device)), out, on_hop)
+    record = {
+        "dataset": graph.name,
+        "store": str(out),
+        "rows": len(wanted),
+        "columns": store.of.channels,
+        "hops": list(store.of.hops),
+        "blocks": len(store.blocks),
+        "bytes": store.bytes,
+        "seconds": time.perf_counter() - start,
+        "peak_memory_mb": peak.bytes / 2**20,
+        "config": model.config.to_dict(),
+    }
+    shared.write_json([record], json_file)
+    blocks = f"{len(store.blocks)} block{'s' if len(store.blocks) > 1 else ''}"
+    typer.echo(f"stored {len(store.of.hops)} hops of {len(wanted):,} rows and {store.of.channels} columns in {out}")
+    typer.echo(f"{show_size(store.bytes)} in {blocks} of columns, exact because {reason}")
+    typer.echo(f"next: rapgnn fit {data} --store {out} --out model")
+
+
+def fit_from_disk(estimator: Any, graph: Any, out: Path, store: Path | None, json_file: Path | None) -> None:
+    """Train an estimator on a graph on disk, save the model, and print its scores."""
+    import time
+    import warnings
+
+    from rapgnn.errors import InputNotice
+    from rapgnn.memory import PeakAnonymous
+    from rapgnn.training.checkpoint import check_target
+
+    if check_target(out):
+        shared.say(f"replaces the model in {out}")
+    start = time.perf_counter()
+    with PeakAnonymous() as peak, shown_hops(f"{graph.name} hops") as on_hop, warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputNotice)
+        estimator.fit_disk(graph, store, on_hop)
+    end_others()
+    seconds = time.perf_counter() - start
+    for note in estimator.notes_:
+        shared.say(note)
+    estimator.save(out)
+    config, rows = estimator.config_, len(graph.train)
+    record = {"dataset": graph.name, "task": graph.task, "engine": estimator.engine_, "model": str(out)}
+    record |= {"fit_seconds": seconds, "peak_memory_mb": peak.bytes / 2**20, "blocks": estimator.blocks_}
+    record |= {"config": config.to_dict(), "memory_limit": estimator.memory_limit}
+    typer.echo(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
+    chosen = f"{config.backbone}, {config.num_layers} layers, {config.embedding} embedding, {config.head} head"
+    typer.echo(f"{chosen}, {rows:,} training rows, {seconds:.1f} s")
+    record |= score_disk(estimator, graph)
+    shared.write_json([record], json_file)
+
+
+def score_disk(estimator: Any, graph: Any) -> dict[str, Any]:
+    """The metric of every split that has rows, printed too."""
+    import numpy as np
+
+    from rapgnn.estimators.evaluation import shown
+    from rapgnn.graph.scores import metrics_for
+
+    name = estimator.scoring or estimator.schema_.objective.metric
+    metric = metrics_for(graph.task)[name]
+    splits = {split: np.asarray(graph.rows(split)) for split in ("train", "val", "test")}
+    splits = {split: rows for split, rows in splits.items() if len(rows)}
+    if not splits:
+        shared.say("the data name no split, so there is nothing to score.")
+        return {"metric": name}
+    with shown_hops(f"{graph.name} scores") as on_hop:
+        found = estimator.measure_rows(graph, splits, on_hop)
+    for split, value in found.items():
+        typer.echo(f"{split:<6} {metric.title} {shown(metric, value)}")
+    return {"metric": name} | found
+
+
+def open_estimator(model: Path, memory: str | None, device: str) -> Any:
+    """A saved model as an estimator that keeps a limit."""
+    from rapgnn.estimators import RAPNodeClassifier
+
+    return RAPNodeClassifier.load(model).set_params(memory_limit=memory, device=device)
+
+
+def predict_from_disk(
+    estimator: Any, graph: Any, out: Path, probabilities: bool, spread: bool, store: Path | None
+) -> None:
+    """Write a line for every node, some nodes at a time; the file is whole or absent."""
+    from rapgnn.files import write_atomic
+
+    if out.suffix.lower() != ".csv":
+        raise InputError("predictions for a graph on disk go to a .csv file, which is written part by part.")
+    with shown_hops(f"{graph.name} predictions, hops") as on_hop:
+        parts = estimator.predict_parts(graph, None, spread, store, on_hop)
+        write_atomic(out, lambda temporary: _write_parts(temporary, estimator, graph, parts, probabilities))
+    typer.echo(f"wrote {graph.num_nodes} predictions to {out}")
+
+
+def _write_parts(path: Path, estimator: Any, graph: Any, parts: Any, probabilities: bool) -> None:
+    import numpy as np
+    import torch
+
+    from rapgnn.estimators.table import prediction_table
+    from rapgnn.graph.graph import Graph
+    from rapgnn.graph.validate import labelled_rows
+
+    ids = graph.ids()
+    with path.open("w", newline="", encoding="utf-8") as file:
+        for nodes, found in parts:
+            y = torch.from_numpy(np.array(graph.y[nodes]))
+            none = torch.zeros(0, dtype=torch.int64)
+            part = Graph(
+                graph.name,
+                torch.zeros(len(nodes), 1),
+                torch.zeros(2, 0, dtype=torch.int64),
+                y,
+                none,
+                none,
+                none,
+                num_outputs=graph.num_outputs,
+                task=graph.task,
+                ids=nodes if ids is None else ids[nodes],
+            )
+            classes = estimator.schema_.classes
+            table = prediction_table(part, lambda _, found=found: found, classes, probabilities, labelled_rows(y))
+            table.to_csv(file, index=False, header=not nodes[0])
+
+
+# Several processes and machines on the command line: ``--cluster``, and commands that torchrun starts many times.
+
+
+ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Hops on Ray: auto, or its address.")]
+
+
+def check_workers(data: str) -> None:
+    """Refuse tables where torchrun started this process: many would convert them at once."""
+    from rapgnn.scale.disk_graph import is_sealed
+
+    if _together() and not is_sealed(Path(data)):
+        raise InputError(f"the workers share a graph on disk, made by rapgnn data convert: {data} is none.")
+
+
+def hops_here(graph: Any, nodes: Any, model: Any, budget: Any, out: Path, on_hop: Any) -> tuple[Any, str]:
+    """The hops by this process, or together with the others that torchrun started; all but worker 0 end with it."""
+    if not _together():
+        from rapgnn.scale.hops import hops_of
+
+        return hops_of(graph, nodes, model, budget, out, on_hop)
+    from rapgnn.scale.distributed.group import joined
+    from rapgnn.scale.distributed.hops import distributed_hops
+
+    with joined(budget.device) as workers:
+        told = on_hop if workers.rank == 0 else lambda done, of: None
+        found = distributed_hops(workers, graph, nodes, model, budget, out, told)
+    end_others()
+    return found
+
+
+def worker_engine(store: Path | None) -> str | None:
+    """The estimator's engine: ``"torch"`` where torchrun started this process, with a store that all workers see."""
+    if _together() and store is None:
+        raise InputError("the workers of torchrun need one folder for the hops: give --store.")
+    return "torch" if _together() else None
+
+
+def end_others() -> None:
+    """What follows is done by one worker, the first."""
+    import os
+
+    if _together() and int(os.environ["RANK"]):
+        raise typer.Exit
+
+
+def _together() -> bool:
+    import os
+
+    return int(os.environ.get("WORLD_SIZE", 1)) > 1 and "RANK" in os.environ

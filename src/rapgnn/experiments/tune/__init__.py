@@ -1,4 +1,0 @@
-"""Hyperparameter search on validation alone, kept in SQLite, by one process or several.
-
-In: a graph, a method and a space of settings. Out: the chosen settings and every trial.
-"""
