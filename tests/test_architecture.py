@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rapgnn
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "rapgnn"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rapgnn.layers.weights import EVALUATION, PROBE
+from rapgnn.network.weights import EVALUATION, PROBE
 from rapgnn.prng import DRAWN_EMBEDDING, RANDOM_NODE_FEATURES, Stream, philox, random_words, seeded
 
 FORWARD_PASSES = [Stream.FORWARD + n for n in range(60)]

@@ -27,7 +27,7 @@ from rapgnn.datasets.catalog import BlockModel
 from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError, shown
 from rapgnn.memory import PeakAnonymous, read_size
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn.scale.blocks import Budget
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import hops_of, untrained

@@ -7,9 +7,9 @@ from typing import Any
 
 from rapgnn.compare import BEST
 from rapgnn.errors import InputError, check_choice
-from rapgnn.estimators.start import MANY_GRAPHS, start_config, usual_embedding
+from rapgnn.search.start import MANY_GRAPHS, start_config, usual_embedding
 from rapgnn.graph.graph import Graph
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS
 
 FAITHFUL = "faithful"

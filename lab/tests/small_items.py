@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.start import start_config, usual_embedding
+from rapgnn.search.start import start_config, usual_embedding
 from rapgnn.graph.graph import Graph
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS as DESCRIBED
 from rapgnn_lab.paper.accuracy import accuracy_cell
 from rapgnn_lab.paper.cells import KINDS, PARTS, Budget, Cell, Graphs, Item, Scale, Store

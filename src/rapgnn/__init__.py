@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from rapgnn.graph.graph import Graph, make_graph
     from rapgnn.graph.lists import from_pyg_list, make_graphs
     from rapgnn.graph.nodes import from_pyg
-    from rapgnn.layers.weights import RandomWeights
-    from rapgnn.models.config import Config
-    from rapgnn.models.randomize import Randomized, randomize
-    from rapgnn.models.rapgnn import RAPGNN
-    from rapgnn.propagation.spec import Propagation
+    from rapgnn.network.config import Config
+    from rapgnn.network.propagation import Propagation
+    from rapgnn.network.randomize import Randomized, randomize
+    from rapgnn.network.rapgnn import RAPGNN
+    from rapgnn.network.weights import RandomWeights
     from rapgnn.training.baselines import EndToEnd
 
 _NAMES = {
@@ -34,11 +34,11 @@ _NAMES = {
     "graph.graph": "Graph make_graph",
     "graph.lists": "from_pyg_list make_graphs",
     "graph.nodes": "from_pyg",
-    "layers.weights": "RandomWeights",
-    "models.config": "Config",
-    "models.randomize": "Randomized randomize",
-    "models.rapgnn": "RAPGNN",
-    "propagation.spec": "Propagation",
+    "network.weights": "RandomWeights",
+    "network.config": "Config",
+    "network.randomize": "Randomized randomize",
+    "network.rapgnn": "RAPGNN",
+    "network.propagation": "Propagation",
     "training.baselines": "EndToEnd",
 }
 """The public names by the module that they live in."""

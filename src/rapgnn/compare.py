@@ -26,17 +26,17 @@ from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError, InputNotice, check_choice
 from rapgnn.estimators.estimators import estimator_for
 from rapgnn.estimators.evaluation import check_own_features, chosen_words
-from rapgnn.estimators.start import start_config, usual_embedding
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.lists import make_graphs
 from rapgnn.graph.nodes import FOLDS, make_folds
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.tasks import average_precision
-from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.layers.weights import BY_WIDTH
 from rapgnn.memory import PeakMemory
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
+from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.weights import BY_WIDTH
+from rapgnn.search.start import start_config, usual_embedding
 from rapgnn.training.baselines import fit_embedding, fit_end_to_end
 from rapgnn.training.fit import Fitted, fit_rap
 from rapgnn.training.loop import Loop

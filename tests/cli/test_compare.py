@@ -198,7 +198,7 @@ def test_features_made_of_edges_leave_nothing_without_them(rapgnn, tmp_path):
 def test_the_fit_of_a_comparison_is_that_of_the_estimator(small_graph):
     from rapgnn import RAPNodeClassifier
     from rapgnn.compare import run
-    from rapgnn.models.config import Config
+    from rapgnn.network.config import Config
 
     record = run("fit", small_graph, Config(), [3])
     model = RAPNodeClassifier(seed=3).fit(small_graph)

@@ -13,7 +13,7 @@ from rapgnn import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
 from rapgnn.errors import InputError
 from rapgnn.estimators import average
 from rapgnn.estimators import average as draws
-from rapgnn.estimators.average import (
+from rapgnn.search.search import (
     DRAWS,
     FACTORS,
     chosen_members,
@@ -23,17 +23,17 @@ from rapgnn.estimators.average import (
     sharper,
     together,
 )
-from rapgnn.estimators.candidates import Wanted
+from rapgnn.search.portfolio import Wanted
 from rapgnn.estimators.evaluation import chosen_words
-from rapgnn.estimators.judge import Judge, Verdict
-from rapgnn.estimators.members import NetCandidate, RapCandidate, with_all_rows
+from rapgnn.search.validation import Judge, Verdict
+from rapgnn.search.candidate import NetCandidate, RapCandidate, with_all_rows
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.lists import make_graphs
 from rapgnn.graph.scores import BALANCED, metrics_for, with_goal
-from rapgnn.models.average import Average, TreatedConfig
-from rapgnn.models.config import Config
-from rapgnn.models.net_config import NetConfig
-from rapgnn.models.random_net import RandomNet
+from rapgnn.network.average import Average, Config
+from rapgnn.network.config import Config
+from rapgnn.network.config import Config
+from rapgnn.network.hop_network import HopNetwork
 from rapgnn.training.checkpoint import load_checkpoint
 from rapgnn.training.predict import model_on, scores_of
 from samples import collection, rare
@@ -103,7 +103,7 @@ def noisy(nodes=1200, seed=0) -> Graph:
     return make_graph(x, edges, y, *np.split(rng.permutation(nodes), [300, 800]))
 
 
-def judged(graph: Graph, *configs: NetConfig):
+def judged(graph: Graph, *configs: Config):
     judge, kept = Judge(graph, graph.objective), {}
     found = [judge.see(NetCandidate(graph, config, 0, kept)) for config in configs]
     return judge, [verdict for verdict in found if verdict is not None]
@@ -111,7 +111,7 @@ def judged(graph: Graph, *configs: NetConfig):
 
 def test_the_factor_gives_the_rows_that_judge_the_lowest_loss():
     graph = noisy()
-    judge, members = judged(graph, NetConfig(num_layers=0), NetConfig(num_layers=1), NetConfig(lift=64))
+    judge, members = judged(graph, Config(num_layers=0), Config(num_layers=1), Config(lift=64))
     for spoiled in (0.5, 1.0, 2.0):  # members that are less sure, or surer, than they should be
         altered = [
             replace(v, probabilities=graph.objective.read(spoiled * scores_of(v.probabilities, graph.objective)))
@@ -129,10 +129,10 @@ def test_the_factor_gives_the_rows_that_judge_the_lowest_loss():
 def test_a_sharper_member_has_larger_scores_and_leaves_the_one_it_came_from(kind):
     graph = noisy()
     if kind == "net":
-        candidate = NetCandidate(graph, NetConfig(lift=16), 0, {})
+        candidate = NetCandidate(graph, Config(lift=16), 0, {})
     else:
         features = "standard" if kind == "treated" else "none"
-        candidate = RapCandidate(graph, TreatedConfig(features, 0, Config(**LINEAR)), 0, {})
+        candidate = RapCandidate(graph, Config(features, 0, Config(**LINEAR)), 0, {})
     model = candidate.finished(0.1, 2.0)
     before = model_on(model, graph)(graph.test)
     twin = sharper(model, 3.0)
@@ -170,7 +170,7 @@ def test_networks_before_others_stay_as_they_were(monkeypatch):
         assert torch.equal(2 * one.sharpness, other.sharpness)
 
 
-RANDOM, PLAIN = NetConfig(backbone="gin", width=8, num_layers=2), NetConfig(backbone="gin", num_layers=2)
+RANDOM, PLAIN = Config(backbone="gin", width=8, num_layers=2), Config(backbone="gin", num_layers=2)
 
 
 def few(task: str = "classification") -> Graph:
@@ -224,7 +224,7 @@ def test_an_estimator_averages_them_each_member_with_the_same_share(model):
         shares[repr(member.config)].append(weight)
     assert any(len(weights) == DRAWS for weights in shares.values())
     assert all(sum(weights) == pytest.approx(1.0) for weights in shares.values())
-    seeds = {m.seed for m in model.model_.members if isinstance(m, RandomNet)}
+    seeds = {m.seed for m in model.model_.members if isinstance(m, HopNetwork)}
     assert seeds == {draw * draws.SEED_STEP for draw in range(DRAWS)}
     graph = few()
     parts = [model_on(member, graph)(graph.test).probabilities for member in model.model_.members]
@@ -277,7 +277,7 @@ def test_a_weight_that_is_none_is_refused(model, tmp_path, weight):
     alter(tmp_path, lambda index: index["members"][0].update(weight=weight))
     with pytest.raises(InputError, match="members is not what it should be"):
         load_checkpoint(tmp_path)
-    net = RandomNet(3, 2, config=PLAIN)
+    net = HopNetwork(3, 2, config=PLAIN)
     with pytest.raises(InputError, match="weight"):
         Average([net], weights=[weight])
 
@@ -294,9 +294,9 @@ def test_the_classes_weigh_the_same_when_heads_are_solved_again_with_all_rows():
 
 
 SHAPES = {
-    "hops": NetConfig(backbone="gin", places=True),
-    "layers": NetConfig(backbone="gin", width=12, num_layers=3, activation="tanh"),
-    "lift": NetConfig(backbone="gin", lift=20, logarithm=True, lift_hops=1),
+    "hops": Config(backbone="gin", places=True),
+    "layers": Config(backbone="gin", width=12, num_layers=3, activation="tanh"),
+    "lift": Config(backbone="gin", lift=20, logarithm=True, lift_hops=1),
 }
 GIN_LINEAR = {"backbone": "gin", "num_layers": 2, "embedding": "identity", "head": "ridge", "activation": "identity"}
 
@@ -314,8 +314,8 @@ def sets(count=40):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_networks_that_differ_in_the_pooling_share_one_pass_bitwise(name, monkeypatch):
-    graph, kept, passes, once = sets(), {}, [], RandomNet.pooled
-    monkeypatch.setattr(RandomNet, "pooled", lambda *args, **how: passes.append(1) or once(*args, **how))
+    graph, kept, passes, once = sets(), {}, [], HopNetwork.pooled
+    monkeypatch.setattr(HopNetwork, "pooled", lambda *args, **how: passes.append(1) or once(*args, **how))
     configs = [replace(SHAPES[name], pooling=pooling) for pooling in ("log", "sum", "mean")]
     candidates = [NetCandidate(graph, config, 3, kept) for config in configs]
     assert len(passes) == 2  # of training and of validation rows
@@ -328,9 +328,9 @@ def test_networks_that_differ_in_the_pooling_share_one_pass_bitwise(name, monkey
         assert torch.equal(shared.net.represent(graph, graph.val), shared.val)
 
 
-@pytest.mark.parametrize("config", [SHAPES["hops"], TreatedConfig(network=Config(**GIN_LINEAR))])
+@pytest.mark.parametrize("config", [SHAPES["hops"], Config(network=Config(**GIN_LINEAR))])
 def test_heads_that_were_solved_outlive_the_rows(config):
-    graph, kind = sets(), NetCandidate if isinstance(config, NetConfig) else RapCandidate
+    graph, kind = sets(), NetCandidate if isinstance(config, Config) else RapCandidate
     candidate, other = (kind(graph, config, 3, {}) for _ in range(2))
     candidate.scores(0.1, False)
     candidate.scores(1.0, False)
@@ -363,7 +363,7 @@ def test_where_one_class_is_rare_candidates_are_ranked_by_the_order_of_the_rows(
     common = replace(graph, y=(graph.x[:, 1] > 0).long())
     for on, ranked_by_order in ((graph, True), (common, False)):
         judge = Judge(on, on.objective)
-        verdict = judge.see(NetCandidate(on, NetConfig(num_layers=1), 0, {}))
+        verdict = judge.see(NetCandidate(on, Config(num_layers=1), 0, {}))
         scores = scores_of(verdict.probabilities, on.objective)
         auc = roc_auc_score(on.y[on.val].numpy(), verdict.probabilities[:, 1].numpy())
         assert verdict.order == pytest.approx(auc if ranked_by_order else on.objective.score(scores, on.y[on.val]))
@@ -385,7 +385,7 @@ def test_a_saved_model_is_scored_by_the_same_metric(given, tmp_path):
 
 
 def net(**settings):
-    return RandomNet(3, 2, config=NetConfig(**settings))
+    return HopNetwork(3, 2, config=Config(**settings))
 
 
 def test_members_that_count_here_are_named_and_the_same_ones_once():
@@ -395,6 +395,6 @@ def test_members_that_count_here_are_named_and_the_same_ones_once():
 
 
 def test_draws_of_one_member_are_one():
-    drawn = [RandomNet(3, 2, seed=seed, config=NetConfig(backbone="gin", width=8)) for seed in (0, 1000)]
+    drawn = [HopNetwork(3, 2, seed=seed, config=Config(backbone="gin", width=8)) for seed in (0, 1000)]
     model = Average([drawn[0], net(num_layers=1), drawn[1]], weights=[0.5, 1.0, 0.5])
     assert chosen_words(model) == "the average of 2, gin, 2 hops, 8 random features, 2 draws; gcn, 1 hop"

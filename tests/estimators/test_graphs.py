@@ -9,10 +9,10 @@ import torch
 from torch_geometric.data import Data
 
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPGraphRegressor
-from rapgnn.estimators.candidates import CLASSES, NUMBERS, REACHES, first_kernels, further_kernels
-from rapgnn.estimators.costs import net_cost
+from rapgnn.search.portfolio import CLASSES, NUMBERS, REACHES, first_kernels, further_kernels
+from rapgnn.search.costs import net_cost
 from rapgnn.graph.lists import make_graphs
-from rapgnn.models.net_config import NetConfig
+from rapgnn.network.config import Config
 from samples import FAST, graph_list, node_data
 
 
@@ -93,9 +93,9 @@ def test_bad_lists_are_refused(graphs, sentence):
         RAPGraphClassifier(**FAST).fit(graphs)
 
 
-FILTER = NetConfig(backbone="gin", pooling="log")
+FILTER = Config(backbone="gin", pooling="log")
 LAYERS = replace(FILTER, width=16)
-COLOURS = NetConfig(colours=32, pooling="log", whiten=False)
+COLOURS = Config(colours=32, pooling="log", whiten=False)
 
 
 def rings(count=420, seed=0, numbers=False):
@@ -171,7 +171,7 @@ def test_a_model_with_kernels_is_saved_as_it_is(tmp_path, numbers):
 )
 def test_settings_that_make_no_sense_are_refused(settings, said):
     with pytest.raises(InputError, match=said):
-        NetConfig(**settings)
+        Config(**settings)
 
 
 def test_labels_with_other_gaps_are_solved_apart_and_cost_as_much():

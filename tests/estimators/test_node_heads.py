@@ -10,7 +10,7 @@ import torch
 from rapgnn import InputNotice, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.estimators import average
-from rapgnn.estimators.candidates import (
+from rapgnn.search.portfolio import (
     COVERED,
     FAR,
     FAR_TELEPORT,
@@ -32,12 +32,12 @@ from rapgnn.estimators.candidates import (
     student_configs,
     treatments,
 )
-from rapgnn.estimators.judge import ENOUGH
-from rapgnn.estimators.members import NetCandidate
+from rapgnn.search.validation import ENOUGH
+from rapgnn.search.candidate import NetCandidate
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.models.net_config import NetConfig
+from rapgnn.network.config import Config
 
-HOPS = NetConfig(features="standard", places=True, jumping="cat", num_layers=2)
+HOPS = Config(features="standard", places=True, jumping="cat", num_layers=2)
 VIEWS = {
     (False, 0): replace(HOPS, num_layers=0, lift=8),
     (True, 0): replace(HOPS, lift=8),
@@ -53,7 +53,7 @@ def own_features(seed=0, nodes=600, columns=4) -> Graph:
     return make_graph(x, rng.integers(0, nodes, (2, 4 * nodes)), y, *np.split(rng.permutation(nodes), [300, 450]))
 
 
-def view_of(config: NetConfig) -> tuple[bool, int]:
+def view_of(config: Config) -> tuple[bool, int]:
     return config.num_layers > 0, config.known
 
 
@@ -155,8 +155,8 @@ def test_nodes_far_away_count_where_labels_are_scarce():
     assert not any(net.num_layers == FAR for net in many)
 
 
-FAR_NET = NetConfig(features="standard", jumping="ppr", num_layers=8)
-NEAR = NetConfig(features="standard", jumping="cat", num_layers=2)
+FAR_NET = Config(features="standard", jumping="ppr", num_layers=8)
+NEAR = Config(features="standard", jumping="cat", num_layers=2)
 
 
 def few_labels(seed=0) -> Graph:
@@ -212,7 +212,7 @@ def test_students_are_personalised_pagerank_of_every_kind_and_the_best_linear_fi
 
 @pytest.mark.parametrize(
     "more",
-    [{"known": 1}, {"identity": 8}, {"hidden": 4}, {"lift": 4}, {"first": NetConfig()}],
+    [{"known": 1}, {"identity": 8}, {"hidden": 4}, {"lift": 4}, {"first": Config()}],
     ids=lambda more: next(iter(more)),
 )
 def test_no_student_sees_labels_or_predictions_or_is_not_linear(more):
@@ -239,7 +239,7 @@ def test_a_lesson_is_labels_that_are_known_and_sharper_probabilities(chosen):
 @pytest.mark.parametrize("kind", ["average", "one that knows labels"])
 def test_labels_of_validation_and_test_rows_are_no_part_of_a_lesson(kind, chosen):
     graph, model = chosen
-    config = NetConfig(features="standard", known=2)
+    config = Config(features="standard", known=2)
     teacher = model.model_ if kind == "average" else NetCandidate(graph, config, 0, {}).finished(1.0, 1.0)
     found = lesson(teacher, graph, {})
     assert torch.equal(lesson(teacher, other_labels(graph, "val", "test"), {}), found)
@@ -312,7 +312,7 @@ def test_a_class_that_no_training_row_has_is_never_taught():
 
 
 def test_networks_that_tell_nodes_apart_are_no_view():
-    marks = NetConfig(identity=8, jumping="last", num_layers=3)
+    marks = Config(identity=8, jumping="last", num_layers=3)
     assert Views.of(own_features(), [marks]).walks == []
     assert not list(node_heads(own_features(), [marks]))
     assert next(node_probes(own_features(), [marks, HOPS])) == replace(marks, known=KNOWN)

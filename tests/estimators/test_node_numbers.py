@@ -19,8 +19,8 @@ from rapgnn import (
 )
 from rapgnn.compare import STRATEGIES
 from rapgnn.estimators import estimator_for
-from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.stepwise import pooled
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.stepwise import pooled
 from samples import FAST, NODE_CONFIG, node_data, on_test
 
 

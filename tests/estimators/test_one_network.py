@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg
-from rapgnn.models.net_config import NetConfig
+from rapgnn.network.config import Config
 from rapgnn.scale.disk_graph import DiskGraph
 from samples import graph_list, node_data
 
@@ -41,7 +41,7 @@ def test_of_nodes(name, tmp_path):
     model = RAPNodeClassifier(network=NODES[name], seed=3).fit(data)
     (member,) = model.model_.members
     assert len(model.trials_) == 1
-    assert member.config == NetConfig(**NODES[name])
+    assert member.config == Config(**NODES[name])
     assert member.seed == 3
     assert model.score(data, split="test") > 0.6
     again = clone(model).fit(data)
@@ -54,7 +54,7 @@ def test_of_nodes(name, tmp_path):
 def test_of_graphs(name, tmp_path):
     graphs = graph_list()
     model = RAPGraphClassifier(network=SETS[name]).fit(graphs)
-    assert [member.config for member in model.model_.members] == [NetConfig(**SETS[name] | _floats(SETS[name]))]
+    assert [member.config for member in model.model_.members] == [Config(**SETS[name] | _floats(SETS[name]))]
     assert model.score(graphs) > 0.8
     model.save(tmp_path)
     assert np.array_equal(RAPGraphClassifier.load(tmp_path).predict_proba(graphs), model.predict_proba(graphs))
@@ -126,7 +126,7 @@ def test_what_is_bound_to_a_graph_represents_no_other(network):
 
 def test_settings_as_they_were_stored_are_taken():
     data = node_data()
-    config = NetConfig(lift=32)
+    config = Config(lift=32)
     one, other = (RAPNodeClassifier(network=given).fit(data) for given in (config, {"lift": 32}))
     assert np.array_equal(one.predict_proba(data), other.predict_proba(data))
 

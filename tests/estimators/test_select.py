@@ -12,9 +12,9 @@ from rapgnn import InputNotice, RAPGraphRegressor, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.estimators import select
 from rapgnn.estimators import select as sketch
-from rapgnn.estimators.costs import sparse_training_cost
-from rapgnn.estimators.select import choose, nominal_cost, sketched, training_cost
-from rapgnn.models.config import Config
+from rapgnn.search.costs import sparse_training_cost
+from rapgnn.estimators.select import choose, cost, sketched, training_cost
+from rapgnn.network.config import Config
 from rapgnn.sparse import dense
 from rapgnn.training import wide
 from samples import graph_list, node_data, word_graph
@@ -45,7 +45,7 @@ def test_a_time_budget_stops_the_search(small_graph):
 
 
 def test_costs_grow_with_the_work(small_graph):
-    shallow, deep = (nominal_cost(small_graph, Config(num_layers=n)) for n in (1, 16))
+    shallow, deep = (cost(small_graph, Config(num_layers=n)) for n in (1, 16))
     assert 0 < shallow < deep
     big = BlockModel(nodes=3000, train=20).generate()
     assert training_cost(big) > training_cost(small_graph) > 0
@@ -125,8 +125,8 @@ def test_a_real_wide_graph_is_counted_below_training_and_the_direct_way():
     graph = word_graph(nodes=3000, features=8000, edges=40_000, train=0.6)
     config = Config(embedding="identity", head="ridge", ridge=None, num_layers=2, activation="identity")
     assert wide.too_wide(graph, config)
-    assert nominal_cost(graph, config) < 0.1 * wide.direct_cost(graph, config, graph.num_features)
-    assert nominal_cost(graph, config) < sparse_training_cost(graph) < training_cost(graph)
+    assert cost(graph, config) < 0.1 * wide.direct_cost(graph, config, graph.num_features)
+    assert cost(graph, config) < sparse_training_cost(graph) < training_cost(graph)
 
 
 def test_candidates_are_logged(small_graph, caplog):

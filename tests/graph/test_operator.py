@@ -12,7 +12,7 @@ from rapgnn import InputError, Propagation, RandomWeights
 from rapgnn.graph import build_operator, csr
 from rapgnn.graph.backbones import Backbone, adjacency, mean, plain, symmetric
 from rapgnn.graph.operator import distinct_rows
-from rapgnn.propagation.stepwise import pooled
+from rapgnn.network.stepwise import pooled
 from rapgnn.sparse import SparseMatrix
 from strategies import batches, edge_lists
 

@@ -24,9 +24,9 @@ from rapgnn import (
     make_graphs,
 )
 from rapgnn.graph.lists import graph_set
-from rapgnn.models.rapgnn import model_inputs
-from rapgnn.propagation.polynomial import PolynomialFilter
-from rapgnn.propagation.stepwise import pooled
+from rapgnn.network.rapgnn import model_inputs
+from rapgnn.network.polynomial import PolynomialFilter
+from rapgnn.network.stepwise import pooled
 from rapgnn.sparse import dense
 from strategies import batches
 

@@ -10,8 +10,8 @@ import torch
 from rapgnn import Config
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import with_goal
-from rapgnn.layers.heads import Head
-from rapgnn.models.rapgnn import model_inputs
+from rapgnn.network.heads import Head
+from rapgnn.network.rapgnn import model_inputs
 from rapgnn.training import blocks
 from rapgnn.training import blocks as draws
 from rapgnn.training.fit import build_rapgnn

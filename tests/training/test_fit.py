@@ -9,8 +9,8 @@ import torch
 
 from rapgnn import METHODS, RAPGNN, Config, InputError, RAPGraphClassifier, RAPNodeClassifier, fit
 from rapgnn.compare import STRATEGIES
-from rapgnn.layers.embedding import EMBEDDINGS, Inputs
-from rapgnn.propagation.stepwise import propagate
+from rapgnn.network.embedding import EMBEDDINGS, Inputs
+from rapgnn.network.stepwise import propagate
 from rapgnn.sparse import SparseMatrix
 from rapgnn.training.fit import fit_rap
 from samples import GRAPH_CONFIG, on_test
@@ -114,7 +114,7 @@ def test_training_is_checked_against_a_graph_with_edge_weights(small_graph):
 
 
 def test_every_batch_of_training_has_a_draw_of_its_own(molecules, monkeypatch):
-    from rapgnn.propagation.polynomial import PolynomialFilter
+    from rapgnn.network.polynomial import PolynomialFilter
 
     seen = []
     genuine = PolynomialFilter.coefficients

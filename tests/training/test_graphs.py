@@ -6,7 +6,7 @@ import torch
 
 from rapgnn import InputError, fit, make_graphs
 from rapgnn.compare import STRATEGIES
-from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.network.embedding import EMBEDDINGS
 from samples import GRAPH_CONFIG as CONFIG
 from samples import collection, on_test
 
@@ -84,7 +84,7 @@ def test_test_graphs_do_not_move_the_scale_of_training(molecules):
 
 
 def test_layer_by_layer_in_parts_changes_nothing(molecules, monkeypatch):
-    import rapgnn.propagation.representation as representation
+    import rapgnn.network.representation as representation
 
     config = CONFIG.update(epochs=3, embedding="fixed-random", engine="stepwise", inference="sample")
     whole = fit("fixed-full", molecules, config, 0).predict(molecules.test).scores

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rapgnn.graph.scores import BALANCED, with_goal
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn.training import predict, wide
 from rapgnn.training.fit import fit_rap
 from samples import word_graph

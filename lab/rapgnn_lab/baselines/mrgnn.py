@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.layers.standardize import Moments, Standardize
-from rapgnn.models.random_net import graph_blocks
+from rapgnn.network.scaling import Moments, Standardize
+from rapgnn.network.hop_network import graph_blocks
 from rapgnn.sparse import Features, dense, row_block
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
 from rapgnn_lab.baselines.reservoir import ReservoirEncoder, graph_operator, pool_all

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError, check_choice
-from rapgnn.layers.weights import DISTRIBUTIONS
-from rapgnn.models.net_config import NONLINEARITIES
+from rapgnn.network.weights import DISTRIBUTIONS
+from rapgnn.network.config import ACTIVATIONS
 from rapgnn.prng import random_words
 from rapgnn.sparse import Features
 
@@ -92,7 +92,7 @@ class RandomLayer(nn.Module):
     Args:
         in_channels, out_channels: widths.
         weights: how W is drawn; its ``size`` scales the input.
-        activation: a name from ``NONLINEARITIES``.
+        activation: a name from ``ACTIVATIONS``.
         bias: b is drawn from U[-bias, bias]; 0: none.
         layer: its number, which the draw depends on.
 
@@ -114,7 +114,7 @@ class RandomLayer(nn.Module):
         layer: int = 0,
     ):
         super().__init__()
-        check_choice("activation", activation, NONLINEARITIES)
+        check_choice("activation", activation, ACTIVATIONS)
         if out_channels < 1:
             raise InputError(f"a random layer needs at least 1 unit, got {out_channels}.")
         weights = weights or RandomMatrix()
@@ -130,4 +130,4 @@ class RandomLayer(nn.Module):
 
     def activate(self, z: Tensor) -> Tensor:
         """What follows the product with W."""
-        return NONLINEARITIES[self.activation](z + self.bias)
+        return ACTIVATIONS[self.activation](z + self.bias)

@@ -14,16 +14,16 @@ from rapgnn import compare
 from rapgnn.compare import Method
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.heads import Head, TargetScale
-from rapgnn.layers.ridge import RidgeHead, RidgeRegression
-from rapgnn.layers.standardize import Standardize
-from rapgnn.models.config import Config
+from rapgnn.network.heads import Head, TargetScale
+from rapgnn.network.ridge import RidgeHead, RidgeRegression
+from rapgnn.network.scaling import Standardize
+from rapgnn.network.config import Config
 from rapgnn.prng import Stream, seeded
 from rapgnn.training.fit import Fitted
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, as_prediction
-from rapgnn.training.solve import RIDGES, ridge_targets, row_weights
+from rapgnn.training.solve import PENALTIES, ridge_targets, row_weights
 from rapgnn_lab.baselines.fdgnn import FDGNN, FDGNNSettings
 from rapgnn_lab.baselines.mrgnn import MRGNN, MRGNNSettings
 from rapgnn_lab.baselines.prgnn import PRGNN, PRGNNSettings
@@ -166,7 +166,7 @@ def _readouts(
     """
     rule, y, channels = graph.objective, graph.y[graph.val], train.shape[1]
     regression = RidgeRegression(train, ridge_targets(network, graph, train.dtype), weights=row_weights(graph))
-    for penalty in RIDGES if len(y) else (1.0,):
+    for penalty in PENALTIES if len(y) else (1.0,):
         head = RidgeHead(channels, graph.num_outputs).to(train)
         head.take(regression.solve(penalty))
         named: dict[str, float | str] = {"readout": "ridge", "penalty": head.penalty or 0.0}

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from rapgnn.compare import Record, fit, warm_up
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.estimators.start import graph_backbone
+from rapgnn.search.start import graph_backbone
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import edge_bounds
 from rapgnn.memory import PeakMemory
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn.sparse import dense
 from rapgnn.training.fit import build_rapgnn
 from rapgnn_lab.bench import timing

@@ -16,7 +16,7 @@ import torch
 from rapgnn.compare import Record, fit
 from rapgnn.datasets import load_dataset
 from rapgnn.memory import PeakMemory
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn.sparse import SparseMatrix
 from rapgnn_lab.bench import rows
 from rapgnn_lab.bench.depth import PEERS, TITLES, bench_config, tiny_graph

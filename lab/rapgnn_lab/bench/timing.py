@@ -16,8 +16,8 @@ from rapgnn.compare import Record
 from rapgnn.device import free_memory as free_device_memory
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import RAPGNN, PreparedGraph
+from rapgnn.network.config import Config
+from rapgnn.network.rapgnn import RAPGNN, PreparedGraph
 from rapgnn.training.fit import Fitted
 from rapgnn.training.loop import Loop
 

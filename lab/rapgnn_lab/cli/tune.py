@@ -42,10 +42,10 @@ def tune(
     from rapgnn.compare import STRATEGIES
     from rapgnn.errors import check_choice
     from rapgnn.estimators.estimators import estimator_for
-    from rapgnn.estimators.start import start_config
+    from rapgnn.search.start import start_config
     from rapgnn.files import check_writable
     from rapgnn.graph.scores import with_goal
-    from rapgnn.layers.embedding import EMBEDDINGS
+    from rapgnn.network.embedding import EMBEDDINGS
     from rapgnn.training.checkpoint import check_target
     from rapgnn.training.fit import fit_rap
     from rapgnn_lab.baselines.systems import METHODS

@@ -29,7 +29,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.nodes import FOLDS
 from rapgnn.graph.tasks import TASKS
 from rapgnn.memory import PeakMemory
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn.sparse import row_block
 from rapgnn.training.predict import model_on
 from rapgnn_lab.baselines.systems import METHODS

@@ -13,7 +13,7 @@ from typing import Any
 
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import DATASETS, load_dataset
-from rapgnn.estimators.start import MANY_GRAPHS
+from rapgnn.search.start import MANY_GRAPHS
 from rapgnn.files import TEMPORARY, is_regular, write_atomic
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.nodes import FOLDS

@@ -18,10 +18,10 @@ from torch import Tensor
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import model_inputs
-from rapgnn.propagation.spec import Propagation
-from rapgnn.propagation.stepwise import Layers, propagate
+from rapgnn.network.config import Config
+from rapgnn.network.rapgnn import model_inputs
+from rapgnn.network.propagation import Propagation
+from rapgnn.network.stepwise import Layers, propagate
 from rapgnn.sparse import dense
 from rapgnn.training.baselines import EndToEnd
 from rapgnn.training.fit import build_rapgnn

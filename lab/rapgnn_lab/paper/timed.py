@@ -14,7 +14,7 @@ from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import find_dataset
 from rapgnn.datasets.sources import cache_dir, data_dir, find_in
 from rapgnn.graph.graph import Graph
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, measure, warm_up_methods
 from rapgnn_lab.bench.generated import SIZES, PowerLaw, proteins_size

@@ -30,7 +30,7 @@ from sqlalchemy.pool import QueuePool
 from rapgnn.compare import Record, run
 from rapgnn.errors import InputError, OutputError
 from rapgnn.estimators.select import CLASS_WEIGHT, choose
-from rapgnn.estimators.start import start_config
+from rapgnn.search.start import start_config
 from rapgnn.files import check_writable, locked, new_folder
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import BALANCED, with_goal

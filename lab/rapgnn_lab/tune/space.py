@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.start import MANY_GRAPHS
+from rapgnn.search.start import MANY_GRAPHS
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.embedding import EMBEDDINGS
+from rapgnn.network.embedding import EMBEDDINGS
 from rapgnn.sparse import nonnegative
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.tuned import FAITHFUL

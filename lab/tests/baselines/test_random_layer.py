@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 
 from rapgnn.errors import InputError
-from rapgnn.models.net_config import NONLINEARITIES
+from rapgnn.network.config import ACTIVATIONS
 from rapgnn.sparse import SparseMatrix
 from rapgnn_lab.baselines.random_layer import BOUNDS, MEASURES, RandomLayer, RandomMatrix, spectral_radius
 
@@ -46,10 +46,10 @@ def test_bad_settings_are_refused(settings):
         RandomLayer(5, 0)
 
 
-@pytest.mark.parametrize(("activation", "bias"), [*((name, 0.5) for name in NONLINEARITIES), ("tanh", 0.0)])
+@pytest.mark.parametrize(("activation", "bias"), [*((name, 0.5) for name in ACTIVATIONS), ("tanh", 0.0)])
 def test_the_equation(activation, bias):
     layer = RandomLayer(5, 8, RandomMatrix("uniform", seed=1), activation=activation, bias=bias)
-    torch.testing.assert_close(layer(X), NONLINEARITIES[activation](X @ layer.weight + layer.bias))
+    torch.testing.assert_close(layer(X), ACTIVATIONS[activation](X @ layer.weight + layer.bias))
     assert float(layer.bias.abs().max()) <= bias
     assert bool((layer.bias != 0).any()) == (bias > 0)
     assert list(layer.parameters()) == []

@@ -10,7 +10,7 @@ from hostile_graphs import WEIGHTS, hostile_graphs, renumbered, shapes
 from rapgnn import Config, make_graph
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.models import random_net as module
-from rapgnn.models.random_net import graph_blocks
+from rapgnn.network.hop_network import graph_blocks
 from rapgnn_lab.baselines.fdgnn import FDGNNSettings
 from rapgnn_lab.baselines.mrgnn import MRGNNSettings
 from rapgnn_lab.baselines.prgnn import PRGNNSettings

@@ -6,7 +6,7 @@ import pytest
 
 from rapgnn import RAPNodeClassifier
 from rapgnn.compare import run, strict_folds
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn_lab.paper.accuracy import accuracy_cell, estimator_cell, join, split, thinned, train
 from rapgnn_lab.paper.cells import Graphs, Store
 from rapgnn_lab.paper.run import measured

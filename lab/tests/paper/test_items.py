@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper import rows
 from rapgnn_lab.paper.cells import PARTS, Cell, Scale, Store, cell_key

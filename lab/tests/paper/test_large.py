@@ -4,7 +4,7 @@ import pytest
 
 from rapgnn.compare import fit
 from rapgnn.datasets.ogb import NODE_GRAPHS
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn_lab.paper.cells import Graphs, Scale
 from rapgnn_lab.paper.rows import METHODS_OF_TABLES
 from rapgnn_lab.paper.timed import ABSENT, LEFT_OUT, TABLES, TIMED_LARGE, large_cells, products_size, show_large

@@ -9,10 +9,10 @@ import torch_geometric.nn as pyg
 
 from rapgnn import randomize
 from rapgnn.compare import fit
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import model_inputs
+from rapgnn.network.config import Config
+from rapgnn.network.rapgnn import model_inputs
 from rapgnn.prng import seeded
-from rapgnn.propagation.stepwise import propagate
+from rapgnn.network.stepwise import propagate
 from rapgnn.training.baselines import EndToEnd
 from rapgnn_lab.paper.cells import Cell, Graphs, Scale, Store
 from rapgnn_lab.paper.collapse import collapse_by_layer, collapse_metrics

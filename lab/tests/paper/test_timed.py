@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.paper.cells import Graphs, Scale

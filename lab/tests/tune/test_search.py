@@ -16,7 +16,7 @@ import pytest
 from listening import begin
 from rapgnn import InputError
 from rapgnn.estimators.select import choose
-from rapgnn.estimators.start import start_config
+from rapgnn.search.start import start_config
 from rapgnn.graph.scores import with_goal
 from rapgnn_lab.tune.search import Search, trial_records
 

@@ -130,7 +130,7 @@ def _or_dash(value: float | None, form: str) -> str:
 
 def _explain(console: Any, records: list[dict[str, Any]], quick: bool) -> None:
     from rapgnn.compare import METHODS, methods
-    from rapgnn.layers.embedding import EMBEDDINGS
+    from rapgnn.network.embedding import EMBEDDINGS
 
     first = records[0]
     runs = len(first.get("values", first["seeds"]))

@@ -171,8 +171,8 @@ def check_options(overrides: dict[str, Any], embedding: str | None = None, devic
     from rapgnn.errors import check_choice
     from rapgnn.graph.backbones import BACKBONES
     from rapgnn.graph.validate import check_whole
-    from rapgnn.layers.embedding import EMBEDDINGS
-    from rapgnn.models.config import Config
+    from rapgnn.network.config import Config
+    from rapgnn.network.embedding import EMBEDDINGS
 
     pick_device(device)
     check_whole("seed", seed, 0, (1 << 63) - 1)

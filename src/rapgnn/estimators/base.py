@@ -2,10 +2,9 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from difflib import get_close_matches
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,36 +15,28 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, InputNotice, shown
 from rapgnn.estimators.predictions import Predicting, as_classes, suits
-from rapgnn.estimators.select import OnTrial, Settings
-from rapgnn.estimators.start import start_config
-from rapgnn.estimators.train import train
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric, with_goal
 from rapgnn.graph.validate import SPLITS, check_whole
-from rapgnn.models.average import Average, engine_of
-from rapgnn.models.config import Config
-from rapgnn.models.net_config import NetConfig
+from rapgnn.network.average import Average, engine_of
+from rapgnn.network.config import SETTINGS, Config, refuse_unknown
+from rapgnn.network.network import describe
+from rapgnn.search.search import OnTrial
+from rapgnn.search.start import check_settings, start_config
+from rapgnn.search.train import train
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
 
 MOST_SEED = (1 << 63) - 1
-_SETTINGS = (
-    *("backbone", "num_layers", "hidden_channels", "embedding", "head", "jumping", "pooling"),
-    *("ridge", "dropout", "lr", "weight_decay", "epochs", "inference"),
-)
 
 
 class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What the estimators share. A setting that is None is chosen on validation, or kept at its default.
+    """What the estimators share. A setting that is None is chosen on validation, or stays at its default.
 
     Args:
-        backbone, num_layers, hidden_channels, embedding, head, jumping, pooling, ridge, dropout, lr, weight_decay,
-            epochs, inference: as in ``Config``; None leaves the choice to the search.
-        settings: any other field of ``Config``, by name.
-        network: the settings of one random network by name, as in ``NetConfig``: random layers with signs (``width``),
-            random features of the hops (``lift``), a kernel, a trained layer (``hidden``). No other one is tried; its
-            penalty is chosen on validation.
-        search: False trains once, with general settings for what is None (see ``docs/configuration.md``).
+        backbone, num_layers, hidden_channels: settings of ``Config``; what is set constrains all that is tried.
+        settings: any other setting of ``Config`` by name; each may be given as an argument too (``epochs=100``).
+        search: False trains the first point alone, with general settings for what is None.
         time_budget: seconds after which the search begins nothing new; None: less than training one plain GNN would
             take, counted in operations, so that the result does not depend on the clock.
         scoring: the metric that the search chooses by and ``score`` returns: ``"accuracy"``, ``"balanced_accuracy"``,
@@ -56,11 +47,11 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             counts the same, but with a ``scoring`` the search may try ``"balanced"``.
         memory_limit: how much memory the process may take, such as ``"8GiB"``, pages of files aside: the hops then come
             in blocks of columns from a graph on disk, and nothing is searched for. Nodes of one graph only.
-        engine: ``"ray"`` computes the hops of a graph on disk on Ray, on the machines of a cluster or the cores of this
-            one; ``"torch"``: by the processes that torchrun started, all of which call ``fit``; None: in this process.
-        cluster: the address of a Ray cluster, which makes the engine ``"ray"``; with that engine and None: the one that
-            RAY_ADDRESS or this machine names, else one that is started here.
-        seed: decides everything random.
+        hops: where hops are: ``"memory"``; a folder that keeps those of the labelled rows, for the next fit too;
+            ``"ray"``: computed on Ray, the one that RAY_ADDRESS or this machine names, else one that is started here,
+            or ``"ray://address"``; ``"torchrun"``: by the processes that torchrun started, which all call ``fit_disk``.
+            All but the first are for the nodes of one graph, which goes to disk, and nothing is searched for.
+        seed: decides everything random; ``random_state`` is the same, in scikit-learn's word.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: cuda where there is one.
         verbose: log every candidate and the choice, through the logger ``rapgnn``.
     """
@@ -71,54 +62,51 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         num_layers: int | None = None,
         hidden_channels: int | None = None,
         *,
-        embedding: str | None = None,
-        head: str | None = None,
-        jumping: str | None = None,
-        pooling: str | None = None,
-        ridge: float | None = None,
-        dropout: float | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
-        epochs: int | None = None,
-        inference: str | None = None,
         settings: dict[str, Any] | None = None,
-        network: dict[str, Any] | None = None,
         search: bool = True,
         time_budget: float | None = None,
         scoring: str | None = None,
         class_weight: str | dict[Any, float] | None = None,
         memory_limit: str | int | None = None,
-        engine: str | None = None,
-        cluster: str | None = None,
+        hops: str | Path = "memory",
         seed: int = 0,
+        random_state: int | None = None,
         device: str = "cpu",
         verbose: bool = False,
+        **more: Any,
     ):
         self.backbone = backbone
         self.num_layers = num_layers
         self.hidden_channels = hidden_channels
-        self.embedding = embedding
-        self.head = head
-        self.jumping = jumping
-        self.pooling = pooling
-        self.ridge = ridge
-        self.dropout = dropout
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.epochs = epochs
-        self.inference = inference
         self.settings = settings
-        self.network = network
         self.search = search
         self.time_budget = time_budget
         self.scoring = scoring
         self.class_weight = class_weight
         self.memory_limit = memory_limit
-        self.engine = engine
-        self.cluster = cluster
+        self.hops = hops
         self.seed = seed
+        self.random_state = random_state
         self.device = device
         self.verbose = verbose
+        self._take(more)
+
+    def _take(self, more: dict[str, Any]) -> None:
+        """Settings of ``Config`` that were given as arguments."""
+        refuse_unknown(more, also=tuple(self._get_param_names()))
+        self._more = tuple(more)
+        for name, value in more.items():
+            setattr(self, name, value)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All arguments, those among them that are settings of ``Config``."""
+        return super().get_params(deep) | {name: getattr(self, name) for name in getattr(self, "_more", ())}
+
+    def set_params(self, **params: Any) -> Self:
+        """Arguments, or settings of ``Config``, by name."""
+        new = {name: value for name, value in params.items() if name in SETTINGS and name not in self.get_params()}
+        self._take({name: getattr(self, name) for name in self._more} | new)
+        return super().set_params(**{name: value for name, value in params.items() if name not in new})
 
     def fit_graph(
         self, graph: Graph, on_trial: OnTrial | None = None, on_epoch: Callable[[], None] | None = None
@@ -130,26 +118,24 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             on_epoch: called after every epoch, where there is no search.
         """
         self._check_arguments()
-        for name in ("memory_limit", "engine", "cluster"):
-            if getattr(self, name) is not None:
+        for name, default in (("memory_limit", None), ("hops", "memory")):
+            if getattr(self, name) != default:
                 raise InputError(f"{name} is for the nodes of one graph: leave it out here.")
         start = start_config(graph)
-        fixed, network = self._fixed(start), self._one_network()
-        if network is not None:
-            check_network(network, graph)
+        fixed = self.fixed_settings()
+        check_settings(graph, start, fixed)
         if self.scoring is not None:
             check_metric(self.scoring, graph.task)
         with_goal(graph, None, self.class_weight)
         for note in graph.notes:
             warnings.warn(note, InputNotice, stacklevel=3)
         with show_log(bool(self.verbose)):
-            found = train(
+            trained = train(
                 graph,
                 start,
                 fixed,
-                self.seed,
+                self._seed,
                 pick_device(self.device),
-                network=network,
                 search=bool(self.search),
                 time_budget=self.time_budget,
                 scoring=self.scoring,
@@ -157,41 +143,34 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
                 on_trial=logging_trials(on_trial),
                 on_epoch=on_epoch,
             )
-            LOGGER.info("trained: %s", found.fitted.model)
-        for note in found.graph.notes[len(graph.notes) :]:  # a validation split that was made up
+            LOGGER.info("trained: %s", trained.fitted.model)
+        for note in trained.graph.notes[len(graph.notes) :]:  # a validation split that was made up
             warnings.warn(note, InputNotice, stacklevel=3)
-        fitted, graph = found.fitted, found.graph
+        fitted, graph = trained.fitted, trained.graph
         self._adopt(fitted.model.cpu(), Schema.of(graph))
-        self.trials_, self.validation_score_ = list(found.trials), found.validation_score
+        self.trials_, self.validation_score_ = list(trained.trials), trained.validation_score
         self.engine_, self.engine_reason_ = fitted.engine, fitted.reason
         self.split_ = {split: graph.rows(split).cpu().numpy() for split in SPLITS}
         self.notes_ = list(graph.notes)
         self.class_weight_ = None
-        if found.class_weight is not None:
-            self.class_weight_ = dict(zip(self.classes_.tolist(), found.class_weight, strict=True))
+        if trained.class_weight is not None:
+            self.class_weight_ = dict(zip(self.classes_.tolist(), trained.class_weight, strict=True))
         return self
 
-    def _fixed(self, start: Config) -> dict[str, Any]:
-        """The settings that the user has fixed; what is wrong is refused before any work."""
-        named = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
-        fixed = {"ridge": None} | named | (self.settings or {})  # a penalty that is not given is chosen
-        start.update(**fixed)
-        for name in named.keys() & (self.settings or {}):
-            start.update(**{name: named[name]})  # settings win, but what is wrong is refused all the same
-        return fixed
+    @property
+    def _seed(self) -> int:
+        """``random_state`` where it is given, else ``seed``."""
+        return self.seed if self.random_state is None else self.random_state
 
-    def _one_network(self) -> NetConfig | None:
-        """The random network that the user has described."""
-        network = read_network(self.network)
-        if network is not None:
-            named = [name for name in _SETTINGS if getattr(self, name) is not None] + sorted(self.settings or {})
-            if named:
-                raise InputError(f"network describes the whole network: leave {named[0]} out, or say it there.")
-        return network
+    def fixed_settings(self) -> dict[str, Any]:
+        """The settings that the user has fixed."""
+        named = ("backbone", "num_layers", "hidden_channels", *self._more)
+        fixed = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+        return fixed | {name: value for name, value in (self.settings or {}).items() if value is not None}
 
     def _check_arguments(self) -> None:
         """What ``Config`` does not see."""
-        check_whole("seed", self.seed, 0, MOST_SEED)
+        check_whole("random_state" if self.random_state is not None else "seed", self._seed, 0, MOST_SEED)
         if not isinstance(self.search, bool | np.bool_):
             raise InputError(f"search must be True or False, got {shown(self.search)}.")
         budget = self.time_budget
@@ -211,7 +190,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
                 f"training ended with infinite numbers ({infinite}): rescale the features, weights or targets."
             )
         self.model_, self.schema_ = model.requires_grad_(False), schema  # as a loaded one: the same numbers
-        self.config_: Config = getattr(model.config, "network", model.config)
+        self.config_: Config = model.config
         self.n_features_in_ = schema.in_channels
         if schema.objective.metric != "rmse":
             self.classes_ = as_classes(schema.classes or tuple(range(schema.out_channels)))
@@ -241,16 +220,13 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         model, schema = load_checkpoint(Path(folder))
         if not suits(cls._task, schema.task):
             raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
+        loaded = cls(scoring=schema.scoring, seed=model.seed)
         if isinstance(model, Average):
-            loaded = cls(scoring=schema.scoring, seed=model.seed)
             loaded._adopt(model, schema)
             loaded.engine_, loaded.engine_reason_ = engine_of(model.members)
             return loaded
-        config = model.config
-        given = {name: getattr(config, name) for name in _SETTINGS}
-        others = {k: v for k, v in config.to_dict().items() if k not in _SETTINGS and v != getattr(Config(), k)}
-        kept = {"settings": others or None, "search": False, "scoring": schema.scoring, "seed": model.seed}
-        loaded = cls(**given, **kept)
+        changed = {name: value for name, value in model.config.settings().items() if value != getattr(Config(), name)}
+        loaded.set_params(search=False, settings=changed or None)
         loaded._adopt(model, schema)
         return loaded
 
@@ -268,18 +244,17 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
 
 
 LOGGER = logging.getLogger("rapgnn")
-_SHOWN = ("backbone", "num_layers", "jumping", "embedding", "head")
 
 
 def logging_trials(then: OnTrial | None) -> OnTrial:
     """Log every candidate, then do what else was to be done."""
     count = 0
 
-    def on_trial(settings: Settings, value: float) -> None:
+    def on_trial(settings: dict[str, Any], value: float) -> None:
         nonlocal count
         count += 1
-        told = ", ".join(f"{name} {settings[name]}" for name in _SHOWN if name in settings)
-        LOGGER.info("candidate %d: %.4f on validation (%s)", count, value, told)
+        config = Config(**{name: value for name, value in settings.items() if name in SETTINGS})
+        LOGGER.info("candidate %d: %.4f on validation (%s)", count, value, describe(config))
         if then is not None:
             then(settings, value)
 
@@ -304,51 +279,3 @@ def show_log(wanted: bool) -> Iterator[None]:
         LOGGER.setLevel(level)
         if handler is not None:
             LOGGER.removeHandler(handler)
-
-
-# One random network that the user describes, instead of a search.
-
-
-FIELDS = tuple(field.name for field in fields(NetConfig) if field.name != "first")  # one network has none before it
-NUMBERS = ("teleport", "reach", "dropout")  # that may be given as whole ones
-ON_NODES = ("identity", "known")  # speak of the nodes of one graph
-
-
-def read_network(given: Any) -> NetConfig | None:
-    """The settings that a user gave by name; None where none were given."""
-    if given is None:
-        return None
-    if isinstance(given, NetConfig):
-        given = {name: value for name, value in given.to_dict().items() if name != "first" or value is not None}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InputError(f"network must be a dictionary of names and values, got {shown(given)}.")
-    unknown = [name for name in given if name not in FIELDS]
-    if unknown:
-        near = get_close_matches(unknown[0], FIELDS, n=3, cutoff=0.5) or FIELDS
-        raise InputError(f"a random network has no setting {shown(unknown[0])}: like it are {', '.join(near)}.")
-    settings: dict[str, Any] = dict(given)
-    for name in NUMBERS:
-        if type(settings.get(name)) is int:
-            settings[name] = float(settings[name])
-    return NetConfig(**settings)
-
-
-def check_network(config: NetConfig, graph: Graph) -> None:
-    """Refuse what a graph, or a set of graphs, does not admit."""
-    if config.sketch > graph.num_features:
-        raise InputError(f"sketch must be at most the {graph.num_features} columns there are, got {config.sketch}.")
-    if config.lift_hops and not config.lift:
-        raise InputError("lift_hops are hops of random features: set lift too.")
-    if graph.ptr is None:
-        if config.edges == "both" and (config.width or config.jumping != "cat"):
-            raise InputError("edges both ways stand side by side: take them with jumping cat, and without width.")
-        if config.colours:
-            raise InputError("colours are counted in sets of graphs: leave them out for the nodes of one graph.")
-        return
-    for name in ON_NODES:
-        if getattr(config, name):
-            raise InputError(f"{name} is for the nodes of one graph: leave it out for a set of graphs.")
-    if config.edges != "given":
-        raise InputError("edges of sets of graphs are taken as given: add the reverse ones to the data.")
-    if config.jumping == "ppr":
-        raise InputError("personalised PageRank is for the nodes of one graph: take last or cat for a set of graphs.")

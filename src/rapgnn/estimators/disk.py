@@ -15,20 +15,20 @@ from torch import Tensor
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, InputNotice, check_choice
 from rapgnn.estimators.base import RAPEstimator
-from rapgnn.estimators.start import plain_config
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.nodes import hold_out
 from rapgnn.graph.scores import check_metric, metrics_for, with_goal
 from rapgnn.graph.validate import SPLITS, labelled_rows
-from rapgnn.layers.ridge import RidgeHead
 from rapgnn.memory import read_size
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.network.config import Config
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import RidgeHead
 from rapgnn.scale.blocks import Budget, OnHop
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed
 from rapgnn.scale.fit import FittedOnDisk, fit_on_disk, labelled_graph
 from rapgnn.scale.hops import hop_folder
 from rapgnn.scale.scores import predict_on_disk
+from rapgnn.search.start import first_point
 from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema
 
@@ -86,7 +86,7 @@ class DiskEstimator(RAPEstimator):
 
     def fit_graph(self, graph: Graph, on_trial: Any = None, on_epoch: Callable[[], None] | None = None) -> Self:
         """Train on a rapgnn ``Graph``; with a memory limit it goes to a temporary folder first."""
-        if graph.ptr is not None or (self.memory_limit is None and self.engine is None and self.cluster is None):
+        if graph.ptr is not None or (self.memory_limit is None and self.hops == "memory"):
             return super().fit_graph(graph, on_trial, on_epoch)
         self._budget()
         with tempfile.TemporaryDirectory(prefix="rapgnn-graph-") as folder:
@@ -143,7 +143,7 @@ class DiskEstimator(RAPEstimator):
         fixed = self._fixed(Config())
         if _bare(fixed):  # wide features cost no memory on disk, so they stay as they are
             fixed = {"embedding": "identity"} | fixed
-        return plain_config(small, Config(), fixed)
+        return first_point(small, Config(), fixed)
 
     def _with_all_rows(
         self,

@@ -114,7 +114,7 @@ class _NodeEstimator(RAPEstimator):
             data, y = graph, None
         if isinstance(data, Graph):
             return self.fit_graph(check_graph(data, self._task, None, y, given))
-        seed = check_whole("seed", self.seed, 0, MOST_SEED)
+        seed = check_whole("seed", self._seed, 0, MOST_SEED)
         return self.fit_graph(node_graph(self._raw(data, y, given), task=self._kind, seed=seed))
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.costs import nominal_cost, training_cost
-from rapgnn.estimators.start import DRAWN, linear_settings, start_config, suited
-from rapgnn.estimators.train import train
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import POOLINGS
 from rapgnn.graph.scores import Metric, metrics_for, per_class
+from rapgnn.search.costs import cost, training_cost
+from rapgnn.search.start import DRAWN, linear_settings, start_config, suited
+from rapgnn.search.train import train
 from rapgnn.sparse import nonnegative
 from rapgnn.training.predict import Prediction
 
@@ -143,7 +143,7 @@ def fit_without_edges(
     signed, allowed, found = not nonnegative(bare.x), training_cost(graph), []
     for embedding in (linear_settings(bare), DRAWN):
         fixed = suited(signed, start, layer | embedding)
-        if embedding is not DRAWN and nominal_cost(bare, start.update(**fixed)) > allowed:
+        if embedding is not DRAWN and cost(bare, start.update(**fixed)) > allowed:
             continue
         goal = {"scoring": scoring, "class_weight": class_weight}
         found.append(train(bare, start, fixed, seed, device, search=False, **goal))

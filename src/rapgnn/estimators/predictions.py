@@ -21,7 +21,7 @@ from rapgnn.graph.labels import unseen_labels_note, unseen_note
 from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.table import UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
-from rapgnn.models.config import BOUNDS, Config
+from rapgnn.network.config import Config, bounds
 from rapgnn.training.predict import Prediction, model_on, represented_by
 from rapgnn.training.schema import Schema
 
@@ -108,7 +108,7 @@ class Predicting:
         self._fitted()
         check_choice("method", method, ERROR_BARS)
         if n_samples is not None:
-            n_samples = check_whole("n_samples", n_samples, *BOUNDS["num_samples"])
+            n_samples = check_whole("n_samples", n_samples, *bounds("num_samples"))
         if spread and n_samples == 1:
             raise InputError(
                 "one draw has no spread: give n_samples of 2 or more, or leave it out for exact error bars."

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.costs import nominal_cost
 from rapgnn.estimators.evaluation import listed, shown
 from rapgnn.graph.graph import Graph
 from rapgnn.report import parts as plots
 from rapgnn.report.parts import Cell, Facts, Figure, More, Panel, Part, Prose, Table, table
 from rapgnn.report.subject import AbsentError, Subject
+from rapgnn.search.costs import cost
 
 MOST_TRIALS = 200
 WHERE = {"both": "any graph", "here": "this graph", "elsewhere": "other graphs"}
@@ -158,7 +158,7 @@ def affordable(subject: Subject, choices: list[tuple[object, Graph, dict]]) -> l
     """Those that fit into the time, the first of them in any case."""
     kept, spent = [], 0.0
     for choice in choices:
-        spent += nominal_cost(choice[1], subject.config.update(**choice[2]))
+        spent += cost(choice[1], subject.config.update(**choice[2]))
         if kept and spent > SECONDS:
             break
         kept.append(choice)

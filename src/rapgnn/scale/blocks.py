@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rapgnn.device import free_memory
 from rapgnn.errors import InputError
-from rapgnn.layers.embedding import Embedding, Inputs
 from rapgnn.memory import anonymous_bytes, give_back, show_size
+from rapgnn.network.embedding import Embedding, Inputs
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.store import HopStore
 from rapgnn.scale.streamed import PRODUCT_BYTES, StreamedMatrix, held_bytes

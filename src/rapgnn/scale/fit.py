@@ -13,11 +13,10 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.graph.scores import with_goal
-from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
-from rapgnn.layers.ridge_problem import RidgeSums
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.spec import coefficient_covariance, stored_hops
+from rapgnn.network.config import Config
+from rapgnn.network.propagation import coefficient_covariance, stored_hops
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
 from rapgnn.scale.blocks import Budget, FirstHop, OnHop
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import check_config, hop_folder, hops_of, one_by_one

@@ -13,10 +13,10 @@ import torch
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.spec import stored_hops
+from rapgnn.network.config import Config
+from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.propagation import stored_hops
+from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.blocks import Budget, FirstHop, OnHop, block_width, fill_store, keeps_graph
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.store import MANIFEST, HopsOf, HopStore

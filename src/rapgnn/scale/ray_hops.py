@@ -15,9 +15,9 @@ import torch
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.embedding import Embedding
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.network.config import Config
+from rapgnn.network.embedding import Embedding
+from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.blocks import Budget, FirstHop, OnHop, walk
 from rapgnn.scale.disk_graph import ARRAYS, DiskGraph, is_sealed, read_manifest
 from rapgnn.scale.fit import FittedOnDisk, begin, fit_on_disk

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.tasks import Objective
-from rapgnn.layers.heads import Head
-from rapgnn.layers.ridge import RidgeHead
-from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.polynomial import HopMoments
-from rapgnn.propagation.spec import stored_hops
+from rapgnn.network.heads import Head
+from rapgnn.network.polynomial import HopMoments
+from rapgnn.network.propagation import stored_hops
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import RidgeHead
 from rapgnn.scale.blocks import Budget, FirstHop, OnHop, block_width, counted, narrower, picked_parts
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import check_config, description, exact, hop_folder, hops_of, streamed_matrix

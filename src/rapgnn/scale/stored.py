@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from rapgnn.fused import mixes
-from rapgnn.propagation.engine import EmbeddedGraph
-from rapgnn.propagation.polynomial import PolynomialFilter
-from rapgnn.propagation.representation import PolynomialRepresentation
-from rapgnn.propagation.spec import (
+from rapgnn.network.engine import EmbeddedGraph
+from rapgnn.network.polynomial import PolynomialFilter
+from rapgnn.network.propagation import (
     Propagation,
     coefficient_covariance,
     coefficients,
     expected_coefficients,
     stored_hops,
 )
+from rapgnn.network.representation import PolynomialRepresentation
 from rapgnn.scale.store import HopStore
 
 PART_BYTES = 8 << 20  # of the hops that are read together

@@ -8,15 +8,14 @@ from torch import Tensor, nn
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.layers.heads import TargetScale
-from rapgnn.layers.mlp import MLP, Encoder, dropout_dense, dropout_generator
-from rapgnn.layers.weights import EVALUATION
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import model_inputs
+from rapgnn.network.config import Config
+from rapgnn.network.heads import TargetScale
+from rapgnn.network.mlp import ACTIVATIONS, MLP, Encoder, dropout_dense, dropout_generator
+from rapgnn.network.rapgnn import model_inputs
+from rapgnn.network.representation import GRAPHS_AT_ONCE
+from rapgnn.network.stepwise import gather
+from rapgnn.network.weights import EVALUATION
 from rapgnn.prng import Stream, seeded
-from rapgnn.propagation.representation import GRAPHS_AT_ONCE
-from rapgnn.propagation.spec import ACTIVATIONS
-from rapgnn.propagation.stepwise import gather
 from rapgnn.sparse import Features, row_block
 from rapgnn.training.fit import Fitted, build_rapgnn
 from rapgnn.training.loop import OnEpoch, optimise, schedule, shuffled, validator
@@ -26,8 +25,7 @@ from rapgnn.training.pretrain import pretrain
 
 def fit_embedding(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """Phase 1 alone: the pretrained embedding with the classifier it was trained with."""
-    graph, operator = model_inputs(graph, config)
-    model = build_rapgnn(graph, operator, config, seed)
+    model, graph, operator = build_rapgnn(graph, config, seed)
     if config.pretrain_epochs < 1:
         raise InputError("the pretrained embedding needs at least one epoch of phase 1: set pretrain_epochs.")
     if model.embedding.kind.trained != "before":
@@ -94,7 +92,7 @@ class EndToEnd(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int, config: Config, edge_channels: int = 0, seed: int = 0):
         super().__init__()
-        self.config, self.spec = config, config.propagation(seed)
+        self.config, self.spec = config, config.layers(seed)
         generator, d, L = seeded(seed, Stream.START_VALUES), config.hidden_channels, config.num_layers
         rule = self.spec.rule
         self.embedding: MLP | Encoder

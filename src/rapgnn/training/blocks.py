@@ -17,10 +17,10 @@ from torch import Tensor
 from rapgnn.captured import Captured, wake_backward
 from rapgnn.device import free_memory
 from rapgnn.graph.tasks import Objective
-from rapgnn.layers.heads import Head, TargetScale
-from rapgnn.layers.mlp import Masks, Noise
-from rapgnn.models.config import Config
-from rapgnn.propagation.representation import Drawn, PolynomialRepresentation, Representation
+from rapgnn.network.config import Config
+from rapgnn.network.heads import Head, TargetScale
+from rapgnn.network.mlp import Masks, Noise
+from rapgnn.network.representation import Drawn, PolynomialRepresentation, Representation
 from rapgnn.training.loop import BestEpoch, Loop, OnEpoch, summary
 
 # What many training steps need, made at once: the representations of their draws, and the order of their batches.

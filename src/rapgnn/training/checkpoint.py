@@ -32,12 +32,11 @@ from rapgnn.files import (
     write_error,
 )
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.layers.embedding import EMBEDDINGS
-from rapgnn.models.average import USES, Average, TreatedConfig, TreatedRAP, is_weight
-from rapgnn.models.config import Config
-from rapgnn.models.net_config import NetConfig
-from rapgnn.models.random_net import RandomNet
-from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.network.average import USES, Average, is_weight
+from rapgnn.network.config import Config
+from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.hop_network import HopNetwork
+from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.training.schema import Schema
 
 # A checkpoint's file of numbers: its header is read and judged before memory is taken for what it announces.
@@ -370,27 +369,20 @@ def _index(folder: Path) -> dict[str, Any]:
 
 
 IN_INDEX = ("draw_seed",)  # the index has it
-KINDS: dict[str, tuple[Any, Any]] = {
-    "rap": (RAPGNN, Config),
-    "treated": (TreatedRAP, TreatedConfig.from_dict),
-    "random": (RandomNet, NetConfig),
-}
-KIND_OF = {model: kind for kind, (model, _) in KINDS.items()}
-VERSION = 6  # of the format
+VERSION = 7  # of the format
 MOST_MEMBERS = 64
 
 
 def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
-    """Kind, settings and seed of every model in a folder, by its index: one, or the members of an average."""
+    """Settings and seed of every network in a folder, by its index: one, or the members of an average."""
     if "members" not in index:
-        return [{"kind": KIND_OF[RAPGNN], "config": index["config"], "seed": index["seed"]}]
+        return [{"config": index["config"], "seed": index["seed"]}]
     members = index["members"]
-    wanted = {"kind": str, "config": dict, "seed": int}
+    wanted = {"config": dict, "seed": int}
     fine = isinstance(members, list) and 0 < len(members) <= MOST_MEMBERS
     fine = fine and all(
         isinstance(m, dict)
         and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
-        and m["kind"] in KINDS
         and m.get("use") in USES
         and is_weight(m.get("weight"))
         and _is_shape(m.get("known", [0, 0]))
@@ -414,12 +406,12 @@ def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGN
     channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
     built = []
     for member in members:
-        model, settings = KINDS[member["kind"]]
-        config = settings(**member["config"])
-        more: dict[str, Any] = {}
-        if model is RandomNet:
-            more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
-        built.append(model(schema.in_channels, **channels, **more, seed=member["seed"], config=config))
+        config, how = Config(**member["config"]), channels | {"seed": member["seed"]}
+        if config.coefficients == "random":
+            built.append(RAPGNN(schema.in_channels, **how, config=config))
+            continue
+        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
+        built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
     if not average:
         return built[0]
     return Average(built, *([member[key] for member in members] for key in ("use", "weight")))
@@ -430,10 +422,10 @@ def described(model: Average) -> list[dict[str, Any]]:
     found = []
     for member, use, weight in zip(model.members, model.uses, model.weights, strict=True):
         one: Any = member
-        said = {"kind": KIND_OF[type(one)], "config": one.config.to_dict(), "seed": one.seed}
-        if isinstance(one, RandomNet) and one.known is not None:
+        said = {"config": one.config.to_dict(), "seed": int(one.seed)}
+        if isinstance(one, HopNetwork) and one.known is not None:
             said["known"] = list(one.known.y.shape)
-        if isinstance(one, RandomNet) and one.nodes is not None:
+        if isinstance(one, HopNetwork) and one.nodes is not None:
             said["nodes"] = len(one.nodes.keys)
         found.append(said | {"use": use, "weight": weight})
     return found

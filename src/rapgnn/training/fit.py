@@ -1,7 +1,7 @@
 """Training a network with random layers: phase 1, where the embedding is pretrained, then phase 2, the head."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,59 +9,16 @@ from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.layers.ridge import RidgeHead
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import RAPGNN, model_inputs
-from rapgnn.propagation.hops import HopCache
-from rapgnn.sparse import Features
+from rapgnn.network.config import Config
+from rapgnn.network.engine import EmbeddedGraph
+from rapgnn.network.hops import Hops
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import RidgeHead
 from rapgnn.training.head import train_head
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, predictor
 from rapgnn.training.pretrain import pretrain
 from rapgnn.training.solve import solve_head
-
-# What trainings on one graph share, so that trying many settings does not build the same things again and again.
-
-
-class Reuse:
-    """Features, operators and hops by the settings that decide them; nodes, edges and splits must stay the same.
-
-    Args:
-        features: what the features are, by whether they are normalised; None: what the graph says.
-        columns: of them that are propagated at a time; None: many.
-    """
-
-    def __init__(self, features: dict[bool, Features] | None = None, columns: int | None = None) -> None:
-        self._features: dict[bool, Features] = features or {}
-        self._columns = columns
-        self._operators: dict[tuple, GraphOperator] = {}
-        self._hops: dict[tuple, HopCache] = {}
-
-    def inputs(self, graph: Graph, config: Config) -> tuple[Graph, GraphOperator]:
-        """As ``model_inputs``."""
-        wanted = config.normalize_features
-        if wanted not in self._features:
-            self._features[wanted] = graph.normalized_features().x if wanted else graph.x
-        layer = config.backbone, config.self_loops, config.eps
-        if layer not in self._operators:
-            self._operators[layer] = graph.operator(*layer)
-        return replace(graph, x=self._features[wanted]), self._operators[layer]
-
-    def for_features_of(self, graph: Graph) -> "Reuse":
-        """The same operators for a graph with other features and the same edges."""
-        other = Reuse({False: graph.x})
-        other._operators = self._operators
-        return other
-
-    def hops(self, graph: Graph, config: Config) -> HopCache | None:
-        """The hops of the features themselves; None where rows are graphs, or where they would take too much memory."""
-        graph, operator = self.inputs(graph, config)
-        if graph.ptr is not None or not HopCache.fits(graph.x):
-            return None
-        key = config.normalize_features, config.backbone, config.self_loops, config.eps
-        if key not in self._hops:
-            self._hops[key] = HopCache(operator.matrix, graph.x, torch.cat([graph.train, graph.val]), self._columns)
-        return self._hops[key]
 
 
 @dataclass(frozen=True)
@@ -81,30 +38,38 @@ class Fitted:
 
 
 @torch.inference_mode(False)  # also where a user has switched it on
-def fit_rap(
-    graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None, reuse: Reuse | None = None
-) -> Fitted:
-    """Phase 1, where the embedding is pretrained, then phase 2: train the head on a new draw per forward pass.
+def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
+    """Phase 1, where the embedding is pretrained, then phase 2: train the head on a new draw per forward pass."""
+    model, graph, operator = build_rapgnn(graph, config, seed)
+    return fit_head(model, graph, operator, embed_trained(model, graph, operator), on_epoch)
+
+
+def embed_trained(model: RAPGNN, graph: Graph, operator: GraphOperator, cache: Hops | None = None) -> EmbeddedGraph:
+    """Phase 1, where the embedding is pretrained, and the graph as it embeds it.
 
     Args:
-        reuse: what other trainings on this graph have built already.
+        cache: hops of these features that other networks have walked.
     """
-    cache = None if reuse is None else reuse.hops(graph, config)
-    graph, operator = model_inputs(graph, config) if reuse is None else reuse.inputs(graph, config)
-    model = build_rapgnn(graph, operator, config, seed)
     trained = model.embedding.kind.trained
     if trained == "before":
         pretrain(model, graph, operator)
     labelled = len(graph.train) + len(graph.val)
     embedded = model.embed(graph.x, operator, trainable=trained == "with", cache=cache, rows=labelled)
     if trained != "with":
-        embedded.choose_inference(config.inference)  # refuse what cannot be done before training for it
-    engine, reason = embedded.engine, embedded.reason
+        embedded.choose_inference(model.config.inference)  # refuse what cannot be done before training for it
+    return embedded
+
+
+def fit_head(
+    model: RAPGNN, graph: Graph, operator: GraphOperator, embedded: EmbeddedGraph, on_epoch: OnEpoch | None = None
+) -> Fitted:
+    """Phase 2: the head is solved, or trained; a learnable embedding with it."""
+    config, engine, reason = model.config, embedded.engine, embedded.reason
     if isinstance(model.head, RidgeHead):
         loop = solve_head(model, model.head, graph, embedded, on_epoch)
     else:
         loop = train_head(model, model.head, graph, embedded, on_epoch)
-    if trained == "with":
+    if model.embedding.kind.trained == "with":
         model.embedding.requires_grad_(False)
         embedded = model.embed(graph.x, operator)  # frozen now: inference may be exact where training was not
     inference = embedded.choose_inference(config.inference)
@@ -114,16 +79,8 @@ def fit_rap(
     return Fitted(model, predict, loop, engine, reason, inference)
 
 
-def build_rapgnn(graph: Graph, operator: GraphOperator, config: Config, seed: int) -> RAPGNN:
-    """The untrained network for a graph, on its device."""
+def build_rapgnn(graph: Graph, config: Config, seed: int) -> tuple[RAPGNN, Graph, GraphOperator]:
+    """The untrained network on the graph's device, the graph as it sees it, and the operator."""
     channels = {"out_channels": graph.num_outputs, "edge_channels": graph.num_edge_features}
     model = RAPGNN(graph.num_features, **channels, seed=seed, config=config).to(graph.y.device)
-    prepare_rapgnn(model, graph, operator)
-    return model
-
-
-def prepare_rapgnn(model: RAPGNN, graph: Graph, operator: GraphOperator) -> None:
-    """What a network takes from its training graph before any training: the sizes of the operator and the targets."""
-    model.fit_operator_scale(operator if operator.ptr is None else operator.select(graph.train)[0])
-    if graph.objective.metric == "rmse":
-        model.output.fit(graph.y[graph.train])
+    return model, *model.inputs(graph, learn=True)

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.heads import Head, TargetScale
-from rapgnn.layers.mlp import Noise, dropout_generator
-from rapgnn.layers.weights import EVALUATION
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.network.config import Config
+from rapgnn.network.engine import EmbeddedGraph, Representation
+from rapgnn.network.heads import Head, TargetScale
+from rapgnn.network.mlp import Noise, dropout_generator
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.weights import EVALUATION
 from rapgnn.prng import Stream, seeded
-from rapgnn.propagation.engine import EmbeddedGraph, Representation
 from rapgnn.training.blocks import BatchOrder, Draws, Phase2, train_in_blocks
 from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled, validator
 
@@ -54,7 +54,7 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
 
 def in_blocks(model: RAPGNN, embedded: EmbeddedGraph) -> bool:
     """Whether phase 2 runs in blocks of epochs: on a GPU, where nothing but the head is trained or drops out."""
-    fixed = model.embedding.kind.trained != "with" and not model.spec.dropout
+    fixed = model.embedding.kind.trained != "with" and not model.spec.layer_dropout
     return fixed and embedded.operator.matrix.values.is_cuda
 
 
@@ -102,7 +102,7 @@ class TrainingBatches:
         self.steps = config.epochs * self.steps_per_epoch
         self.head, self.generator = head, _dropout(model, head, min(size, rows), y.device)
         # Layer dropout is part of a training pass even where the embedding is frozen.
-        inside = self.generator if model.embedding.kind.trained == "with" or model.spec.dropout else None
+        inside = self.generator if model.embedding.kind.trained == "with" or model.spec.layer_dropout else None
         per_epoch = self.steps_per_epoch
         counters = [weights.counter(e * per_epoch + i, e) for e in epochs for i in range(per_epoch)]
         self._drawn: Iterator[tuple[Tensor, Tensor]]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.graph.tasks import Objective
-from rapgnn.models.config import Config
+from rapgnn.network.config import Config
 
 OnEpoch = Callable[[], None]
 Validate = Callable[[int], tuple[float, float]]

@@ -8,27 +8,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rapgnn.device import threads
 from rapgnn.errors import InputError, InputNotice
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
-from rapgnn.layers.heads import TargetScale
-from rapgnn.layers.ridge import RidgeHead
-from rapgnn.layers.weights import EVALUATION
-from rapgnn.models.average import Average, TreatedRAP
-from rapgnn.models.net_hops import Hops
-from rapgnn.models.random_net import RandomNet
-from rapgnn.models.rapgnn import RAPGNN, model_inputs
-from rapgnn.propagation.engine import EmbeddedGraph
-from rapgnn.propagation.linear import ExpectedMap
-from rapgnn.propagation.polynomial import OnHop
+from rapgnn.network.average import Average
+from rapgnn.network.engine import EmbeddedGraph
+from rapgnn.network.heads import TargetScale
+from rapgnn.network.hop_network import HopNetwork, walk_of
+from rapgnn.network.hops import Hops
+from rapgnn.network.polynomial import OnHop, expected_product
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import RidgeHead
+from rapgnn.network.weights import EVALUATION
 from rapgnn.training.uncertainty import spread_of
-from rapgnn.training.wide import NARROW, wide_threads
 
 HOP_BYTES = 512 << 20  # of the hops stored for the rows that are predicted together
-MOMENT_BYTES = (
-    1 << 30
-)  # of the expectations and variances, where features are wide, of rows that get error bars together
+MOMENT_BYTES = 1 << 30  # of the expectations and variances of rows that get error bars together, features being wide
+WIDE = 1024  # features from which a linear head goes before the hops
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ def predictor_on(
     """
     if device is not None:
         model, graph = model.to(device), graph.to(device)
-    graph, operator = model_inputs(graph, model.config)
+    graph, operator = model.inputs(graph)
     embedded = replace(model.embed(graph.x, operator), on_hop=on_hop)
     chosen = embedded.choose_inference(inference or model.config.inference, error_bars)
     samples = num_samples or model.config.num_samples
@@ -82,7 +78,7 @@ def predictor_on(
 @torch.no_grad()
 def represented(model: RAPGNN, graph: Graph, rows: Tensor | None = None) -> Tensor:
     """What the head sees of some rows, or of all: the expectation, or, where there is none, the draw it predicts by."""
-    graph, operator = model_inputs(graph, model.config)
+    graph, operator = model.inputs(graph)
     embedded = model.embed(graph.x, operator)
     rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
     if embedded.has_expectation:
@@ -138,16 +134,15 @@ def _expected_scores(model: RAPGNN, embedded: EmbeddedGraph, rows: Tensor) -> Te
     head, h = model.head, embedded.h
     if not isinstance(head, RidgeHead) or h is None or not _commutes(embedded, head.weight.shape[1]):
         return head(embedded.expectation(rows))
-    expected = ExpectedMap(embedded.spec, embedded.operator, h, embedded.on_hop)
-    with threads(wide_threads(h, embedded.operator.matrix.nnz)):
-        return head.on_products((expected @ head.weight)[rows])
+    product = expected_product(embedded.spec, embedded.operator, h, head.weight, embedded.on_hop)
+    return product[rows] + head.bias
 
 
 def _commutes(embedded: EmbeddedGraph, outputs: int) -> bool:
     """Whether a linear head may go before the hops, and these are wide enough to want it."""
     nodes = embedded.operator.ptr is None and not embedded.spec.rule.edges
     exact = embedded.engine == "polynomial" and not embedded.constant
-    return nodes and exact and embedded.h is not None and embedded.h.shape[1] > max(NARROW, 4 * outputs)
+    return nodes and exact and embedded.h is not None and embedded.h.shape[1] > max(WIDE, 4 * outputs)
 
 
 def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Objective, rows: Tensor) -> Prediction:
@@ -175,99 +170,92 @@ def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> 
     return Prediction(scores, objective.read(scores))
 
 
-# Predictions of random networks, and of averages of several models.
+# Predictions of networks with fixed hops, and of averages of several models.
 
 
 NEW_NODES = "none of the nodes that the model knows by their ids are in these data: members that know none answer"
 ROWS, BLOCK_BYTES = 1 << 16, 1 << 28  # predicted at a time, at most
 Predict = Callable[[Tensor], Prediction]
-HopsOf = dict[Any, Any]
+Shared = dict[Any, Any]
+"""What networks on one graph share, its hops above all."""
 
 
-def hops_for(net: RandomNet, graph: Graph, kept: HopsOf) -> Hops | None:
+def hops_for(network: HopNetwork, graph: Graph, shared: Shared) -> Hops | None:
     """The hops that a network needs of a graph's nodes, shared with other networks that need the same."""
     if graph.ptr is not None:
         return None
-    if net.config.walk not in kept:
-        kept[net.config.walk] = net.hops(graph)
-    hops = kept[net.config.walk]
-    if net.first is not None:
-        net.said(graph, hops, hops_for(net.first, graph, kept))
+    walk = walk_of(network.config)
+    if walk not in shared:
+        shared[walk] = network.hops(graph)
+    hops = shared[walk]
+    if network.previous is not None:
+        network.predictions_before(graph, hops, hops_for(network.previous, graph, shared))
     return hops
 
 
-@torch.no_grad()
-def net_scores(net: RandomNet, graph: Graph, rows: Tensor, hops: Hops | None = None) -> Tensor:
-    """The scores of these rows, some at a time."""
-    size = max(1, min(ROWS, BLOCK_BYTES // (4 * net.channels))) if not net.config.lift_hops else max(1, len(rows))
-    parts = [net.output(net.scores(net.represent(graph, part, hops))) for part in rows.split(size)]
-    return torch.cat(parts) if parts else net.output.shift.new_zeros(0, len(net.output.shift))
+def model_on(model: Any, graph: Graph, shared: Shared | None = None, **how: Any) -> Predict:
+    """rows -> predictions of any model of this library: one network, or an average.
+
+    Args:
+        shared: what other networks have made of this graph.
+        how: as in ``predictor_on``.
+    """
+    shared = {} if shared is None else shared
+    if isinstance(model, RAPGNN):
+        return predictor_on(model, graph, **how)
+    if isinstance(model, HopNetwork):
+        return _hop_predictor(model, graph, shared)
+    return average_on(model, graph, shared=shared, **how)
 
 
-def model_on(model: Any, graph: Graph, **how: Any) -> Predict:
-    """rows -> predictions of any model of this library: one RAP network, a random network, or an average."""
-    return predictor_on(model, graph, **how) if isinstance(model, RAPGNN) else average_on(model, graph, **how)
+def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared) -> Predict:
+    hops = hops_for(network, graph, shared)
+
+    @torch.no_grad()
+    def predict(rows: Tensor) -> Prediction:
+        size = max(1, min(ROWS, BLOCK_BYTES // (4 * network.channels)))
+        size = max(1, len(rows)) if network.config.unit_hops else size  # which go through the graph as a whole
+        parts = [network.scores(network.represent(graph, part, hops)) for part in rows.split(size)]
+        scores = torch.cat(parts) if parts else network.output.shift.new_zeros(0, len(network.output.shift))
+        return Prediction(scores, graph.objective.read(scores))
+
+    return predict
 
 
 @torch.no_grad()
 def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tensor:
     """What the head of the best member that suits any graph sees of these rows, or of all."""
     best: Any = model.widest if isinstance(model, Average) else model
-    if isinstance(best, RandomNet):
-        Average([best]).members_for(graph)  # which refuses a graph that it has nothing to say about
+    if isinstance(best, HopNetwork):
+        Average([best]).weighted_for(graph)  # which refuses a graph that it has nothing to say about
         return best.represent(graph, rows)
-    if isinstance(best, TreatedRAP):
-        return represented(best.network, best.inputs(graph), rows)
     return represented(best, graph, rows)
 
 
 def average_on(
-    model: Average | TreatedRAP | RandomNet,
-    graph: Graph,
-    device: str | None = None,
-    kept: HopsOf | None = None,
-    **how: Any,
+    average: Average, graph: Graph, device: str | None = None, shared: Shared | None = None, **how: Any
 ) -> Predict:
     """rows -> the mean over the members; as ``predictor_on`` for one model.
 
     Members draw on their own, so the variance of the mean is the sum of theirs by the squares of their shares. Networks
     whose weights are fixed have none.
-
-    Args:
-        kept: hops of this graph that other networks have walked.
     """
     if device is not None:
-        model, graph = model.to(device), graph.to(device)
-    average = model if isinstance(model, Average) else Average([model])
+        average, graph = average.to(device), graph.to(device)
     members = average.weighted_for(graph)
-    if "here" in average.uses and not any(getattr(m.config, "bound", False) for m, _ in members):
+    if "here" in average.uses and not any(member.bound for member, _ in members):
         warnings.warn(NEW_NODES, InputNotice, stacklevel=2)
-    kept = {} if kept is None else kept
-    predictors: list[Predict] = []
-    for member, _ in members:
-        if isinstance(member, RandomNet):
-            predictors.append(_net_predictor(member, graph, hops_for(member, graph, kept)))
-        elif isinstance(member, TreatedRAP):
-            predictors.append(predictor_on(member.network, member.inputs(graph), **how))
-        else:
-            predictors.append(predictor_on(member, graph, **how))
+    shared = {} if shared is None else shared
+    predictors = [model_on(member, graph, shared, **how) for member, _ in members]
     spread, weights = bool(how.get("error_bars")) or how.get("inference") == "mean", [weight for _, weight in members]
 
     def predict(rows: Tensor) -> Prediction:
         rows = rows.to(graph.y.device)
-        found = mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
+        mean = mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
         if device is None:
-            return found
-        parts = (found.scores, found.probabilities, found.spread)
+            return mean
+        parts = (mean.scores, mean.probabilities, mean.spread)
         return Prediction(*(None if part is None else part.cpu() for part in parts))  # type: ignore[arg-type]
-
-    return predict
-
-
-def _net_predictor(net: RandomNet, graph: Graph, hops: Hops | None) -> Predict:
-    def predict(rows: Tensor) -> Prediction:
-        scores = net_scores(net, graph, rows, hops)
-        return Prediction(scores, graph.objective.read(scores))
 
     return predict
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator, group_max
-from rapgnn.layers.embedding import Inputs
-from rapgnn.layers.heads import Head
-from rapgnn.layers.mlp import dropout_generator
-from rapgnn.layers.weights import EVALUATION
-from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.network.embedding import Inputs
+from rapgnn.network.heads import Head
+from rapgnn.network.mlp import dropout_generator
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.weights import EVALUATION
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense, indicator
 from rapgnn.training.loop import Loop, OnEpoch, optimise, shuffled, validator

@@ -1,7 +1,7 @@
 """Phase 2 in closed form: the ridge head on the exact expectation and variance of the representation."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -10,17 +10,14 @@ from torch import Tensor, nn
 from rapgnn.device import threads, threads_for
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.layers.heads import TargetScale
-from rapgnn.layers.ridge import RidgeHead, RidgeRegression, RidgeSolution, same_gaps
-from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.engine import EmbeddedGraph, PolynomialRepresentation, Representation
-from rapgnn.propagation.linear import ExpectedMap
+from rapgnn.network.engine import EmbeddedGraph, PolynomialRepresentation, Representation
+from rapgnn.network.heads import TargetScale
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import PENALTIES, RidgeHead, RidgeRegression, RidgeSolution, same_gaps
 from rapgnn.training.loop import Loop, OnEpoch
-from rapgnn.training.wide import PENALTIES, MatrixFreeRidge, too_wide, wide_threads
 
 Merit = Callable[[RidgeSolution], tuple[float, float]]
 UNSEEN = -10.0  # the score of a class that no training row has; other classes have -1 where a row is of another
-RIDGES = tuple(10.0**k for k in range(-4, 3))  # penalties to choose from on validation
 
 
 @torch.no_grad()
@@ -37,24 +34,21 @@ def solve_head(
     Args:
         problem: the equations, where they are set up elsewhere.
     """
-    if not embedded.has_expectation:
-        raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}.")
     start = time.perf_counter()
     if problem is None:
-        wide = embedded.engine == "polynomial" and not embedded.constant and too_wide(graph, model.config)
-        problem = (_MatrixFree if wide else DirectProblem)(model, graph, embedded)
+        problem = DirectProblem(model, graph, embedded)
     objective, y_val, ridge = graph.objective, graph.y[graph.val], model.config.ridge
     seen = _seen(graph)
 
-    def sharpen() -> None:
+    def fit_temperature() -> None:
         """Rows of a class that was never seen say nothing about the temperature of the others."""
         if bool(seen.any()):
-            head.fit_sharpness(objective, problem.held_out(head)[seen], y_val[seen])
+            head.fit_temperature(objective, problem.held_out(head)[seen], y_val[seen])
 
     def merit(solution: RidgeSolution) -> tuple[float, float]:
         head.take(solution)
         if objective.scoring is not None and objective.metric != "rmse":  # probabilities count, not only their order
-            sharpen()
+            fit_temperature()
         scores = model.output(problem.held_out(head))
         return objective.merit(objective.score(scores, y_val)), -float(objective.loss(scores, y_val))
 
@@ -63,13 +57,13 @@ def solve_head(
             solution = problem.best(merit)
         else:
             solution = problem.solve(1.0 if ridge is None else ridge)
-    head.take(solution)
     history, best = [], None
     if len(graph.val):
-        if objective.metric != "rmse":
-            sharpen()
         best = merit(solution)
         history = [objective.merit(best[0])]
+    head.take(solution)
+    if objective.metric != "rmse":
+        fit_temperature()
     if on_epoch:
         on_epoch()
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
@@ -102,7 +96,11 @@ class Problem(Protocol):
 class DirectProblem:
     """The equations from the stored representation of the training rows."""
 
-    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph):
+    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, many: bool = False):
+        if not embedded.has_expectation:
+            raise InputError(
+                f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}."
+            )
         representation = embedded.rows(graph.train, expect=graph.val)
         mean, expected = _expectation(representation), representation.expected
         assert expected is not None
@@ -111,7 +109,7 @@ class DirectProblem:
             self.threads = torch.get_num_threads()
             targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
             scatter = _scatter(representation, mean, targets, weights)
-            self.regression = RidgeRegression(mean, targets, scatter, weights)
+            self.regression = RidgeRegression(mean.double(), targets, scatter, weights, many)
 
     def solve(self, penalty: float) -> RidgeSolution:
         return self.regression.solve(penalty)
@@ -129,47 +127,19 @@ class DirectProblem:
         return self.regression.left_out(penalty)
 
 
-class _MatrixFree:
-    """The same by products alone, where the features are wide."""
-
-    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph):
-        assert embedded.h is not None
-        self.val, self.products = graph.val, dict[float, Tensor]()
-        self.threads = wide_threads(graph.x, graph.edge_index.shape[1])
-        expected = ExpectedMap(embedded.spec, embedded.operator, embedded.h)
-        targets = ridge_targets(model, graph, embedded.operator.matrix.dtype)
-        with threads(self.threads):
-            self.ridge = MatrixFreeRidge(expected, graph.train, targets, row_weights(graph), model.seed)
-
-    def _solve(self, penalties: Sequence[float]) -> list[RidgeSolution]:
-        found = self.ridge.solve(penalties)
-        self.products = {solution.penalty: products[self.val] for solution, products in found}
-        return [solution for solution, _ in found]
-
-    def solve(self, penalty: float) -> RidgeSolution:
-        return self._solve((penalty,))[0]
-
-    def best(self, merit: Merit) -> RidgeSolution:
-        return max(self._solve(PENALTIES), key=merit)
-
-    def held_out(self, head: RidgeHead) -> Tensor:
-        assert head.penalty is not None
-        return head.on_products(self.products[head.penalty])
-
-
 def choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
     """Merit on validation rises and falls once along λ: walk uphill from the middle, one way or else the other."""
-    middle = len(RIDGES) // 2
-    best = regression.solve(RIDGES[middle])
+    middle = len(PENALTIES) // 2
+    best = regression.solve(PENALTIES[middle])
     highest = merit(best)
-    for way in (reversed(RIDGES[:middle]), RIDGES[middle + 1 :]):
+    for way in (reversed(PENALTIES[:middle]), PENALTIES[middle + 1 :]):
         for penalty in way:
             candidate = regression.solve(penalty)
             found = merit(candidate)
             if not found >= highest:
                 break
             best, highest = candidate, found
-        if best.penalty != RIDGES[middle]:
+        if best.penalty != PENALTIES[middle]:
             break
     return best
 

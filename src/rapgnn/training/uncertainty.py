@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from rapgnn.graph.tasks import Objective
-from rapgnn.layers.heads import Head
-from rapgnn.layers.ridge import RidgeHead
+from rapgnn.network.heads import Head
+from rapgnn.network.ridge import RidgeHead
 
 NODES = 32  # of the quadrature over one normal number
 CHUNK_BYTES = 32 << 20
@@ -210,7 +210,7 @@ def _sigmoid_spread(mean: Tensor, variance: Tensor) -> Tensor:
 def _slope(head: Head | RidgeHead, h: Tensor) -> Tensor:
     """The derivative of every score of every row by its input: ``[rows, t, J·d]``."""
     if isinstance(head, RidgeHead):
-        return (head.weight * head.sharpness).T.expand(len(h), -1, -1)
+        return head.weight.T.expand(len(h), -1, -1)
     if head.linear:
         return (head.mlp.linears()[0].weight * head.input_scale).expand(len(h), -1, -1)
     with torch.enable_grad():

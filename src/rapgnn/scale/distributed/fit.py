@@ -15,14 +15,13 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.graph.tasks import Objective
-from rapgnn.layers.heads import Head
-from rapgnn.layers.mlp import dropout_generator
-from rapgnn.layers.ridge import RidgeHead, same_gaps
-from rapgnn.layers.ridge_problem import RidgeSums
-from rapgnn.models.config import Config
-from rapgnn.models.rapgnn import RAPGNN
+from rapgnn.network.config import Config
+from rapgnn.network.heads import Head
+from rapgnn.network.mlp import dropout_generator
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.representation import Representation
+from rapgnn.network.ridge import RidgeHead, RidgeSums, same_gaps
 from rapgnn.prng import Stream, seeded
-from rapgnn.propagation.representation import Representation
 from rapgnn.scale.blocks import Budget, OnHop
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.distributed.group import Workers

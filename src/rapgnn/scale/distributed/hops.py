@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from rapgnn.files import TEMPORARY, write_atomic
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
-from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.propagation.hops import BLOCK_BYTES
+from rapgnn.network.hops import BLOCK_BYTES
+from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.blocks import Budget, FirstHop, OnHop
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.distributed.group import Workers

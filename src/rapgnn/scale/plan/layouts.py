@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rapgnn.errors import InputError
-from rapgnn.propagation.hops import BLOCK_BYTES
+from rapgnn.network.hops import BLOCK_BYTES
 from rapgnn.scale.blocks import ROW_BYTES, SLACK
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.distributed.part import row_bounds

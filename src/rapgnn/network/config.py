@@ -1,0 +1,366 @@
+"""The settings of a network and its training: five small records, one per stage, and ``Config``, which holds them.
+
+``encode → propagate → expand → readout → head``: RAP-GNN as published, every other method with random weights, and
+every candidate of a search are points of their product. Names are those of Python, JSON and the command line, where
+the records are one flat list.
+"""
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, cast
+
+from rapgnn.errors import InputError, check_choice, shown
+from rapgnn.graph.backbones import BACKBONES
+from rapgnn.network.embedding import EMBEDDINGS, OUTPUTS
+from rapgnn.network.expand import KERNELS
+from rapgnn.network.mlp import ACTIVATIONS
+from rapgnn.network.scaling import SCALINGS
+
+COEFFICIENTS = ("random", "fixed", "layers", "colours")
+HEADS = ("linear", "mlp", "ridge")
+LARGEST = 1e30  # of a setting that is a number
+
+
+def _one_of(default: str, names: Iterable[str]) -> Any:
+    return field(default=default, metadata={"names": names})
+
+
+def _whole(default: int | None, least: int, most: int) -> Any:
+    return field(default=default, metadata={"kind": int, "least": least, "most": most})
+
+
+def _number(default: float | None, least: float = -LARGEST, *, open_least: bool = False, below: float = LARGEST) -> Any:
+    return field(default=default, metadata={"kind": float, "least": least, "open": open_least, "below": below})
+
+
+@dataclass(frozen=True)
+class Encode:
+    """What a network makes of the features: h⁰."""
+
+    scaling: str = _one_of("none", SCALINGS)
+    """``none``; ``length``: rows by their length; ``tfidf``: rare words count more, then length; ``standard``: columns
+    with mean 0 and variance 1."""
+    components: int = _whole(0, 0, 1 << 14)
+    """Keep only so many components of the scaled features, those in which they vary most; 0: all columns."""
+    normalize_features: bool = True
+    """Divide each node's features by the sum of their magnitudes."""
+    degree_columns: bool = False
+    """Add columns that tell a node's degrees."""
+    node_columns: int = _whole(0, 0, 1 << 14)
+    """Random columns that tell nodes apart, instead of their features: for the graph that was trained on alone."""
+    embedding: str = _one_of("pretrained", EMBEDDINGS)
+    """How h⁰ is made of these columns, a name from ``EMBEDDINGS``."""
+    hidden_channels: int = _whole(256, 1, 1 << 16)
+    """d, the width of the embedding, of trained layers and of an MLP head."""
+    embedding_layers: int = _whole(1, 1, 3)
+    """Linear maps in the embedding's MLP, 1 to 3."""
+    embedding_output: str = _one_of("relu", OUTPUTS)
+    """What follows the embedding: ``relu``, ``split`` (positive and negative parts side by side) or ``none``."""
+    random_features: int = _whole(0, 0, 1 << 16)
+    """Random node features (RNF) appended to the features, new in every forward pass."""
+    pretrain_lr: float = _number(0.01, 0.0, open_least=True)
+    """Phase 1: learning rate."""
+    pretrain_weight_decay: float = _number(5e-4, 0.0)
+    """Phase 1: weight decay."""
+    pretrain_dropout: float = _number(0.5, 0.0, below=1.0)
+    """Phase 1: dropout in the embedding's MLP."""
+    pretrain_epochs: int = _whole(200, 0, 10_000_000)
+    """Phase 1: epochs."""
+
+
+@dataclass(frozen=True)
+class Propagate:
+    """How h⁰ goes through the graph, never trained."""
+
+    backbone: str = _one_of("gcn", BACKBONES)
+    """The message-passing layer, a name from ``BACKBONES``: ``gcn``, ``sage``, ``gin``, ``gine``."""
+    num_layers: int = _whole(8, 0, 100_000)
+    """L, the number of message-passing layers, or of hops."""
+    _: KW_ONLY
+    coefficients: str = _one_of("random", COEFFICIENTS)
+    """``random``: of every hop and channel, RAP-GNN; ``fixed``: the hops S^k h⁰ as they are; ``layers``: random layers
+    h ← σ(standardised S h W + b), drawn once; ``colours``: counts of the nodes' colours by Weisfeiler and Leman."""
+    jumping: str = _one_of("last", ("last", "cat", "ppr"))
+    """What is seen: ``last``, the last layer; ``cat``, all side by side (jumping knowledge); ``ppr``: the sum of fixed
+    hops with the weights of personalised PageRank."""
+    teleport: float = _number(0.15, 0.0, open_least=True, below=1.0)
+    """α of personalised PageRank: hop k counts α (1 - α)^k."""
+    edges: str = _one_of("given", ("given", "undirected", "both"))
+    """``given``; ``undirected``: with the reverse of every edge; ``both``: fixed hops along and against the edges."""
+    self_loops: bool = False
+    """Add a self-loop to every node that has none, where the backbone does not include the node itself."""
+    eps: float = _number(0.0)
+    """ε of GIN and GINE: a node counts itself with weight 1 + ε."""
+    train_eps: bool = False
+    """Learn ε, in trained layers."""
+    batch_norm: bool = False
+    """Batch normalisation, in trained layers and in an MLP head."""
+    residual: bool | None = None
+    """Whether a layer's input is added to its output; None takes the backbone's own."""
+    activation: str = _one_of("relu", ACTIVATIONS)
+    """σ: ``relu``, ``leaky_relu``, ``tanh`` or ``identity`` (linear layers)."""
+    layer_dropout: float = _number(0.0, 0.0, below=1.0)
+    """Dropout between random layers, in training."""
+    rescale: bool = True
+    """Divide every layer by its expected growth, a constant; False is the paper's raw equation."""
+    factors: int = _whole(1, 1, 4)
+    """Number of weights in the MLP of a GIN or GINE layer, random or trained, each with its σ."""
+    structure: str = "diagonal"
+    """Of the random weights: ``diagonal``, ``full`` or ``identity``."""
+    schedule: str = "forward"
+    """When weights are drawn anew: every ``forward`` pass, every ``epoch``, or never: ``fixed``."""
+    distribution: str = "uniform"
+    """``uniform`` or ``normal``; for full matrices also ``glorot`` or ``linear`` (as ``nn.Linear``), by their width."""
+    params: tuple[float, float] = (0.0, 1.0)
+    """(low, high) of the uniform, (mean, standard deviation) of the normal distribution."""
+    width: int = _whole(128, 1, 1 << 14)
+    """Channels of random layers, or buckets that colours are counted in."""
+    known_labels: int = _whole(0, 0, 2)
+    """Hops of the training rows' labels, without each row's own: for nodes that the model knows by their ids."""
+    previous: "Config | None" = None
+    """Another network, whose predictions for the neighbours stand beside the hops (single graphs alone)."""
+    engine: str = _one_of("auto", ("auto", "polynomial", "stepwise"))
+    """``auto`` takes the polynomial shortcut where it is exact; ``polynomial`` or ``stepwise`` insists on one."""
+    hop_precision: str = _one_of("float32", ("float32", "bfloat16"))
+    """What the shortcut stores the hops in: ``float32``, or ``bfloat16``, half the memory; sums are in float32."""
+
+
+@dataclass(frozen=True)
+class Expand:
+    """What is made of fixed hops before the head: random non-linear features, or a comparison with landmarks."""
+
+    units: int = _whole(0, 0, 1 << 14)
+    """Random non-linear features of the hops; 0: none."""
+    unit_inputs: int = _whole(0, 0, 1 << 14)
+    """How many columns each random feature looks at (of one hop, unless they are propagated too); 0: all columns."""
+    unit_hops: int = _whole(0, 0, 64)
+    """Hops of the random features that stand beside them and beside the hops."""
+    log_hops: bool = False
+    """Take sign(z) log(1 + |z|) of the hops before their random features."""
+    kernel: str = _one_of("none", ("none", *KERNELS))
+    """The head sees how alike a row is to landmarks, a name from ``KERNELS``; ``none``: it sees the row itself."""
+    landmarks: int = _whole(0, 0, 1 << 14)
+    """How many training rows others are compared with, where there is a kernel."""
+    bandwidth: float = _number(1.0, 0.0, open_least=True)
+    """The distance at which rows are no longer alike, by the mean distance of two rows."""
+    trend: bool = False
+    """Add the inner product to the kernel, so that what is linear goes on beyond the training rows."""
+
+
+@dataclass(frozen=True)
+class Readout:
+    """How nodes become rows."""
+
+    pooling: str = _one_of("sum", ("sum", "mean", "max", "log"))
+    """The nodes of a graph: ``sum``, ``mean``, ``max``, or ``log``: sign(s) log(1 + |s|) of the sum s (fixed hops)."""
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """The head, how it is trained or solved, and how it predicts."""
+
+    head: str = _one_of("linear", HEADS)
+    """``linear`` or ``mlp``, trained by gradient descent, or ``ridge``, solved in closed form."""
+    head_layers: int = _whole(2, 1, 4)
+    """Linear maps in an MLP head, 1 to 4."""
+    standardize: bool = False
+    """Give every channel that the head sees mean 0 and variance 1; of fixed hops False: one variance for all."""
+    ridge: float | None = _number(1.0, 0.0)
+    """λ of the ridge head, relative to the size of the representation; None chooses it on validation."""
+    dropout: float = _number(0.5, 0.0, below=1.0)
+    """Dropout in the head and in trained layers."""
+    lr: float = _number(0.01, 0.0, open_least=True)
+    """Learning rate of the head, and of end-to-end training."""
+    weight_decay: float = _number(5e-4, 0.0)
+    """Weight decay of the head, and of end-to-end training."""
+    epochs: int = _whole(300, 1, 10_000_000)
+    """Epochs of phase 2, and of end-to-end training."""
+    batch_size: int | None = _whole(None, 1, 1 << 40)
+    """Rows per step; None takes all training rows at once."""
+    patience: int | None = _whole(None, 0, 10_000_000)
+    """Stop after so many epochs without a better validation metric; None never stops early."""
+    inference: str = _one_of("auto", ("auto", "expected", "mean", "sample"))
+    """``expected`` (exact), ``mean`` over draws, one ``sample`` as in the paper; ``auto``: expected where it exists."""
+    keep_draw: bool = False
+    """With the inference ``sample``: predict by the draw that the best epoch was validated with, not by a new one."""
+    num_samples: int = _whole(32, 1, 1_000_000)
+    """Draws of the inference ``mean``."""
+
+
+RECORDS = {"encode": Encode, "propagate": Propagate, "expand": Expand, "readout": Readout, "predict": HeadSettings}
+"""The records by the stage that they are of."""
+_FIELDS = {f.name: (stage, f) for stage, record in RECORDS.items() for f in fields(record)}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Config:
+    """A network and its training: ``Config(backbone="gcn", num_layers=8)``. Settings that do not apply have no effect.
+
+    Every setting is an attribute by its own name; ``config.encode``, ``propagate``, ``expand``, ``readout`` and
+    ``predict`` (the head) are the records of the stages.
+    """
+
+    encode: Encode
+    propagate: Propagate
+    expand: Expand
+    readout: Readout
+    predict: HeadSettings
+
+    def __init__(self, **settings: Any):
+        refuse_unknown(settings)
+        for name, value in settings.items():
+            settings[name] = _checked(_FIELDS[name][1], value)
+        for stage, record in RECORDS.items():
+            mine = {name: value for name, value in settings.items() if _FIELDS[name][0] == stage}
+            object.__setattr__(self, stage, record(**mine))
+        self._check_together()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIELDS:
+            raise AttributeError(f"Config has no setting {name!r}")
+        return getattr(object.__getattribute__(self, _FIELDS[name][0]), name)
+
+    def _check_together(self) -> None:
+        """Refuse settings that contradict each other."""
+        fixed, random = self.coefficients == "fixed", self.coefficients == "random"
+        rule, previous = BACKBONES[self.backbone], self.previous
+        if self.self_loops and rule.includes_self:
+            raise InputError(f"self_loops has no place in {self.backbone}, which includes the node itself: use eps.")
+        if random:
+            self.layers(0)
+            if self.jumping == "ppr" or self.edges != "given" or self.pooling == "log":
+                raise InputError("jumping ppr, edges other than given and pooling log need fixed coefficients.")
+            if self.units or self.landmarks or self.known_labels or previous is not None or self.node_columns:
+                raise InputError("units, landmarks, known_labels, previous and node_columns need fixed coefficients.")
+            return
+        if rule.edges:
+            raise InputError(f"{self.backbone} needs random coefficients: its messages are not linear.")
+        if not fixed and self.jumping != "cat":
+            raise InputError(f"{self.coefficients} are joined side by side: jumping must be cat.")
+        if self.coefficients == "colours" and (self.units or self.pooling == "mean"):
+            raise InputError("colours are counted as they are: without random features, and not as means.")
+        if self.unit_hops and not self.units:
+            raise InputError("unit_hops are hops of random features: set units too.")
+        if (self.kernel == "none") != (self.landmarks == 0):
+            raise InputError("a kernel needs landmarks, and landmarks a kernel.")
+        if self.landmarks and self.head != "ridge":
+            raise InputError("a kernel is for a head that is solved: head must be ridge.")
+        if self.embedding != "identity" or self.pooling == "max":
+            raise InputError("fixed coefficients take the features as they are: embedding identity, pooling not max.")
+        if self.edges == "both" and self.jumping != "cat":
+            raise InputError("edges both ways stand side by side: take them with jumping cat.")
+        if previous is not None and (previous.previous is not None or previous.known_labels):
+            raise InputError(
+                "the previous network must see no labels, or it would tell a row its own, and have none before it."
+            )
+
+    def layers(self, seed: int) -> Any:
+        """The random layers, drawn with ``seed``: a ``Propagation``."""
+        from rapgnn.network.propagation import Propagation
+        from rapgnn.network.weights import RandomWeights
+
+        p = self.propagate
+        weights = RandomWeights(p.structure, p.schedule, p.distribution, p.params, seed)
+        return Propagation(**vars(p), weights=weights, pooling=self.pooling)
+
+    def trained_head(self, in_channels: int, out_channels: int, generator: Any) -> Any:
+        """The head that gradient descent trains, for random and for trained layers alike: a ``Head``."""
+        from rapgnn.network.heads import Head
+
+        layers = self.head_layers if self.head == "mlp" else 1
+        how = {"dropout": self.dropout, "batch_norm": self.batch_norm, "generator": generator}
+        return Head(in_channels, self.hidden_channels, out_channels, layers, **how)
+
+    def update(self, **changes: Any) -> "Config":
+        """A copy with some settings changed; unknown names are refused."""
+        return Config(**(self.settings() | changes))
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting by name."""
+        return {name: value for stage in RECORDS for name, value in vars(getattr(self, stage)).items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting by name, as JSON holds it."""
+        previous = None if self.previous is None else self.previous.to_dict()
+        return self.settings() | {"params": list(self.params), "previous": previous}
+
+    def __repr__(self) -> str:
+        changed = (f"{n}={v!r}" for n, v in self.settings().items() if v != _FIELDS[n][1].default)
+        return f"Config({', '.join(changed)})"
+
+
+SETTINGS = tuple(_FIELDS)
+"""The names of all settings."""
+
+
+def check_record(record: Any, kind: type) -> None:
+    """Refuse a record whose fields are not what they may be."""
+    for about in fields(kind):
+        if about.name not in ("structure", "schedule", "distribution", "params"):  # which RandomWeights checks
+            _checked(about, getattr(record, about.name))
+
+
+def refuse_unknown(settings: Iterable[str], also: tuple[str, ...] = ()) -> None:
+    """Refuse names that no setting has; ``also`` are other names that come to mind."""
+    unknown = sorted(set(settings) - set(_FIELDS))
+    if unknown:
+        near = get_close_matches(unknown[0], [*_FIELDS, *also], n=3, cutoff=0.5)
+        hint = f"like it are {', '.join(near)}" if near else "the settings are the fields of rapgnn.Config"
+        raise InputError(f"unknown setting {shown(unknown[0])}: {hint}.")
+
+
+def bounds(name: str) -> tuple[int, int]:
+    """The least and the largest value of a setting that is a whole number."""
+    about = _FIELDS[name][1].metadata
+    return about["least"], about["most"]
+
+
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "a name",
+    tuple: "a pair of numbers",
+}
+
+
+def _checked(about: Any, value: Any) -> Any:
+    """The value of one setting; refused where it is none."""
+    name, limits = about.name, about.metadata
+    if name == "previous":
+        value = Config(**value) if isinstance(value, dict) else value
+        if value is not None and not isinstance(value, Config):
+            raise InputError(f"setting previous must be the settings of a network, got {shown(value)}.")
+        return value
+    if value is None and (about.default is None or name == "ridge"):
+        return None
+    value = cast(Any, value)
+    kind: Any = limits.get("kind") or (bool if name == "residual" else type(about.default))
+    if name == "params":
+        good = isinstance(value, list | tuple) and len(value) == 2 and all(_is(p, float) for p in value)
+        value = tuple(map(float, value)) if good else value
+    else:
+        good = _is(value, kind)
+    if not good:
+        raise InputError(f"setting {name} cannot be {shown(value)}: it takes {_KINDS[kind]}.")
+    if "names" in limits:
+        check_choice(name.replace("_", " "), value, limits["names"])
+    if kind is int and not limits["least"] <= value <= limits["most"]:
+        low = value < limits["least"]
+        raise InputError(
+            f"{name} must be at {'least' if low else 'most'} {limits['least' if low else 'most']}, got {shown(value)}."
+        )
+    if kind is float and "least" in limits:
+        value = float(value)
+        if value < limits["least"] or (limits["open"] and value == limits["least"]) or value >= limits["below"]:
+            low = f"above {limits['least']:g}" if limits["open"] else f"at least {limits['least']:g}"
+            high = "" if limits["below"] >= LARGEST else f" and below {limits['below']:g}"
+            raise InputError(f"{name} must be {low}{high}, got {shown(value)}.")
+    return value
+
+
+def _is(value: Any, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

@@ -1,0 +1,255 @@
+"""f_φ: node features -> h⁰. One row per variant of the paper."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from rapgnn.errors import InputError, check_choice
+from rapgnn.graph.backbones import BACKBONES
+from rapgnn.graph.operator import GraphOperator, distinct_rows
+from rapgnn.network.mlp import MLP, Encoder
+from rapgnn.network.weights import DISTRIBUTIONS
+from rapgnn.prng import DRAWN_EMBEDDING, RANDOM_NODE_FEATURES, random_words
+from rapgnn.sparse import Features, SparseMatrix, indicator, row_block
+
+# What an embedding sees of every node: its features, or counts of equal nodes and messages, each embedded once.
+
+
+@dataclass(frozen=True)
+class Messages:
+    """The distinct nodes, and the distinct (sender, edge type) pairs that send a message, of a graph."""
+
+    nodes: Features
+    sender: Tensor
+    edge_type: Tensor
+    edge_features: Features
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an embedding sees of every node; for graph tasks nodes that look alike are listed once.
+
+    Args:
+        rows: one row per node, or per distinct node.
+        index: which row each node has; None: its own.
+        messages: for one layer with edge features, what the columns of ``rows`` count.
+    """
+
+    rows: Features
+    index: Tensor | None = None
+    messages: Messages | None = None
+
+    def choose(self, rows: Tensor) -> "Inputs":
+        """Some of the rows."""
+        return Inputs(row_block(self.rows, rows), None, self.messages)
+
+
+def append(x: Features, extra: Features) -> Features:
+    """Further columns, sparse where x is."""
+    if isinstance(x, SparseMatrix):
+        other = extra.scipy() if isinstance(extra, SparseMatrix) else sp.csr_matrix(extra.cpu().numpy())
+        return SparseMatrix(sp.hstack([x.scipy(), other]), dtype=x.dtype, device=x.device)
+    assert isinstance(extra, Tensor)
+    return torch.cat([x, extra], dim=1)
+
+
+def one_hop(matrix: SparseMatrix, x: Features) -> Features:
+    """S x, sparse where x is."""
+    if isinstance(x, SparseMatrix):
+        return SparseMatrix(matrix.scipy() @ x.scipy(), dtype=x.dtype, device=x.device)
+    return matrix @ x
+
+
+def distinct_inputs(x: Features) -> Inputs:
+    """Every row once."""
+    first, index = distinct_rows(x)
+    return Inputs(x, None) if len(first) == x.shape[0] else Inputs(row_block(x, first), index)
+
+
+def neighbourhoods(x: Features, operator: GraphOperator) -> Inputs:
+    """Every node as counts: of itself among the distinct nodes, and of the messages it receives."""
+    edges = operator.edges
+    assert edges is not None
+    types = edges.features.shape[0]
+    first, node = distinct_rows(x)
+    own = indicator(node, len(first), 1.0 + operator.eps)
+    pair = node[edges.sender.col.long()] * max(1, types) + edges.kind
+    distinct, place = torch.unique(pair, return_inverse=True)
+    received = edges.receiver.scipy().astype(np.float64) @ indicator(place, len(distinct))
+    counts = SparseMatrix(sp.hstack([own, received]), dtype=edges.receiver.dtype, device=x.device)
+    messages = Messages(row_block(x, first), distinct // max(1, types), distinct % max(1, types), edges.features)
+    rows, index = distinct_rows(counts)
+    return Inputs(counts.rows(rows), index, messages)
+
+
+@dataclass(frozen=True)
+class EmbeddingKind:
+    """How an embedding comes about.
+
+    Args:
+        trained: ``"before"`` the head (phase 1), ``"with"`` it, or ``"never"``.
+        mlp: whether it is an MLP (else the features pass unchanged).
+        redrawn: whether its weights are drawn anew for every forward pass.
+        one_layer: whether it sees one hop of the graph, as a single layer of the backbone does.
+    """
+
+    trained: str
+    mlp: bool = True
+    redrawn: bool = False
+    one_layer: bool = False
+
+
+EMBEDDINGS = {
+    "pretrained": EmbeddingKind(trained="before"),
+    "pretrained-gnn": EmbeddingKind(trained="before", one_layer=True),
+    "learnable": EmbeddingKind(trained="with"),
+    "fixed-random": EmbeddingKind(trained="never"),
+    "random": EmbeddingKind(trained="never", redrawn=True),
+    "identity": EmbeddingKind(trained="never", mlp=False),
+}
+"""The embeddings by name; a new one is a row here."""
+
+
+def _split(z: Tensor) -> Tensor:
+    return torch.cat([torch.relu(z), torch.relu(-z)], dim=-1)
+
+
+def _unchanged(z: Tensor) -> Tensor:
+    return z
+
+
+# Non-negative outputs keep the polynomial shortcut exact; "split" loses nothing by it, at twice the channels.
+OUTPUTS = {"relu": torch.relu, "split": _split, "none": _unchanged}
+"""What follows the last linear map of an embedding, by name."""
+
+
+class Embedding(nn.Module):
+    """Maps features ``[n, c]`` to h⁰ ``[n, d]`` (``identity``: the features themselves), and edge features to e.
+
+    Args:
+        kind: a name from ``EMBEDDINGS``.
+        in_channels, hidden_channels, num_layers: of the MLP; every layer is ``hidden_channels`` wide.
+        edge_channels: width of the edge features, where the backbone uses them.
+        backbone: whose single layer ``pretrained-gnn`` is.
+        output: what follows the last linear map, a name from ``OUTPUTS``.
+        dropout: inside the MLP, while it is trained.
+        random_features: how many random node features (RNF) are appended to x, new in every forward pass.
+        generator: for the start values.
+        seed: for what is drawn per forward pass.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        in_channels: int,
+        hidden_channels: int,
+        num_layers: int = 1,
+        *,
+        edge_channels: int = 0,
+        backbone: str = "gcn",
+        output: str = "relu",
+        dropout: float = 0.0,
+        random_features: int = 0,
+        generator: torch.Generator,
+        seed: int = 0,
+    ):
+        super().__init__()
+        check_choice("embedding", kind, EMBEDDINGS)
+        check_choice("embedding output", output, OUTPUTS)
+        if not 1 <= num_layers <= 3:
+            raise InputError(f"an embedding has 1 to 3 layers, got {num_layers}.")
+        if random_features < 0:
+            raise InputError(f"the number of random node features must not be negative, got {random_features}.")
+        self.kind, self.rule = EMBEDDINGS[kind], BACKBONES[backbone]
+        self.random_features, self.seed = random_features, seed
+        width = in_channels + random_features
+        self.node_encoder: Encoder | None = None
+        if self.kind.one_layer and self.rule.edges:
+            self.node_encoder = Encoder(width, hidden_channels, generator)
+            width = hidden_channels
+        elif self.kind.one_layer:
+            width *= len(self.rule.terms)
+        if self.kind.one_layer and not self.rule.includes_self:
+            num_layers = 1  # one weight, as the layer has; a GIN layer has an MLP
+        self.in_channels = width
+        self.output, self.unchanged_output = OUTPUTS[output], output == "none"
+        self.out_channels = hidden_channels * (2 if output == "split" else 1) if self.kind.mlp else width
+        self.mlp: MLP | None = None
+        if self.kind.mlp:
+            # A random embedding is matrices alone: an untrained bias would drown features of small size.
+            bias = self.kind.trained != "never"
+            self.mlp = MLP([width] + [hidden_channels] * num_layers, generator, dropout, bias=bias)
+        self.edge_encoder: Encoder | None = None
+        if self.rule.edges:
+            self.edge_encoder = Encoder(edge_channels, hidden_channels if self.kind.mlp else width, generator)
+        # Edge embeddings are never negative: the shortcut needs that, and messages pass a ReLU anyway.
+        self.edge_output = OUTPUTS["split" if output == "split" and self.kind.mlp else "relu"]
+
+    @property
+    def varies(self) -> bool:
+        """Whether every forward pass has another h⁰, so that nothing about it can be kept."""
+        return self.kind.redrawn or self.random_features > 0
+
+    def inputs(self, x: Features, operator: GraphOperator, step: int = 0) -> Inputs:
+        """What the MLP sees: x, with random features appended and one hop of the graph, where asked for."""
+        if self.random_features:
+            x = append(x, self._random_features(x, step))
+        if self.node_encoder is not None:
+            return neighbourhoods(x, operator)
+        if self.kind.one_layer:
+            parts = [one_hop(operator.matrix, x) if term == "neighbour" else x for term in self.rule.terms]
+            x = parts[0] if len(parts) == 1 else append(parts[0], parts[1])
+        return Inputs(x) if operator.ptr is None or self.random_features else distinct_inputs(x)
+
+    def embed(self, inputs: Inputs, step: int = 0, generator: torch.Generator | None = None) -> Features:
+        """h⁰ of every node."""
+        h = self(inputs, step, generator)
+        return h if inputs.index is None else row_block(h, inputs.index)
+
+    def forward(self, inputs: Inputs, step: int = 0, generator: torch.Generator | None = None) -> Features:
+        """h⁰ of the rows of ``inputs``; ``step`` says which forward pass; ``generator`` switches dropout on."""
+        x = inputs.rows
+        if self.mlp is None:
+            return x
+        if inputs.messages is not None:
+            x = self._one_layer(inputs.messages, x)
+        if not self.kind.redrawn:
+            return self.output(self.mlp(x, generator))
+        weights = [self._redrawn(step, i, layer.weight.T) for i, layer in enumerate(self.mlp.linears())]
+        h = x @ weights[0]
+        for weight in weights[1:]:
+            h = torch.relu(h) @ weight
+        return self.output(h)
+
+    def edges(self, operator: GraphOperator) -> Tensor | None:
+        """e of every edge type ``[t, d]``, non-negative; None where messages have no edge features."""
+        if self.edge_encoder is None:
+            return None
+        assert operator.edges is not None
+        return self.edge_output(self.edge_encoder(operator.edges.features))
+
+    def _one_layer(self, messages: Messages, counts: Features) -> Tensor:
+        """(1 + ε) x_v + Σ_u ReLU(x_u + e_uv) of encoded nodes and edges, by counting the messages that are equal."""
+        assert self.node_encoder is not None
+        assert self.edge_encoder is not None
+        nodes = self.node_encoder(messages.nodes)
+        edges = torch.relu(self.edge_encoder(messages.edge_features))
+        sent = torch.relu(nodes.index_select(0, messages.sender) + edges.index_select(0, messages.edge_type))
+        return counts @ torch.cat([nodes, sent])
+
+    def _redrawn(self, step: int, index: int, like: Tensor) -> Tensor:
+        bound = 1.0 / math.sqrt(like.shape[0])
+        return self._uniform(step, DRAWN_EMBEDDING - 2 * index, like.shape, -bound, bound, like)
+
+    def _random_features(self, x: Features, step: int) -> Tensor:
+        like = torch.empty(0, device=x.device, dtype=x.dtype)
+        return self._uniform(step, RANDOM_NODE_FEATURES, (x.shape[0], self.random_features), 0.0, 1.0, like)
+
+    def _uniform(self, step: int, stream: int, shape: tuple[int, ...], low: float, high: float, like: Tensor) -> Tensor:
+        at, key = (torch.tensor([v], device=like.device) for v in (step, stream))
+        words = random_words(self.seed, at, key, math.prod(shape))
+        return DISTRIBUTIONS["uniform"].sample(words, low, high).to(like.dtype).view(shape)

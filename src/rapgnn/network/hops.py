@@ -1,0 +1,223 @@
+"""The hops S^k z in memory: by blocks of columns for the rows that are wanted, or whole and shared by networks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from rapgnn.device import free_memory
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.operator import GraphOperator
+from rapgnn.network.config import Config
+from rapgnn.network.known_labels import KnownLabels
+from rapgnn.network.propagation import Propagation, stored_hops
+from rapgnn.sparse import Features, SparseMatrix, column_block, dense, row_block
+
+BLOCK_BYTES = 256 << 20  # of one n × block buffer while hopping: wide rows are gathered several times faster
+WORTH_IT = 1 << 22  # multiply-adds of a hop from which it pays to look for the nodes that matter
+
+
+def bytes_of_block(device: torch.device) -> int:
+    """How large one n × block buffer may be: on a GPU a share of what is free."""
+    return max(BLOCK_BYTES, free_memory(device) // 32) if device.type == "cuda" else BLOCK_BYTES
+
+
+def hops(
+    spec: Propagation,
+    operator: GraphOperator,
+    h: Features,
+    wanted: Sequence[Tensor | None],
+    e: Tensor | None = None,
+    block_bytes: int | None = None,
+) -> Iterator[tuple[slice, int, list[Tensor]]]:
+    """The hops by blocks of columns: (columns, place in ``stored_hops``, a ``[rows, block]`` for every one wanted).
+
+    Args:
+        wanted: rows (nodes, or pooled graphs) whose hops are wanted, any number of times; None: all.
+        e: the embedded edge types, where messages have edge features.
+        block_bytes: of one n × block buffer, of which two are alive.
+    """
+    n, d = h.shape
+    S, L = operator.matrix, spec.num_layers
+    place = {number: i for i, number in enumerate(stored_hops(spec))}
+    width = max(1, min(d, (block_bytes or bytes_of_block(S.device)) // max(1, 4 * n)))
+    reach = Reach(S, L, [] if operator.ptr is not None or spec.rule.edges else wanted, d)
+    for start in range(0, d, width):
+        columns = slice(start, min(d, start + width))
+        families = [(0, L, column_block(h, columns.start, columns.stop).to(S.dtype))]
+        if spec.rule.edges:
+            assert e is not None
+            assert operator.edges is not None
+            received = operator.edges.counts @ e[:, columns].to(S.dtype).contiguous()
+            families.append((L + 1, L - 1, received))
+        for offset, last, hop in families:
+            for k in range(last + 1):
+                if k:
+                    hop = reach.step(k) @ hop
+                    if spec.operator_scale != 1.0:
+                        hop = hop.div_(spec.operator_scale)
+                if offset + k in place:
+                    pooled = operator.pool(hop, spec.pooling)
+                    yield columns, place[offset + k], [pick(pooled, reach.places(k, rows)) for rows in wanted]
+
+
+def pick(hop: Tensor, rows: Tensor | None) -> Tensor:
+    """These rows; None: all."""
+    return hop if rows is None else hop[rows]
+
+
+class Reach:
+    """Which nodes each hop must visit, so that the wanted rows are right in all of them.
+
+    Backwards from the last hop: the wanted rows, then also those that they receive from, and so on, until it is half of
+    the graph. Every row that is visited is summed as in the whole product, so the numbers are the same.
+
+    Args:
+        matrix: S.
+        depth: number of hops.
+        wanted: rows, or None for all.
+        width: columns, which decide whether it pays.
+    """
+
+    def __init__(self, matrix: SparseMatrix, depth: int, wanted: Sequence[Tensor | None], width: int):
+        self.matrix, self._nodes, self._steps = matrix, dict[int, Tensor](), dict[int, SparseMatrix]()
+        known = [rows for rows in wanted if rows is not None]
+        n = matrix.shape[0]
+        if not known or len(known) < len(wanted) or matrix.nnz * width < WORTH_IT:
+            return
+        nodes = torch.unique(torch.cat(known))
+        for k in range(depth, 0, -1):
+            if 2 * len(nodes) > n:
+                return
+            self._nodes[k] = nodes
+            part = matrix.rows(nodes)
+            before = torch.unique(torch.cat([part.col.long(), nodes]))
+            inside = k > 1 and 2 * len(before) <= n
+            if inside:
+                col = torch.searchsorted(before, part.col.long())
+                part = SparseMatrix.from_csr(part.crow, col, part.values, (len(nodes), len(before)))
+            self._steps[k] = part
+            if inside and len(before) == len(nodes):  # nothing further is reached: all earlier hops are this one
+                for earlier in range(k - 1, 1, -1):
+                    self._nodes[earlier], self._steps[earlier] = nodes, part
+                self._nodes[1], self._steps[1] = nodes, matrix.rows(nodes)
+                return
+            nodes = before
+
+    def step(self, k: int) -> SparseMatrix:
+        """What takes hop k - 1 to hop k."""
+        return self._steps.get(k, self.matrix)
+
+    def places(self, k: int, rows: Tensor | None) -> Tensor | None:
+        """Where these nodes are in hop k."""
+        return torch.searchsorted(self._nodes[k], rows) if k in self._nodes and rows is not None else rows
+
+
+def next_hop(matrix: SparseMatrix, last: Features, block_bytes: int) -> Tensor:
+    """S times the last hop, by the same blocks of columns as elsewhere: n × block takes at most so many bytes."""
+    n, d = last.shape
+    width = max(1, min(d, block_bytes // max(1, 4 * n)))
+    if width == d and not isinstance(last, SparseMatrix):
+        return matrix @ last
+    hop = torch.empty(n, d, dtype=last.dtype, device=last.device)
+    for start in range(0, d, width):
+        stop = min(d, start + width)
+        hop[:, start:stop] = matrix @ column_block(last, start, stop)
+    return hop
+
+
+# Hops of all nodes that several networks share.
+
+
+ROW_BLOCK_BYTES = 1 << 26  # of rows at full width that live at once
+NEAR = 8  # hops that are stored one by one; of those beyond only their sums
+LABEL_HOPS = 2  # for which a node's own label can be left out exactly
+
+
+class Hops:
+    """S^k z of all nodes of a graph.
+
+    Args:
+        operator: S.
+        inputs: z ``[n, c]``.
+        back: S against the edges, where both directions count.
+    """
+
+    def __init__(self, operator: GraphOperator, inputs: Features, back: GraphOperator | None = None):
+        self.operator, self.inputs, self._back = operator, inputs, back
+        self._hops: list[Features] = [inputs]
+        self._against: list[Features] = [inputs]
+        self._predicted: dict[int, Hops] = {}
+        self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
+        self._sums: dict[tuple[int, float], Tensor] = {}  # of personalised PageRank, by depth and α
+
+    def of(self, k: int, rows: Tensor | None = None) -> Tensor:
+        """Hop k of some nodes, or of all."""
+        return self._hop(self._hops, self.operator, k, rows)
+
+    def against(self, k: int, rows: Tensor | None = None) -> Tensor:
+        """Likewise, against the direction of the edges."""
+        assert self._back is not None
+        return self._hop(self._against, self._back, k, rows)
+
+    def suits(self, spec: Propagation, h: Features) -> bool:
+        """Whether these are the hops of a network with random coefficients and this h⁰."""
+        return h is self.inputs and not spec.rule.edges and spec.operator_scale == 1.0
+
+    def walk(self, spec: Propagation, wanted: Sequence[Tensor | None]) -> Iterator[tuple[slice, int, list[Tensor]]]:
+        """As ``propagation.hops.hops``: (columns, place among the stored hops, the wanted rows)."""
+        for place, k in enumerate(stored_hops(spec)):
+            yield slice(0, self.inputs.shape[1]), place, [self.of(k, rows) for rows in wanted]
+
+    def labels(self, graph: Graph, known: KnownLabels, count: int) -> list[Tensor]:
+        """Hops 1 to ``count`` of known labels, for all nodes; then against the edges too, where both ways count."""
+        if id(known) not in self._labels:
+            like = self.of(0, known.nodes.keys[:0])
+            ways = [way for way in (self.operator, self._back) if way is not None]
+            # The labels stay beside their hops, so that no others get their number.
+            self._labels[id(known)] = known, [known.hops(graph, way, like, LABEL_HOPS) for way in ways]
+        return [hop for way in self._labels[id(known)][1] for hop in way[:count]]
+
+    def predictions(self, of: object, predict: Callable[[], Tensor]) -> "Hops":
+        """Hops of what another network predicts for every node."""
+        if id(of) not in self._predicted:
+            self._predicted[id(of)] = Hops(self.operator, predict())
+        return self._predicted[id(of)]
+
+    def joined(self, config: Config, rows: Tensor | None = None) -> Tensor:
+        """The hops of some nodes, or of all, joined as the settings say."""
+        depth = config.num_layers
+        if config.jumping == "last":
+            return self.of(depth, rows)
+        if config.jumping == "cat":
+            parts = [self.of(k, rows) for k in range(depth + 1)]
+            if config.edges == "both":
+                parts += [self.against(k, rows) for k in range(1, depth + 1)]
+            return torch.cat(parts, dim=1)
+        total = self._sum(depth, config.teleport)
+        return total if rows is None else total[rows]
+
+    def _sum(self, depth: int, alpha: float) -> Tensor:
+        """Σ α (1 - α)^k S^k z over hops 0 to depth, of all nodes; hops past ``NEAR`` are not stored themselves."""
+        if (depth, alpha) not in self._sums:
+            hop = self.of(0)
+            total = alpha * hop
+            for k in range(1, depth + 1):
+                hop = self.of(k) if k <= NEAR else dense(next_hop(self.operator.matrix, hop, ROW_BLOCK_BYTES))
+                total.add_(hop, alpha=alpha * (1 - alpha) ** k)
+            self._sums[depth, alpha] = total
+        return self._sums[depth, alpha]
+
+    @staticmethod
+    def _hop(walked: list[Features], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:
+        while len(walked) <= k:
+            walked.append(next_hop(operator.matrix, walked[-1], ROW_BLOCK_BYTES))
+        return dense(walked[k] if rows is None else row_block(walked[k], rows))
+
+
+def undirected(graph: Graph) -> Graph:
+    """The graph with the reverse of every edge."""
+    edges = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    weight = None if graph.edge_weight is None else torch.cat([graph.edge_weight, graph.edge_weight])
+    return replace(graph, edge_index=edges, edge_weight=weight, edge_attr=None)

@@ -1,0 +1,180 @@
+"""Labels that are known: those of a node's neighbours in the training rows, without the node's own; and how nodes are
+found again on other graphs."""
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.operator import GraphOperator
+from rapgnn.sparse import Features, SparseMatrix, row_block, row_of_entry
+
+GAP = torch.finfo(torch.float32).min  # stands for a label that is not known: a model is saved without NaN
+
+
+class SeenNodes(nn.Module):
+    """Nodes of the training graph, to be found again on others: by their ids, or by their places where there are none.
+
+    Places say little by themselves: another graph has them, too. So without ids a graph has these nodes only if half of
+    them or more still have the same features.
+
+    Args:
+        count: how many there are.
+    """
+
+    keys: Tensor
+    features: Tensor
+    named: Tensor
+
+    def __init__(self, count: int):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(count, dtype=torch.int64))
+        self.register_buffer("features", torch.zeros(count, dtype=torch.int64))
+        self.register_buffer("named", torch.zeros((), dtype=torch.bool))
+
+    @classmethod
+    def of(cls, graph: Graph, rows: Tensor) -> "SeenNodes":
+        """Some nodes of a graph."""
+        seen, (keys, named) = cls(len(rows)).to(rows.device), node_keys(graph)
+        seen.keys.copy_(keys[rows.cpu()])
+        seen.named.fill_(named)
+        if not named:
+            seen.features.copy_(row_hash(row_block(graph.x, rows)))
+        return seen
+
+    def places_in(self, graph: Graph) -> Tensor:
+        """Where each of them is in a graph; -1: nowhere."""
+        keys, named = node_keys(graph)
+        if named != bool(self.named) or not len(keys):
+            return torch.full_like(self.keys, -1)
+        ordered, order = keys.sort()
+        at = torch.searchsorted(ordered, self.keys.cpu()).clamp(max=len(keys) - 1)
+        places = torch.where(ordered[at] == self.keys.cpu(), order[at], -1).to(self.keys.device)
+        there = places >= 0
+        if not named and bool(there.any()):
+            same = row_hash(row_block(graph.x, places[there])) == self.features[there]
+            if 2 * int(same.sum()) < len(places):
+                return torch.full_like(places, -1)
+        return places
+
+    def are_in(self, graph: Graph) -> bool:
+        """Whether a graph has any of them."""
+        return bool((self.places_in(graph) >= 0).any())
+
+
+def node_keys(graph: Graph) -> tuple[Tensor, bool]:
+    """A number for every node, and whether it is made of an id; otherwise it is the node's place."""
+    ids = graph.ids
+    if ids is None or (ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids)))):  # numbered by a reader
+        return torch.arange(graph.num_nodes), False
+    hashed = pd.util.hash_pandas_object(pd.Series(ids, dtype=object).astype(str), index=False)  # type: ignore[attr-defined]
+    return torch.from_numpy(hashed.to_numpy().view(np.int64).copy()), True
+
+
+class KnownLabels(nn.Module):
+    """The training rows of a graph and their labels, as something that can be propagated.
+
+    A training row must not see its own label, which comes back to it on a walk of two steps (and of one, through a
+    self-loop): (S Y)_i and (S² Y)_i lose S_ii y_i and (S²)_ii y_i. What is left is what a node without a label would
+    see in its place, so that a head that was trained on these rows suits all others.
+
+    Args:
+        rows: how many there are.
+        columns: of the labels: 1 for classes, by their number; otherwise one per output, gaps and all.
+        out_channels: number of classes, labels or targets.
+    """
+
+    y: Tensor
+
+    def __init__(self, rows: int, columns: int, out_channels: int):
+        super().__init__()
+        self.out_channels = out_channels
+        self.nodes = SeenNodes(rows)
+        self.register_buffer("y", torch.zeros(rows, columns, dtype=torch.float32))
+
+    @classmethod
+    def of(cls, graph: Graph) -> "KnownLabels":
+        """Those of a single graph's training rows."""
+        y = graph.y[graph.train]
+        known = cls(*known_shape(graph), graph.num_outputs).to(y.device)
+        known.nodes = SeenNodes.of(graph, graph.train)
+        known.y.copy_(y.reshape(len(y), -1).nan_to_num(GAP) if y.is_floating_point() else y.reshape(len(y), -1))
+        return known
+
+    def columns(self, graph: Graph, like: Tensor) -> Tensor:
+        """``[nodes, out_channels]``: a 1 for the class, or numbers less their mean; 0 where nothing is known."""
+        found, places = like.new_zeros(graph.num_nodes, self.out_channels), self.nodes.places_in(graph)
+        there = places >= 0
+        if self.y.shape[1] < self.out_channels:
+            found[places[there], self.y[there, 0].long()] = 1.0
+        else:
+            y = self.y.masked_fill(self.y == GAP, float("nan"))
+            found[places[there]] = (y - y.nanmean(dim=0)).nan_to_num().to(found.dtype)[there]
+        return found
+
+    def hops(self, graph: Graph, operator: GraphOperator, like: Tensor, count: int) -> list[Tensor]:
+        """Hops 1 to ``count`` of the labels, for all nodes; each row's own label is left out."""
+        matrix = operator.matrix
+        own = self.columns(graph, like)
+        once = matrix @ own
+        diagonal, returns = (part.to(like)[:, None] for part in _returns(operator))
+        found = [once - diagonal * own]
+        if count > 1:
+            found.append(matrix @ once - returns * own)
+        return found
+
+
+def known_shape(graph: Graph) -> tuple[int, int]:
+    """Rows and columns of what is kept of the labels."""
+    return len(graph.train), 1 if graph.y.dim() == 1 else graph.num_outputs
+
+
+def _returns(operator: GraphOperator) -> tuple[Tensor, Tensor]:
+    """The diagonals of S and of S²."""
+    matrix = operator.matrix.scipy()
+    squared = np.asarray(matrix.multiply(matrix.T).sum(axis=1)).ravel()
+    return torch.from_numpy(matrix.diagonal()), torch.from_numpy(squared)
+
+
+# Hashes of 64 bits, as whole numbers that wrap around: they add up to the same in any order, on any device.
+
+
+# The constants of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), as signed numbers.
+GOLDEN, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
+_ROWS = 1 << 15  # hashed at a time
+
+
+def row_hash(x: Features) -> Tensor:
+    """A hash of every row; rows with the same numbers have the same one. Only entries that are not 0 take time."""
+    salt = mixed(GOLDEN * torch.arange(1, x.shape[1] + 1, device=x.device))
+    empty = mixed(salt)  # of an entry that is 0
+    found = []
+    for start in range(0, x.shape[0], _ROWS):
+        rows = torch.arange(start, min(start + _ROWS, x.shape[0]), device=x.device)
+        row, column, value = _entries(row_block(x, rows))
+        more = mixed(GOLDEN * value.to(torch.float32).view(torch.int32).long() + salt[column]) - empty[column]
+        found.append(mixed(torch.full_like(rows, int(empty.sum())).index_add_(0, row, more)))
+    return torch.cat(found) if found else salt.new_zeros(0)
+
+
+def _entries(x: Features) -> tuple[Tensor, Tensor, Tensor]:
+    """Row, column and value of the entries that are not 0."""
+    if isinstance(x, SparseMatrix):
+        row, column, value = row_of_entry(x.crow, x.col).long(), x.col.long(), x.values
+        kept = value != 0
+        return row[kept], column[kept], value[kept]
+    row, column = x.nonzero(as_tuple=True)
+    return row, column, x[row, column]
+
+
+def mixed(z: Tensor) -> Tensor:
+    """SplitMix64's last step."""
+    z = (z ^ _shifted(z, 30)) * _FIRST
+    z = (z ^ _shifted(z, 27)) * _SECOND
+    return z ^ _shifted(z, 31)
+
+
+def _shifted(z: Tensor, by: int) -> Tensor:
+    """To the right, with zeros from the left."""
+    return (z >> by) & ((1 << (64 - by)) - 1)

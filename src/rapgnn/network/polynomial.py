@@ -1,0 +1,368 @@
+r"""The exact shortcut: a network of drawn diagonal layers is a random polynomial of S, channel by channel.
+
+.. math:: h^L_{:,i} = \sum_k c_{k,i} S^k h^0_{:,i}
+
+The hops S^k h⁰ are computed once and stored for the rows that are asked for; every later forward pass is a weighted sum
+of them, with the coefficients of ``coefficients``. Sum and mean pooling commute with all of it, so for graph tasks a
+stored row is a pooled graph. ``Propagation.obstacle`` says when this is not exact.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from rapgnn.fused import mix, mixes
+from rapgnn.graph.operator import GraphOperator
+from rapgnn.network.hops import BLOCK_BYTES, WORTH_IT, Hops, bytes_of_block, hops
+from rapgnn.network.propagation import (
+    Propagation,
+    bare,
+    coefficient_covariance,
+    coefficient_root,
+    coefficients,
+    expected_coefficients,
+    stored_hops,
+)
+from rapgnn.sparse import Features, SparseMatrix
+
+OnHop = Callable[[], None]
+MIXED = 1 << 22  # numbers of the hops that are turned into the precision of sums at a time
+CACHED = 1 << 15  # entries of every hop that are combined at a time, so that they stay near the processor
+
+
+class PolynomialFilter:
+    """The hops of the rows asked for, and every draw, the mean and the variance of the representation there.
+
+    Args:
+        spec: the layers; the caller has checked ``spec.obstacle``.
+        operator: the graph.
+        h: h⁰ ``[n, d]``, dense or sparse.
+        e: the embedded edge types, where messages have edge features.
+        rows: which nodes (or graphs) to store; None stores all.
+        expect: rows of which only the expectation is wanted: computed on the same walk, it is ``self.expected``.
+        cache: where the hops are, if another network has computed them; the caller has checked ``cache.suits``.
+        on_hop: called after every hop of a block of columns.
+    """
+
+    def __init__(
+        self,
+        spec: Propagation,
+        operator: GraphOperator,
+        h: Features,
+        rows: Tensor | None = None,
+        expect: Tensor | None = None,
+        e: Tensor | None = None,
+        cache: Hops | None = None,
+        on_hop: OnHop = lambda: None,
+    ):
+        self.spec = spec
+        S, d = operator.matrix, h.shape[1]
+        count = operator.num_rows if rows is None else len(rows)
+        self.dtype, self.device = S.dtype, S.device
+        stored = torch.bfloat16 if spec.hop_precision == "bfloat16" else S.dtype
+        # Channels outermost: a batch of draws is then one batched matrix product, and the hops are read once for it.
+        # A GPU has a kernel of its own for that, which reads them row by row.
+        shape, to = (d, len(stored_hops(spec)), count), {"dtype": stored, "device": S.device}
+        self._by_row = torch.empty(shape[::-1], **to) if mixes(S.values) else None
+        self.hops = torch.empty(shape, **to) if self._by_row is None else self._by_row.permute(2, 1, 0)
+        self._fused = self._by_row is not None
+        mean = expected_coefficients(spec).tolist()
+        outputs = len(spec.outputs)
+        expected = S.values.new_zeros(0 if expect is None else len(expect), outputs, d)
+        if cache is None and few_rows_pay(spec, operator, h, rows, expect):
+            assert isinstance(h, SparseMatrix)
+            assert rows is not None
+            few = FewRows(spec, operator, h, rows, expect, mean[0])
+            for k, hop in few.walk():
+                on_hop()
+                self.hops[:, k] = hop
+            self.expected = few.expected()
+            return
+        wanted = [rows] if expect is None else [rows, expect]
+        walk = hops(spec, operator, h, wanted, e) if cache is None else cache.walk(spec, wanted)
+        for columns, k, found in walk:
+            on_hop()
+            self.hops[columns, k] = found[0].T
+            for j in range(outputs if expect is not None else 0):
+                expected[:, j, columns] += found[1] * mean[j][k]
+        self.expected = expected.flatten(1)
+
+    @property
+    def channels(self) -> int:
+        return self.hops.shape[0]
+
+    def coefficients(self, counters: Sequence[int] | Tensor) -> Tensor:
+        """``[T, J, K, d]`` beside the hops."""
+        return coefficients(self.spec, counters, self.channels, device=self.device, dtype=self.dtype)
+
+    def draw(self, counters: Sequence[int] | Tensor) -> Tensor:
+        """The representation for T draws: ``[T, rows, J·d]`` (for J = 1 a view with the channels outermost)."""
+        return self.combine(self.coefficients(counters))
+
+    def combine(self, c: Tensor, rows: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+        """The representations ``[T, rows, J·d]`` for the coefficients ``[T, J, K, d]`` of T draws.
+
+        Args:
+            rows: ``[T, B]``, which of the stored rows each draw is for; None: all, in every draw.
+            out: what an earlier call of the same shape has returned, to be written again.
+        """
+        T, J, _, d = c.shape
+        if self._fused and self._by_row is not None:
+            return mix(c, self._by_row, rows, out)
+        if rows is not None:
+            stored = self._rows(rows.flatten()).unflatten(0, rows.shape)  # [T, B, K, d]
+            out = stored.new_empty(*rows.shape, J * d, dtype=c.dtype) if out is None else out
+            for j, part in enumerate(out.unflatten(2, (J, d)).unbind(2)):
+                first, *others = self._places[j]
+                torch.mul(stored[:, :, first], c[:, j, first, None], out=part)
+                for k in others:
+                    part.addcmul_(stored[:, :, k], c[:, j, k, None])
+            return out
+        mixing = c.flatten(0, 1).permute(2, 0, 1)  # [d, T·J, K]
+        if J > 1:
+            drawn = self._mix(mixing).unflatten(1, (T, J)).permute(1, 3, 2, 0).flatten(2)
+            return drawn if out is None else out.copy_(drawn)
+        return self._mix(mixing, None if out is None else out.permute(2, 0, 1)).permute(1, 2, 0)
+
+    def _mix(self, mixing: Tensor, out: Tensor | None = None) -> Tensor:
+        """[d, M, K] times the hops, channel by channel: ``[d, M, rows]``."""
+        if self.hops.dtype == mixing.dtype:
+            return torch.bmm(mixing, self.hops, out=out)  # type: ignore[arg-type]
+        out = mixing.new_empty(*mixing.shape[:2], self.hops.shape[2]) if out is None else out
+        for channels, block in self._blocks():
+            torch.bmm(mixing[channels], block, out=out[channels])
+        return out
+
+    def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """The hops in the precision of sums, a few channels at a time where they are stored in another."""
+        if self.hops.dtype == self.dtype:
+            yield slice(None), self.hops
+            return
+        size = max(1, MIXED // max(1, self.hops[0].numel()))
+        for start in range(0, self.channels, size):
+            yield slice(start, start + size), self.hops[start : start + size].to(self.dtype)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        """The hops of some of the stored rows, ``[rows, K, d]``."""
+        if self._by_row is None:
+            self._by_row = self.hops.permute(2, 1, 0).contiguous()
+        return self._by_row.index_select(0, rows)
+
+    def draw_batch(self, rows: Tensor, c: Tensor) -> Tensor:
+        """The representation ``[rows, J·d]`` of some of the stored rows, given a draw's coefficients ``[J, K, d]``."""
+        stored = self._rows(rows)
+        if self.spec.one_hop and self.spec.jumping == "cat":
+            return (stored * c.diagonal(dim1=0, dim2=1).T).flatten(1)
+        if c.shape[:2] == (1, 1):
+            return stored[:, 0] * c[0, 0]
+        parts = []
+        for weights, (first, stop, edges) in zip(c, self._spans, strict=True):
+            part = (stored[:, first:stop] * weights[first:stop]).sum(1)
+            if edges:
+                span = slice(self._edge_hops, self._edge_hops + edges)
+                part = part + (stored[:, span] * weights[span]).sum(1)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+    @cached_property
+    def _edge_hops(self) -> int:
+        """Where the hops of the edges' family begin among the stored ones."""
+        return sum(number <= self.spec.num_layers for number in stored_hops(self.spec))
+
+    @cached_property
+    def _spans(self) -> list[tuple[int, int, int]]:
+        """For every output which stored hops it has: the first and last of h⁰'s family, and how many of the edges'."""
+        place = {number: i for i, number in enumerate(stored_hops(self.spec))}
+        spans = []
+        for layer in self.spec.outputs:
+            first = place[layer] if bare(self.spec) else 0
+            spans.append((first, place[layer] + 1, layer if self.spec.rule.edges else 0))
+        return spans
+
+    @cached_property
+    def _places(self) -> list[list[int]]:
+        """For every output the stored hops it has."""
+        last = self._edge_hops
+        return [[*range(first, stop), *range(last, last + edges)] for first, stop, edges in self._spans]
+
+    def expectation(self) -> Tensor:
+        """The exact expectation: ``[rows, J·d]``."""
+        mean = expected_coefficients(self.spec).to(self.device, self.dtype)
+        parts = [torch.einsum("jk,dkr->rjd", mean, block) for _, block in self._blocks()]
+        return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
+
+    def variance(self) -> Tensor:
+        """The exact variance, entry by entry: ``[rows, J·d]``."""
+        covariance = coefficient_covariance(self.spec)
+        own = torch.stack([covariance[j, :, j] for j in range(len(covariance))]).to(self.device, self.dtype)
+        parts = []
+        for _, block in self._blocks():
+            weighted = torch.einsum("jkl,dlr->djkr", own, block)
+            parts.append((weighted * block[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0))
+        return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
+
+    def scatter(self, rows: Tensor) -> Tensor:
+        """The exact covariance between a channel's outputs, summed over some of the stored rows: ``[d, J, J]``."""
+        covariance = coefficient_covariance(self.spec)
+        stored = self.hops[:, :, rows].double()
+        gram = stored @ stored.mT
+        return torch.einsum("jkml,dkl->djm", covariance.to(gram), gram)
+
+
+def expectation(
+    spec: Propagation,
+    operator: GraphOperator,
+    h: Features,
+    rows: Tensor,
+    e: Tensor | None = None,
+    on_hop: OnHop = lambda: None,
+) -> Tensor:
+    """The exact expectation of the given rows without storing their hops: ``[rows, J·d]``."""
+    return PolynomialFilter(spec, operator, h, rows[:0], expect=rows, e=e, on_hop=on_hop).expected
+
+
+def expectation_and_covariance(
+    spec: Propagation,
+    operator: GraphOperator,
+    h: Features,
+    rows: Tensor,
+    e: Tensor | None = None,
+    on_hop: OnHop = lambda: None,
+) -> tuple[Tensor, Tensor]:
+    """The exact expectation of the given rows, and the covariance of each channel's outputs, from one walk of hops.
+
+    Shapes:
+        expectation ``[rows, J·d]``; covariance ``[rows, P, d]``, the P = J(J + 1) / 2 pairs of outputs (j ≤ m) in the
+        order of ``torch.triu_indices``.
+    """
+    S, d, K, J = operator.matrix, h.shape[1], len(stored_hops(spec)), len(spec.outputs)
+    moments = HopMoments(spec, S.values)
+    mean = S.values.new_empty(len(rows), J, d)
+    covariance = S.values.new_empty(len(rows), J * (J + 1) // 2, d)
+    stored: Tensor | None = None
+    # Several hops of a block live at once here, so blocks are narrower: the whole is as large as elsewhere.
+    for columns, k, (hop,) in hops(spec, operator, h, [rows], e, bytes_of_block(S.device) // max(1, K // 2)):
+        on_hop()
+        width = columns.stop - columns.start
+        if stored is None or stored.shape[2] != width:
+            stored = S.values.new_empty(K, len(rows), width)
+        stored[k] = hop
+        if k + 1 < K:
+            continue
+        step = max(1, CACHED // width)
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            mean[part, :, columns], covariance[part, :, columns] = moments(stored[:, part])
+    return mean.flatten(1), covariance
+
+
+def expected_product(
+    spec: Propagation, operator: GraphOperator, h: Features, weight: Tensor, on_hop: OnHop = lambda: None
+) -> Tensor:
+    r"""E[h^L] W ``[n, t]`` of all nodes for W ``[J·d, t]``: a linear head goes before the hops, however wide h⁰ is.
+
+    .. math:: E[h^L] W = \sum_k S^k \sum_j E[c_{jk}] (h^0 W_j)
+
+    By Horner's rule, L hops of t columns. The rows are nodes, and messages have no edge features.
+    """
+    outputs, channels, columns = len(spec.outputs), h.shape[1], weight.shape[1]
+    mean = torch.zeros(outputs, spec.num_layers + 1, dtype=torch.float64)
+    mean[:, stored_hops(spec)] = expected_coefficients(spec)
+    flat = weight.view(outputs, channels, columns).transpose(0, 1).reshape(channels, -1)
+    parts = (h @ flat).view(-1, outputs, columns)
+    total = parts.new_zeros(len(parts), columns)
+    for k in range(spec.num_layers, -1, -1):
+        if k < spec.num_layers:
+            total = operator.matrix @ total
+            total = total if spec.operator_scale == 1.0 else total.div_(spec.operator_scale)
+            on_hop()
+        for j, factor in enumerate(mean[:, k].tolist()):
+            if factor:
+                total.add_(parts[:, j], alpha=factor)
+    return total
+
+
+class HopMoments:
+    """Hops ``[K, rows, w]`` -> their expectation ``[rows, J, w]``, and the covariance ``[rows, P, w]`` of outputs."""
+
+    def __init__(self, spec: Propagation, like: Tensor):
+        self.outputs = len(spec.outputs)
+        root = coefficient_root(spec).permute(0, 2, 1)  # [J, f, K]
+        self.factors = root.shape[1]
+        self.mixing = torch.cat([expected_coefficients(spec), root.flatten(0, 1)]).to(like)
+        self.first, self.second = torch.triu_indices(self.outputs, self.outputs)
+
+    def __call__(self, stored: Tensor) -> tuple[Tensor, Tensor]:
+        width, J = stored.shape[2], self.outputs
+        mixed = self.mixing @ stored.reshape(len(stored), -1)
+        deviations = mixed[J:].view(J, self.factors, -1, width)
+        covariance = (deviations[self.first] * deviations[self.second]).sum(1)
+        return mixed[:J].view(J, -1, width).transpose(0, 1), covariance.transpose(0, 1)
+
+
+# The hops of a few rows of wide sparse features, from the rows' side.
+#
+# .. math:: (S^k X)_{rows} = (E_{rows} S^k) X
+# What is propagated is the choice of rows, as many columns as there are rows, however wide the features are. Rows of
+# which only the expectation is wanted meet the features once, after their hops are added up.
+
+
+MARGIN = 1.5  # how much less it must be to count
+
+
+def few_rows_pay(
+    spec: Propagation, operator: GraphOperator, h: Features, rows: Tensor | None, expect: Tensor | None
+) -> bool:
+    """Whether going from the rows' side takes fewer multiply-adds than going by columns."""
+    if rows is None or not isinstance(h, SparseMatrix) or operator.ptr is not None or spec.rule.edges:
+        return False
+    (n, d), few = h.shape, 0 if expect is None else len(expect)
+    together, hops = len(rows) + few, spec.num_layers * operator.matrix.nnz
+    if len(spec.outputs) > 1 or not together or hops * d < WORTH_IT or 4 * n * together > BLOCK_BYTES:
+        return False
+    return MARGIN * (hops * together + h.nnz * (len(stored_hops(spec)) * len(rows) + few)) < hops * d
+
+
+class FewRows:
+    """S^k X of some rows one hop after another, and in the end the expectation of others.
+
+    Args:
+        h: sparse features.
+        mean: E[c_k] of the stored hops.
+    """
+
+    def __init__(
+        self,
+        spec: Propagation,
+        operator: GraphOperator,
+        h: SparseMatrix,
+        rows: Tensor,
+        expect: Tensor | None,
+        mean: list[float],
+    ):
+        self.spec, self.backwards, self.features = spec, operator.matrix.T, h.T
+        self.count, self.mean = len(rows), mean
+        chosen = rows if expect is None else torch.cat([rows, expect])
+        values = operator.matrix.values
+        self._choice = values.new_zeros(h.shape[0], len(chosen))
+        self._choice[chosen, torch.arange(len(chosen), device=chosen.device)] = 1.0
+        self._total = torch.zeros_like(self._choice[:, self.count :])
+
+    def walk(self) -> Iterator[tuple[int, Tensor]]:
+        """(place in ``stored_hops``, ``[d, rows]``)."""
+        place = {number: i for i, number in enumerate(stored_hops(self.spec))}
+        choice = self._choice
+        for k in range(self.spec.num_layers + 1):
+            if k:
+                choice = self.backwards @ choice
+                if self.spec.operator_scale != 1.0:
+                    choice = choice.div_(self.spec.operator_scale)
+            if k in place:
+                self._total.add_(choice[:, self.count :], alpha=self.mean[place[k]])
+                yield place[k], self.features @ choice[:, : self.count].contiguous()
+
+    def expected(self) -> Tensor:
+        """The expectation ``[expect, d]``, after the walk."""
+        return (self.features @ self._total).T

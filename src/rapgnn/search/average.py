@@ -1,0 +1,184 @@
+"""The average of the best candidates: which, how many, further draws of them, and how sure they are together."""
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rapgnn.graph.graph import Graph
+from rapgnn.network.average import Average
+from rapgnn.network.network import Network
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import inverse_temperature
+from rapgnn.search.candidate import Candidate
+from rapgnn.search.costs import cost, threads_by_cost
+from rapgnn.search.preset import PRESET
+from rapgnn.search.validation import Scored, Validation
+from rapgnn.training.predict import Shared, scores_of, weighted_mean
+
+
+def ranked(seen: list[Scored], by_metric: bool) -> list[Scored]:
+    """Best first, by the metric and by the loss together; the metric alone where the user's own decides."""
+    by_merit = sorted(range(len(seen)), key=lambda i: (-seen[i].order, seen[i].loss))
+    by_loss = sorted(range(len(seen)), key=lambda i: seen[i].loss)
+    place = {i: by_merit.index(i) + (0 if by_metric else by_loss.index(i)) for i in range(len(seen))}
+    return [seen[i] for i in sorted(place, key=lambda i: (place[i], i))]
+
+
+def chosen_members(seen: list[Scored], validation: Validation, by_metric: bool) -> list[Scored]:
+    """The members of the average.
+
+    The best is the first, and each further one is the one of the best sixteen that the average gains the most by: what
+    is alike adds little to an average (Caruana et al., 2004). They are as many as give the lowest loss together,
+    and more, as long as the rows that judge cannot tell the larger average from the best one: few rows choose by
+    chance, and a larger average depends less on it. Where the user's own metric decides, they are taken in its order,
+    as many as reach the most of it.
+    """
+    order = ranked(seen, by_metric)
+    best = order[: PRESET.members] if by_metric else _joined_in_turn(order[: PRESET.pool], validation)
+    together = {size: mean_scores(best[:size], validation) for size in PRESET.sizes if size <= len(best)}
+    losses = {size: validation.loss(scores) for size, scores in together.items()}
+    if by_metric:
+        size = max(together, key=lambda s: (validation.merit(together[s]), -losses[s], s))
+        return best[:size]
+    lowest = min(together, key=lambda s: (losses[s], -s))
+    rows = validation.loss_by_row(together[lowest])
+    size = max(s for s in together if s == lowest or not _clearly_more(validation.loss_by_row(together[s]), rows))
+    return best[:size]
+
+
+def _joined_in_turn(pool: list[Scored], validation: Validation) -> list[Scored]:
+    """The first, then each time the one with which the average has the lowest loss; of equal ones the earlier."""
+    chosen, rest = pool[:1], pool[1:]
+    total = chosen[0].probabilities
+    while rest and len(chosen) < PRESET.members:
+        count = len(chosen) + 1
+        losses = [validation.loss(scores_of((total + one.probabilities) / count, validation.objective)) for one in rest]
+        joining = rest.pop(min(range(len(rest)), key=losses.__getitem__))
+        chosen, total = [*chosen, joining], total + joining.probabilities
+    return chosen
+
+
+def _clearly_more(one: Tensor, other: Tensor) -> bool:
+    """Whether losses are larger row by row, by more than twice the standard error of the difference."""
+    more = one - other
+    error = more.std(correction=0) / max(1, len(more)) ** 0.5
+    return float(more.mean()) > PRESET.clear * float(error)
+
+
+def mean_scores(members: Sequence[Scored], validation: Validation) -> Tensor:
+    """The scores of the mean of what these give for the rows that judge."""
+    return scores_of(torch.stack([one.probabilities for one in members]).mean(0), validation.objective)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an average, or a further draw of its random layers; all draws of a member count as one.
+
+    Args:
+        scored: the candidate.
+        weight: how much it counts.
+        chosen: the member that it is a draw of; itself for those that were chosen.
+    """
+
+    scored: Scored
+    weight: float
+    chosen: Scored
+
+
+def with_draws(
+    members: Sequence[Scored], graph: Graph, validation: Validation, left: float, late: Callable[[], bool]
+) -> list[Member]:
+    """The members, and behind them further draws, where few rows are labelled.
+
+    What random layers give depends on their draw, the more the fewer rows a head is solved on. The mean over draws
+    depends less on it, and no rows are needed to choose it.
+
+    Args:
+        left: nominal seconds that they may cost.
+        late: whether the user's time is up.
+    """
+    further: list[list[Scored]] = [[] for _ in members]
+    for draw in range(1, PRESET.draws if len(graph.train) < PRESET.few_rows else 1):
+        shared: Shared = {}
+        for member, others in zip(members, further, strict=True):
+            first: Candidate = member.candidate
+            config = first.config
+            seconds = cost(graph, config)
+            random = config.coefficients == "layers" or config.units > 0
+            if not random or first.final or seconds > left or late():
+                continue
+            left -= seconds
+            with threads_by_cost(seconds), suppress(torch.linalg.LinAlgError):  # type: ignore[reportPrivateImportUsage]
+                one = validation.score(Candidate(first.graph, config, first.seed + draw * PRESET.seed_step, shared))
+                others += [] if one is None else [one]
+    shares = [1 / (1 + len(others)) for others in further]
+    chosen = [Member(one, share, one) for one, share in zip(members, shares, strict=True)]
+    groups = zip(members, shares, further, strict=True)
+    return chosen + [Member(one, share, member) for member, share, others in groups for one in others]
+
+
+def mean_of_draws(members: Sequence[Member], validation: Validation, factor: float = 1.0) -> Tensor:
+    """Scores of what all of them give for the rows that judge, each with scores that are so many times larger."""
+    objective, parts = validation.objective, [member.scored.probabilities for member in members]
+    if factor != 1.0:
+        parts = [objective.read(factor * scores_of(part, objective)) for part in parts]
+    return scores_of(weighted_mean(parts, [member.weight for member in members]), objective)
+
+
+def temperature_of(members: Sequence[Member], validation: Validation) -> float:
+    """The factor with which the average makes the labels of the rows that judge likeliest.
+
+    Each member has a temperature of its own. The average of members that are sure of different rows is less sure than
+    it should be.
+    """
+    return inverse_temperature(
+        validation.objective, lambda factor: validation.loss(mean_of_draws(members, validation, factor))
+    )
+
+
+def finished(
+    members: Sequence[Member], others: Sequence[Scored], everything: Graph | None = None, factor: float = 1.0
+) -> RAPGNN | Average:
+    """The model.
+
+    Args:
+        members: those that were chosen, and further draws of them, which count where they do.
+        others: the members for other graphs than this one.
+        everything: the graph with all training rows, where some were held out to judge: heads are solved again on it.
+        factor: what all scores are multiplied with.
+    """
+    models, uses, weights = [], [], []
+    shared = defaultdict[int, Shared](dict)
+    here = [member.chosen for member in members]
+    more = [Member(one, 1.0, one) for one in others if not is_among(one, here)]
+    for member in [*members, *more]:
+        at_home, elsewhere = is_among(member.chosen, here), is_among(member.chosen, others)
+        uses.append("both" if at_home and elsewhere else "here" if at_home else "elsewhere")
+        weights.append(member.weight)
+        candidate: Candidate = member.scored.candidate
+        if everything is not None and not candidate.final:
+            seed = 0 if candidate.config.coefficients == "random" else candidate.seed
+            candidate = candidate.on(everything, shared[seed])
+        network = candidate.finished(member.scored.penalty, member.scored.factor)
+        models.append(network if factor == 1.0 else _multiplied(network, factor))
+    return models[0] if len(models) == 1 and isinstance(models[0], RAPGNN) else Average(models, uses, weights)
+
+
+def _multiplied(network: Network, factor: float) -> Network:
+    """A twin with scores that are so many times larger; before another network in the average it stays as it is."""
+    twin: Any = copy.copy(network)
+    twin._modules = network._modules | {"head": copy.deepcopy(network.head)}
+    if network.output.plain:
+        twin.head.multiply(factor)
+    return twin
+
+
+def is_among(one: Scored, some: Sequence[Scored]) -> bool:
+    """By identity: two may be equal."""
+    return any(one is other for other in some)

@@ -1,0 +1,195 @@
+"""A candidate: the settings of one network, fitted, with a head for any penalty."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import BALANCED, with_goal
+from rapgnn.network.config import Config
+from rapgnn.network.heads import Head
+from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of
+from rapgnn.network.hops import Hops
+from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
+from rapgnn.network.mlp import dropout_generator
+from rapgnn.network.network import Network
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import PENALTIES, RidgeHead, RidgeRegression, RidgeSolution
+from rapgnn.prng import Stream
+from rapgnn.search.validation import judged_by_left_out
+from rapgnn.training.fit import embed_trained, fit_head
+from rapgnn.training.head import train_on_features
+from rapgnn.training.loop import schedule
+from rapgnn.training.predict import Shared, hops_for
+from rapgnn.training.solve import DirectProblem, ridge_targets, row_weights
+
+POOLS, POOLED_BYTES = ("sum", "mean"), 256 << 20  # stored of graphs; where they take more, they are dropped
+
+
+class Candidate:
+    """A network, its head not yet chosen.
+
+    Args:
+        shared: what other candidates have of these rows: scalings, hops, or sums over the nodes of graphs.
+        previous: the network before it, finished, where the settings name one.
+        pseudo_labels: what the rows shall give ``[rows, classes]``, where that is not their labels.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        config: Config,
+        seed: int,
+        shared: Shared,
+        previous: Network | None = None,
+        pseudo_labels: Tensor | None = None,
+    ):
+        self.config, self.seed, self.graph = config, seed, graph
+        self.settings: dict[str, Any] = config.to_dict() | ({} if pseudo_labels is None else {"self_training": True})
+        solved = config.head == "ridge"
+        self.penalties: tuple[float, ...] = (
+            (PENALTIES if config.ridge is None else (config.ridge,)) if solved else (0.0,)
+        )
+        # Such a head is not solved again: it needs rows to stop by, or it learned from another network.
+        self.final = not solved or config.previous is not None or pseudo_labels is not None
+        self._solutions: dict[float, RidgeSolution] = {}
+        self._regression: RidgeRegression | None = None
+        self._held_out: Any = None  # the representation of the validation rows
+        self._scores: Tensor | None = None  # of the validation rows, by a head that is trained
+        self.network: Network
+        if config.coefficients == "random":
+            self._fit_random(shared)
+        else:
+            self._fit_hops(shared, previous, pseudo_labels)
+
+    def _fit_random(self, shared: Shared) -> None:
+        """RAP-GNN: the head sees the exact expectation and variance of its draws, or is trained on draws."""
+        graph, config = self.graph, self.config
+        sizes = {"edge_channels": graph.num_edge_features, "seed": self.seed, "config": config}
+        network = RAPGNN(graph.num_features, out_channels=graph.num_outputs, **sizes).to(graph.y.device)
+        cache = None
+        if graph.ptr is None and not config.normalize_features:
+            self._learn_scaling(network, shared)
+            walk = walk_of(config)
+            if walk not in shared:
+                operator = graph.operator(config.backbone, config.self_loops, config.eps)
+                shared[walk] = Hops(operator, network.scaling(graph.x))
+            cache: Hops | None = shared[walk]
+        seen, operator = network.inputs(graph, learn=True, hops=cache)
+        embedded, self.network = embed_trained(network, seen, operator, cache), network
+        if isinstance(network.head, RidgeHead):
+            problem = DirectProblem(network, seen, embedded, many=judged_by_left_out(graph))
+            self._regression, self._held_out = problem.regression, problem.expected
+        else:
+            self._scores = fit_head(network, seen, operator, embedded).predict(graph.val).scores
+
+    def _fit_hops(self, shared: Shared, previous: Network | None, pseudo_labels: Tensor | None) -> None:
+        """Fixed hops, random layers or colours."""
+        graph, config = self.graph, self.config
+        sizes: dict[str, Any] = {"known": known_shape(graph) if config.known_labels else (0, 0)}
+        sizes |= {"edge_channels": graph.num_edge_features, "nodes": graph.num_nodes if config.node_columns else 0}
+        network = HopNetwork(graph.num_features, graph.num_outputs, **sizes, seed=self.seed, config=config)
+        self.network = network.to(graph.y.device)
+        network.learn_targets(graph)
+        self._learn_scaling(network, shared)
+        if isinstance(previous, HopNetwork):
+            network.previous = previous
+        if config.known_labels:
+            network.known = shared.setdefault("known", None) or KnownLabels.of(graph)
+            shared["known"] = network.known
+        if config.node_columns:
+            every = torch.arange(graph.num_nodes, device=graph.y.device)
+            network.nodes = shared.setdefault("nodes", None) or SeenNodes.of(graph, every)
+            shared["nodes"] = network.nodes
+        h, self._held_out = seen_rows(network, graph, shared)
+        if isinstance(network.head, Head):
+            self._scores = train_on_rows(network, h, self._held_out, graph)
+            return
+        if pseudo_labels is None:
+            targets, weights = ridge_targets(network, graph, h.dtype), row_weights(graph)
+        else:
+            targets, counts = 2 * pseudo_labels - 1, graph.objective.class_weight
+            weights = None if counts is None else pseudo_labels @ torch.tensor(counts).to(pseudo_labels)
+        left_out = judged_by_left_out(graph) and pseudo_labels is None
+        self._regression = RidgeRegression(h, targets, None, weights, many=left_out)
+
+    def _learn_scaling(self, network: Network, shared: Shared) -> None:
+        """Learn the scaling of the features once for all networks that have the same one."""
+        key = "scaling", self.config.scaling, self.config.components
+        if key not in shared:
+            network.scaling.fit(self.graph.x)
+            shared[key] = network.scaling.state_dict()
+        network.scaling.load_state_dict(shared[key])
+
+    def scores(self, penalty: float, left_out: bool) -> Tensor:
+        """Scores of the validation rows, and behind them of the training rows, each left out in turn."""
+        if self._scores is not None:
+            return self._scores
+        solution, regression = self._solution(penalty), self._regression
+        raw = [self._held_out.double() @ solution.weight + solution.bias]
+        if left_out:
+            assert regression is not None
+            raw.append(regression.left_out(penalty))
+        return self.network.output(torch.cat(raw).nan_to_num().to(self._held_out.dtype))
+
+    def finished(self, penalty: float, factor: float) -> Network:
+        """The network with this head."""
+        head = self.network.head
+        if isinstance(head, RidgeHead):
+            head.take(self._solution(penalty))
+        if self.network.output.plain:
+            head.multiply(factor / head.inverse_temperature)
+        return self.network.eval()
+
+    def forget_rows(self) -> None:
+        """Keep the heads that were solved, and let go of the representation of the rows they were solved on."""
+        self._regression, self._held_out = None, None
+
+    def on(self, graph: Graph, shared: Shared) -> "Candidate":
+        """The same candidate on another split of the same graph; ``shared`` is of that split and seed."""
+        if self.graph.objective.class_weight != graph.objective.class_weight:  # one of those with other weights
+            graph = with_goal(graph, graph.objective.scoring, BALANCED)
+        return Candidate(graph, self.config, self.seed, shared)
+
+    def _solution(self, penalty: float) -> RidgeSolution:
+        if penalty not in self._solutions:
+            assert self._regression is not None, "the rows were forgotten"
+            self._solutions[penalty] = self._regression.solve(penalty)
+        return self._solutions[penalty]
+
+
+def seen_rows(network: HopNetwork, graph: Graph, shared: Shared) -> tuple[Tensor, Tensor]:
+    """What the head sees of the training rows, which the network learns of, and of the validation rows.
+
+    Networks on graphs that differ in the pooling alone share one pass: sums and means are stored.
+    """
+    if graph.ptr is None:
+        hops = hops_for(network, graph, shared)
+        h = network.fit_features(graph, graph.train, hops)
+        return network.fit_seen(h), network.represent(graph, graph.val, hops)
+    config = network.config
+    plain = {"pooling": "sum", "standardize": True, "kernel": "none", "landmarks": 0, "bandwidth": 1.0, "trend": False}
+    key = "pooled", config.update(**plain)
+    if key not in shared:
+        before = [k for k in shared if k[0] == "pooled"]
+        if sum(t.nbytes for k in before for pair in shared[k][2].values() for t in pair) > POOLED_BYTES:
+            for k in before:
+                del shared[k]
+        pools = ("sum",) if config.coefficients == "colours" else POOLS
+        parts = network.pooled(graph, graph.train, pools, learn=True), network.pooled(graph, graph.val, pools)
+        shared[key] = network.layers, network.units, dict(zip(pools, zip(*parts, strict=True), strict=True))
+    network.layers, network.units, pooled = shared[key]
+    train, val = (network.read_pooled(rows) for rows in pooled[pool_of(config)])
+    return network.fit_seen(train), network.seen(val)
+
+
+def train_on_rows(network: HopNetwork, h: Tensor, held_out: Tensor, graph: Graph) -> Tensor:
+    """Train the head on the representations of the training rows; validation chooses the epoch; its scores there."""
+    head, config, rows = network.head, network.config, len(h)
+    assert isinstance(head, Head)
+    size = min(config.batch_size or rows, rows)
+    noise = dropout_generator(network.seed, Stream.DROPOUT, h.device, 8 * head.mlp.mask_words(size))
+    train_on_features(head, graph, h, held_out, network.output, network.seed, noise, size, **schedule(config))
+    with torch.no_grad():
+        return network.scores(held_out)

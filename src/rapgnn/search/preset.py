@@ -1,0 +1,97 @@
+"""Every threshold of the search in one place, each with its reason. None was chosen on test rows of a user's graph."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Preset:
+    """When a candidate is tried, and how many are averaged."""
+
+    # What rows can tell
+    few_rows: int = 200
+    """Training rows below which random non-linear features and trained heads have nothing to learn from."""
+    enough_validation: int = 100
+    """Validation rows that need no others beside them, and that can stop a trained head."""
+    left_out_rows: int = 1000
+    """Training rows up to which each is left out in turn, where validation rows are few."""
+    many_rows: int = 1000
+    """Training rows from which twice as many components pay."""
+    scarce: int = 4
+    """Nodes for each training row from which labels are scarce: far hops and self-training are tried."""
+    labelled: float = 0.05
+    """Share of the nodes that are training rows from which neighbours' labels say something about a node."""
+    most_outputs: int = 200
+    """Classes up to which labels and predictions of neighbours are inputs: more would be most of the columns."""
+    rare: float = 0.3
+    """Share of one of two classes below which accuracy says little, and candidates are ranked by ROC-AUC."""
+
+    # Features
+    narrow: int = 384
+    """Columns up to which features go through the graph as they are."""
+    components: int = 256
+    """Components of wider features."""
+    most_components: int = 1024
+    """Of trained heads and of the widest filters."""
+    covered: int = 64
+    """Columns up to which random features of a few of them each say what a trained layer would."""
+    node_columns: int = 256
+    """Random columns of graphs without features."""
+
+    # Filters
+    far: tuple[int, float] = (16, 0.1)
+    """Hops and α of personalised PageRank where labels are scarce."""
+    label_hops: int = 2
+    """Hops of known labels."""
+
+    # Heads
+    hidden: int = 128
+    """Channels of a trained head."""
+    learning_rate: float = 5e-3
+    weight_decay: float = 1e-4
+    batch: int = 512
+    steps: int = 600
+    """Of a trained head, about, for few rows as for many."""
+    patience: int = 12
+    head_views: int = 2
+    """Ways to see a node that heads are trained on."""
+
+    # Kernels
+    landmarks: int = 2000
+    most_landmarks: int = 4000
+    """Of the best kernel."""
+    bandwidths: tuple[float, ...] = (0.7, 1.4)
+    """Tried beside 1."""
+    buckets: tuple[int, ...] = (1024, 512, 256)
+    """For the colours of nodes: the most whose counts stay below ``count_bytes``."""
+    count_bytes: int = 1 << 29
+
+    # Shares of what all candidates may cost
+    filters_share: float = 0.25
+    """Of linear filters, where heads can be trained after them."""
+    previous_share: float = 0.35
+    """Of networks on another network's predictions."""
+    most_bytes: int = 1 << 30
+    """Of the hops of all nodes beyond which a candidate is not tried."""
+
+    # The average
+    members: int = 8
+    pool: int = 16
+    """How many of the best candidates may be members."""
+    sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    clear: float = 2.0
+    """Standard errors of a difference that is not chance."""
+    draws: int = 3
+    """Of a member's random layers, where training rows are few."""
+    seed_step: int = 1000
+    """From one draw, or one member, to the next."""
+
+    # Self-training
+    sharper: float = 2.0
+    """Power of the probabilities that are learned from."""
+    pseudo_candidates: int = 6
+    """That learn from one average."""
+    rounds: int = 3
+    """In which what was learned is learned from."""
+
+
+PRESET = Preset()

@@ -1,0 +1,275 @@
+"""The search: the portfolio's points, constrained by what a user has fixed, solved or trained, judged, and averaged.
+
+What all cost is counted in operations, not by the clock, so that the same graph and seed give the same model on any
+machine. ``search=False`` is the first point alone.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rapgnn.errors import InputError
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import BALANCED, with_goal
+from rapgnn.network.average import engine_of
+from rapgnn.network.config import Config
+from rapgnn.network.hop_network import walk_of
+from rapgnn.network.network import is_bound
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.search.average import (
+    Member,
+    chosen_members,
+    finished,
+    is_among,
+    mean_of_draws,
+    mean_scores,
+    ranked,
+    temperature_of,
+    with_draws,
+)
+from rapgnn.search.candidate import Candidate
+from rapgnn.search.costs import cost, fits, threads_by_cost
+from rapgnn.search.portfolio import (
+    PORTFOLIO,
+    Stage,
+    can_self_train,
+    can_train,
+    constrained,
+    second_points,
+    self_training_points,
+)
+from rapgnn.search.preset import PRESET
+from rapgnn.search.start import first_point
+from rapgnn.search.validation import Scored, Validation
+from rapgnn.training.predict import Shared, model_on
+
+ENDLESS = 1e12  # nominal seconds: more than any search takes, and still a number to take shares of
+OnTrial = Callable[[dict[str, Any], float], None]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate: its settings, the metric on the rows that judge, and the seconds it took."""
+
+    settings: dict[str, Any]
+    value: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """The model, what was tried, the metric of the average, and how its members are computed."""
+
+    model: nn.Module
+    trials: tuple[Trial, ...]
+    score: float
+    engine: str
+    reason: str
+
+
+class Search:
+    """What is tried on a graph, and what comes of it.
+
+    Args:
+        fixed: what the user has set.
+        late: whether the user's time is up.
+        on_trial: told of every candidate.
+        alone: validation rows judge alone, as heads that are trained need it.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        base: Config,
+        fixed: dict[str, Any],
+        seed: int,
+        late: Callable[[], bool],
+        on_trial: OnTrial | None = None,
+        alone: bool = False,
+    ):
+        self.graph, self.base, self.fixed, self.seed = graph, base, fixed, seed
+        self.late, self.on_trial = late, on_trial
+        self.by_metric = graph.objective.scoring is not None
+        self.validation = Validation(graph, alone)
+        self.scored: list[Scored] = []
+        self.trials: list[Trial] = []
+        self.tried: set[Config] = set()
+        self.refusal: InputError | None = None
+        self._shared: Shared = {}
+
+    def run(
+        self, allowance: float, reweigh: bool = False, everything: Graph | None = None, first_only: bool = False
+    ) -> Found:
+        """Try candidates for so many nominal seconds, and average the best.
+
+        Args:
+            reweigh: whether classes that count the same in sum are tried too.
+            everything: the graph with all training rows, where some were held out to judge.
+            first_only: nothing but the first point is tried.
+        """
+        allowance = min(allowance, ENDLESS)
+        first = [first_point(self.graph, self.base, self.fixed)] if self.fixed or first_only else []
+        left = self._walk(first, allowance) - allowance  # which is always tried
+        left = 0.0 if first_only else self._try_all(allowance + left)
+        if reweigh:
+            balanced = with_goal(self.graph, self.graph.objective.scoring, BALANCED)
+            for one in ranked(self.scored, self.by_metric)[:4]:
+                if not one.candidate.final:
+                    self.attempt(one.candidate.config, balanced)
+        if not self.scored:
+            raise self.refusal or InputError(
+                "no candidate could be solved: the features or labels leave nothing to fit."
+            )
+        validation, by_metric = self.validation, self.by_metric
+        chosen = chosen_members(self.scored, validation, by_metric)
+        members = with_draws(chosen, self.graph, validation, left, self.late)
+        factor = temperature_of(members, validation)
+        score = validation.validation_score(mean_of_draws(members, validation, factor))
+        free = [one for one in self.scored if not is_bound(one.candidate.config)]
+        others = chosen
+        if free and not all(is_among(one, free) for one in chosen):
+            others = chosen_members(free, validation, by_metric)
+        model = finished(members, others, everything, factor)
+        networks = [model] if isinstance(model, RAPGNN) else model.members
+        return Found(model, tuple(self.trials), score, *engine_of(networks))
+
+    def _try_all(self, allowance: float) -> float:
+        """Attempt all stages, one after another; the nominal seconds that are left over."""
+        graph = self.graph
+        rest = 1 - PRESET.previous_share
+        filters = PRESET.filters_share if graph.ptr is None and can_train(graph) else rest
+        left = filters * allowance
+        left = self._stages("filters", left)
+        self._forget_walks()
+        left = self._stages("rest", left + (rest - filters) * allowance)
+        left += PRESET.previous_share * allowance
+        if graph.ptr is None and graph.num_outputs <= PRESET.most_outputs:
+            left = self._try_previous(left)
+        left = self._stages("left", left)
+        return self._self_train(left) if can_self_train(graph) and self.scored else left
+
+    def _forget_walks(self) -> None:
+        """Let go of the hops that only random coefficients had: they are all among the first points."""
+        configs = [one.candidate.config for one in self.scored]
+        others = {walk_of(config) for config in configs if config.coefficients != "random"}
+        for walk in {walk_of(config) for config in configs} - others:
+            self._shared.pop(walk, None)
+
+    def _stages(self, share: str, left: float) -> float:
+        for stage in PORTFOLIO:
+            if stage.share == share and stage.single in (None, self.graph.ptr is None):
+                left = self._walk(self._points(stage), left)
+        return left
+
+    def _points(self, stage: Stage) -> Iterable[Config]:
+        return stage.points(self.graph, self.base, [one.candidate.config for one in self._ranked()])
+
+    def _ranked(self) -> list[Scored]:
+        return ranked(self.scored, self.by_metric)
+
+    def _walk(self, points: Iterable[Config], left: float) -> float:
+        """Attempt points for so many nominal seconds; those that are left over."""
+        for point in points:
+            left = self._afford(point, left)
+        return left
+
+    def _afford(self, point: Config, left: float, **how: Any) -> float:
+        config = constrained(point, self.fixed) if self.fixed else point
+        if config is None or config in self.tried or not fits(self.graph, config):
+            return left
+        seconds = cost(self.graph, config)
+        if self.scored and seconds > left:
+            return left
+        self.attempt(config, seconds=seconds, **how)
+        return left - seconds
+
+    def attempt(
+        self,
+        config: Config,
+        on: Graph | None = None,
+        seconds: float = 0.0,
+        previous: Scored | None = None,
+        pseudo_labels: Tensor | None = None,
+    ) -> None:
+        """Solve or train a candidate, and judge it; nothing where the time is up.
+
+        Args:
+            on: the graph with other weights of its classes; None: as it is.
+            seconds: nominal ones.
+            previous: the network whose predictions it sees.
+            pseudo_labels: what it learns of every node, instead of the labels of the training rows.
+        """
+        if self.scored and self.late():
+            return
+        self.tried.add(config)
+        began, graph = time.perf_counter(), on or self.graph
+        before = None if previous is None else previous.candidate.finished(previous.penalty, previous.factor)
+        rows = graph if pseudo_labels is None else _all_rows(graph)
+        seed = self.seed
+        if config.coefficients == "random":  # members draw on their own
+            seed = PRESET.seed_step * (self.seed + 1) + len(self.trials)
+        try:
+            with threads_by_cost(seconds):
+                candidate = Candidate(rows, config, seed, self._shared, before, pseudo_labels)
+                one = self.validation.score(candidate)
+        except InputError as error:  # a candidate that this graph does not admit
+            self.refusal = error.with_traceback(None)  # its frames would hold the candidate's tensors
+            return
+        except torch.linalg.LinAlgError:  # type: ignore[reportPrivateImportUsage] - numbers too large or too close
+            return
+        if one is None:
+            return
+        candidate.forget_rows()  # dozens of candidates on many rows would fill the memory
+        self.scored.append(one)
+        value = graph.objective.merit(one.merit)
+        settings = candidate.settings | ({} if on is None else {"class_weight": BALANCED})
+        self.trials.append(Trial(settings, value, time.perf_counter() - began))
+        if self.on_trial:
+            self.on_trial(settings, value)
+
+    def _try_previous(self, left: float) -> float:
+        """Networks on what one of the two best predicts for the neighbours."""
+        nets = [one for one in self._ranked() if one.candidate.config.coefficients != "random"]
+        for one in [
+            one for one in nets if one.candidate.config.previous is None and not is_bound(one.candidate.config)
+        ][:2]:
+            for point in second_points(self.graph, one.candidate.config):
+                left = self._afford(point, left, previous=one)
+        return left
+
+    def _self_train(self, left: float) -> float:
+        """Candidates that learn what the average so far says of all nodes, as long as it gets better."""
+        reached = float("inf")
+        for _ in range(PRESET.rounds):
+            chosen = chosen_members(self.scored, self.validation, self.by_metric)
+            loss = self.validation.loss(mean_scores(chosen, self.validation))
+            if loss >= reached or self.late():
+                break
+            reached = loss
+            labels = self._pseudo_labels(finished([Member(one, 1.0, one) for one in chosen], chosen))
+            every = _all_rows(self.graph)
+            for config in self_training_points(self.graph, [one.candidate.config for one in self._ranked()]):
+                seconds = cost(every, config)
+                if seconds <= left:
+                    left -= seconds
+                    self.attempt(config, seconds=seconds, pseudo_labels=labels)
+        return left
+
+    @torch.no_grad()
+    def _pseudo_labels(self, model: Any) -> Tensor:
+        """Of every node: its label where that is known, the model's sharpened probabilities elsewhere."""
+        graph = self.graph
+        every = torch.arange(graph.num_nodes)
+        p = model_on(model, graph, self._shared)(every).probabilities.double().pow(PRESET.sharper)
+        p = p / p.sum(dim=1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
+        p[graph.train] = nn.functional.one_hot(graph.y[graph.train], graph.num_outputs).to(p)
+        return p
+
+
+def _all_rows(graph: Graph) -> Graph:
+    """The graph with every node as a training row."""
+    return replace(graph, train=torch.arange(graph.num_nodes, device=graph.y.device))

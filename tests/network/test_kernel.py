@@ -1,0 +1,106 @@
+"""Rows beside landmarks: ridge regression on them is kernel ridge regression."""
+
+import numpy as np
+import pytest
+import torch
+
+from rapgnn.errors import InputError
+from rapgnn.network.expand import KERNELS, KernelMap
+from rapgnn.network.ridge import RidgePath
+
+SHAPES = {"gauss": lambda d2: np.exp(-d2), "laplace": lambda d2: np.exp(-np.sqrt(d2))}
+
+
+def rows(count, seed=0, columns=4):
+    z = np.random.default_rng(seed).standard_normal((count, columns))
+    return torch.from_numpy(z - z.mean(0)).float()
+
+
+def fitted(z, landmarks, **how):
+    found = KernelMap(z.shape[1], landmarks, **how)
+    found.fit(z, torch.Generator().manual_seed(0))
+    return found
+
+
+def kernel(kind, one, other, unit, reach=1.0, trend=False):
+    """By its definition, one pair at a time."""
+    d = np.linalg.norm(one[:, None] - other[None], axis=2) / unit
+    return SHAPES[kind]((d / reach) ** 2) + (2 * one @ other.T / unit**2 if trend else 0)
+
+
+def unit_of(z):
+    """The root of the mean squared distance of two rows, a row and itself included."""
+    d = np.linalg.norm(z[:, None] - z[None], axis=2)
+    return np.sqrt((d**2).mean())
+
+
+@pytest.mark.parametrize("kind", sorted({*KERNELS, *SHAPES}))
+@pytest.mark.parametrize(("reach", "trend"), [(1.0, False), (0.7, False), (1.4, True)])
+def test_inner_products_are_the_kernel(kind, reach, trend):
+    z = rows(30)
+    seen = fitted(z, 30, kind=kind, reach=reach, trend=trend)(z).double()
+    expected = kernel(kind, z.numpy(), z.numpy(), unit_of(z.numpy()), reach, trend)
+    # In single precision a row is 1e-7 away from itself, squared, of which exp(-d) has the root.
+    np.testing.assert_allclose((seen @ seen.T / 30).numpy(), expected, atol=2e-4 if kind == "gauss" else 2e-3)
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_ridge_on_it_is_kernel_ridge(kind):
+    z, new = rows(40), rows(25, seed=1)
+    y = torch.sin(2 * z[:, :1]).double()
+    found, penalty = fitted(z, 40, kind=kind), 1e-2
+    path = RidgePath(found(z), y)
+    weight, bias = path.solve(penalty)
+    unit = unit_of(z.numpy())
+    own, other = (kernel(kind, part.numpy(), z.numpy(), unit) for part in (z, new))
+    middle = np.eye(40) - 1 / 40
+    # With a free level: (K, 1) with the rows less their means.
+    alpha = np.linalg.solve(middle @ own @ middle + penalty * np.eye(40), (y - y.mean()).numpy())
+    centred = (other - own.mean(0)) @ middle
+    expected = centred @ alpha + float(y.mean())
+    np.testing.assert_allclose((found(new).double() @ weight + bias).numpy(), expected, atol=2e-3)
+
+
+def test_some_landmarks_are_nystroms_approximation():
+    z = rows(50)
+    found = fitted(z, 20)
+    marks = found.landmarks.float().numpy()
+    assert all((z.half().float().numpy() == mark).all(1).any() for mark in marks)
+    assert len(np.unique(marks, axis=0)) == 20
+    unit = unit_of(z.numpy())
+    across, among = kernel("gauss", z.numpy(), marks, unit), kernel("gauss", marks, marks, unit)
+    expected = across @ np.linalg.solve(among + 1e-6 * np.eye(20), across.T)
+    seen = found(z).double()
+    np.testing.assert_allclose((seen @ seen.T / 20).numpy(), expected, atol=5e-4)
+
+
+def test_what_is_linear_goes_on_with_a_trend_alone():
+    z = rows(60, columns=1)
+    y, far = z.double(), torch.tensor([[12.0]])
+    said = {}
+    for trend in (False, True):
+        found = fitted(z, 60, trend=trend)
+        weight, bias = RidgePath(found(z), y).solve(1e-5)
+        said[trend] = float(found(far).double() @ weight + bias)
+    assert said[True] > 11
+    assert abs(said[False]) < 6
+
+
+@pytest.mark.parametrize("z", [torch.zeros(12, 3), rows(4).repeat(5, 1), torch.zeros(12, 0)])
+def test_rows_that_are_the_same_stay_finite(z):
+    found = fitted(z, 10)
+    assert torch.isfinite(found(z)).all()
+    assert found(z[:0]).shape == (0, 10)
+
+
+def test_more_landmarks_than_rows_are_refused():
+    with pytest.raises(InputError, match="10 landmarks cannot be drawn from 4 rows"):
+        fitted(rows(4), 10)
+
+
+def test_rows_in_blocks_are_the_same(monkeypatch):
+    z = rows(30)
+    found = fitted(z, 8)
+    whole = found(z)
+    monkeypatch.setattr("rapgnn.network.expand.BLOCK_ROWS", 7)
+    torch.testing.assert_close(found(z), whole, rtol=1e-5, atol=1e-5)
