@@ -234,7 +234,9 @@ class _Equations:
     """
 
     def __init__(self, m: Any, t: Any, gram: Any, right: Any, scatter: Tensor | None, decomposed: int):
-        self.m, self.t = m, t
+        self.m: Any = m
+        self.t: Any = t
+        self.gram: Any
         self.scatter: Any = None if scatter is None else scatter.double()
         channels = len(gram) if m is None else m.shape[1]
         # In the order of the representation: outputs outermost.
@@ -247,16 +249,14 @@ class _Equations:
             gram, right = (m @ m.T).double() if scatter is None else None, t
         elif m is not None:
             gram, right = (m.T @ m).double(), (m.T @ t.to(m.dtype)).double()
-        self.gram: Any = gram
-        self.right: Any = right
-        if not self.dual:
-            if self.scatter is not None:
-                self._add_scatter(self.gram, self.scatter)
+        self.gram, self.right = gram, right
+        if self.scatter is not None and not self.dual:
+            self._add_scatter(gram, self.scatter)
         self._factor: tuple[float, Tensor] | None = None
         self.values = None
         if self.gram is not None and len(self.gram) <= decomposed and m is not None:
             values, self.vectors = torch.linalg.eigh(self.gram)
-            self.values, self.turned = values.clamp(min=0), self.vectors.T @ self.right
+            self.values, self.turned = values.clamp(min=0), self.vectors.mT @ self.right
 
     @classmethod
     def of_rows(cls, m: Tensor, t: Tensor, scatter: Tensor | None, decomposed: int) -> "_Equations":
