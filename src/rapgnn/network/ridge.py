@@ -245,7 +245,7 @@ class _Equations:
         self.size = float(square if self.variance is None else square + self.variance.sum()) / max(1, channels)
         # With a covariance the dual is built anew for every penalty.
         self.dual = m is not None and (len(m) <= channels if scatter is None else 2 * len(m) <= channels)
-        if self.dual:
+        if m is not None and self.dual:
             gram, right = (m @ m.T).double() if scatter is None else None, t
         elif m is not None:
             gram, right = (m.T @ m).double(), (m.T @ t.to(m.dtype)).double()
