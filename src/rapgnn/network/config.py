@@ -10,12 +10,16 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, cast
 
+import torch
+
 from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.embedding import EMBEDDINGS, OUTPUTS
 from rapgnn.network.expand import KERNELS
+from rapgnn.network.heads import Head
 from rapgnn.network.mlp import ACTIVATIONS
 from rapgnn.network.scaling import SCALINGS
+from rapgnn.network.weights import RandomWeights
 
 COEFFICIENTS = ("random", "fixed", "layers", "colours")
 HEADS = ("linear", "mlp", "ridge")
@@ -228,7 +232,8 @@ class Config:
         if self.self_loops and rule.includes_self:
             raise InputError(f"self_loops has no place in {self.backbone}, which includes the node itself: use eps.")
         if random:
-            self.layers(0)
+            self.weights(0)
+            check_layers(self.propagate)
             if self.jumping == "ppr" or self.edges != "given" or self.pooling == "log":
                 raise InputError("jumping ppr, edges other than given and pooling log need fixed coefficients.")
             if self.units or self.landmarks or self.known_labels or previous is not None or self.node_columns:
@@ -255,19 +260,13 @@ class Config:
                 "the previous network must see no labels, or it would tell a row its own, and have none before it."
             )
 
-    def layers(self, seed: int) -> Any:
-        """The random layers, drawn with ``seed``: a ``Propagation``."""
-        from rapgnn.network.propagation import Propagation
-        from rapgnn.network.weights import RandomWeights
-
+    def weights(self, seed: int) -> RandomWeights:
+        """The weights of the random layers, drawn with ``seed``."""
         p = self.propagate
-        weights = RandomWeights(p.structure, p.schedule, p.distribution, p.params, seed)
-        return Propagation(**vars(p), weights=weights, pooling=self.pooling)
+        return RandomWeights(p.structure, p.schedule, p.distribution, p.params, seed)
 
-    def trained_head(self, in_channels: int, out_channels: int, generator: Any) -> Any:
-        """The head that gradient descent trains, for random and for trained layers alike: a ``Head``."""
-        from rapgnn.network.heads import Head
-
+    def trained_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Head:
+        """The head that gradient descent trains, for random and for trained layers alike."""
         layers = self.head_layers if self.head == "mlp" else 1
         how = {"dropout": self.dropout, "batch_norm": self.batch_norm, "generator": generator}
         return Head(in_channels, self.hidden_channels, out_channels, layers, **how)
@@ -292,6 +291,14 @@ class Config:
 
 SETTINGS = tuple(_FIELDS)
 """The names of all settings."""
+
+
+def check_layers(layers: Propagate) -> None:
+    """Refuse random layers that cannot be."""
+    if layers.num_layers < 1:
+        raise InputError(f"the number of layers must be at least 1, got {layers.num_layers}.")
+    if layers.factors > 1 and len(BACKBONES[layers.backbone].terms) > 1:
+        raise InputError(f"{layers.backbone} has weights side by side, so factors must be 1, got {layers.factors}.")
 
 
 def check_record(record: Any, kind: type) -> None:

@@ -7,10 +7,10 @@ from dataclasses import KW_ONLY, dataclass, field
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputError, check_choice
+from rapgnn.errors import check_choice
 from rapgnn.graph.backbones import BACKBONES, Backbone
 from rapgnn.graph.operator import POOLINGS, GraphOperator
-from rapgnn.network.config import Propagate, check_record
+from rapgnn.network.config import Config, Propagate, check_layers, check_record
 from rapgnn.network.weights import RandomWeights
 from rapgnn.sparse import Features, nonnegative
 
@@ -38,10 +38,12 @@ class Propagation(Propagate):
         check_record(self, Propagate)
         check_choice("pooling", self.pooling, POOLINGS)
         check_choice("jumping knowledge", self.jumping, ("last", "cat"))
-        if self.num_layers < 1:
-            raise InputError(f"the number of layers must be at least 1, got {self.num_layers}.")
-        if self.factors > 1 and len(self.rule.terms) > 1:
-            raise InputError(f"{self.backbone} has weights side by side, so factors must be 1, got {self.factors}.")
+        check_layers(self)
+
+    @classmethod
+    def of(cls, config: Config, seed: int) -> "Propagation":
+        """The random layers of a network, drawn with ``seed``."""
+        return cls(**vars(config.propagate), weights=config.weights(seed), pooling=config.pooling)
 
     @property
     def rule(self) -> Backbone:

@@ -207,7 +207,7 @@ class RAPGNN(Network):
         elif settings:
             raise InputError(f"give config or single settings, not both: {', '.join(settings)}.")
         super().__init__(in_channels, out_channels, seed, config)
-        self._layers = config.layers(seed)
+        self._layers = Propagation.of(config, seed)
         generator = seeded(seed, Stream.START_VALUES)
         self.embedding = Embedding(
             config.embedding,
@@ -409,7 +409,7 @@ def _keep_seed(model: RAPGNN, state: dict[str, Any], prefix: str, *_: Any) -> No
 
 
 def _reseed(model: RAPGNN, _: Any) -> None:
-    model._layers = model.config.layers(model.seed)
+    model._layers = Propagation.of(model.config, model.seed)
     model.embedding.seed = model.seed
 
 

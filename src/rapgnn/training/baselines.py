@@ -11,6 +11,7 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
 from rapgnn.network.heads import TargetScale
 from rapgnn.network.mlp import ACTIVATIONS, MLP, Encoder, dropout_dense, dropout_generator
+from rapgnn.network.propagation import Propagation
 from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.representation import GRAPHS_AT_ONCE
 from rapgnn.network.stepwise import gather
@@ -92,7 +93,7 @@ class EndToEnd(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int, config: Config, edge_channels: int = 0, seed: int = 0):
         super().__init__()
-        self.config, self.spec = config, config.layers(seed)
+        self.config, self.spec = config, Propagation.of(config, seed)
         generator, d, L = seeded(seed, Stream.START_VALUES), config.hidden_channels, config.num_layers
         rule = self.spec.rule
         self.embedding: MLP | Encoder
