@@ -15,7 +15,7 @@ from typing import Any
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError, check_choice
-from rapgnn.files import write_atomic
+from rapgnn_lab import store
 
 
 def results_folder(root: Path) -> Path:
@@ -31,14 +31,13 @@ def read_records(root: Path, file: str) -> list[Record]:
     path = results_folder(root) / f"{file}.json"
     if not path.is_file():
         raise InputError(f"results/{file}.json is not there: it was not measured.")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return store.read_records(path)
 
 
 def write_records(root: Path, file: str, records: Sequence[Record]) -> Path:
     """Put records in place of those that were there."""
     path = results_folder(root) / f"{file}.json"
-    text = json.dumps(list(records), indent=1) + "\n"
-    write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    store.write_json(path, records)
     return path
 
 

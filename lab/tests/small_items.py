@@ -9,7 +9,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.models.config import Config
 from rapgnn_lab.baselines.systems import METHODS as DESCRIBED
 from rapgnn_lab.paper.accuracy import accuracy_cell
-from rapgnn_lab.paper.cells import KINDS, PARTS, Budget, Cell, Graphs, Item, Scale, Store
+from rapgnn_lab.paper.cells import KINDS, PARTS, Budget, Cell, Graphs, Item, Scale, open_store
 from rapgnn_lab.paper.run import Reproduced, reproduce
 from rapgnn_lab.results import format_figure, format_table
 from rapgnn_lab.tune.space import VARIANTS
@@ -78,7 +78,7 @@ def small_config(graph: Graph, method: str, column: str, embedding: str | None =
 
 def run_in(out: Path, *items: Item, quick: bool = False, **options) -> Reproduced:
     """Measure items into a folder, as a new process would."""
-    return reproduce(items, Scale(quick), Graphs(), Store(out, **options))
+    return reproduce(items, Scale(quick), Graphs(), open_store(out, **options))
 
 
 def scores(run: Reproduced) -> dict[str, list[list[float]]]:

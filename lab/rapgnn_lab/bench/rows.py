@@ -1,6 +1,5 @@
-"""The rows of a benchmark: each is stored as soon as it is measured, and a run that was stopped goes on after it."""
+"""The rows of a benchmark, measured where the store has none, and their ratios."""
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -8,16 +7,13 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from rapgnn.compare import Record
 from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError
-from rapgnn.files import is_regular, write_atomic
+from rapgnn_lab.store import Store, measure_or_say, source_code
 
 
 @dataclass(frozen=True)
@@ -35,79 +31,21 @@ def machine(device: torch.device | str) -> Record:
     return {"device": name, "hardware": hardware(name), "threads": torch.get_num_threads(), "versions": versions()}
 
 
-@cache
-def source_code() -> str:
-    """Eight hexadecimal digits of the laboratory's source."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).resolve().parents[2].rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:8]
-
-
-class RowStore:
-    """The records in a JSON file, each with the command that was typed; ``again`` finds none of an earlier run."""
-
-    def __init__(self, path: Path | None, command: str = "", again: bool = False):
-        self.path, self.command, self.again = path, command, again
-        self.reused: list[Record] = []
-        self._asked: list[Record] = []
-        self._earlier = _read(path) if path is not None and is_regular(path) else []
-
-    def find(self, settings: Record) -> Record | None:
-        """What an earlier run measured with the same settings."""
-        wanted = plain(settings)
-        self._asked.append(wanted)
-        same = [record for record in self._earlier if _holds(record, wanted)]
-        if same and not self.again:
-            self.reused.append(same[0])
-            return same[0]
-        self._earlier = [record for record in self._earlier if record not in same]
-        return None
-
-    def add(self, record: Record) -> None:
-        """Store a record that was measured now."""
-        self._earlier.append(plain(record))
-        self._write(self._earlier)
-
-    def finish(self, records: Sequence[Record]) -> None:
-        """Store the records of the whole run, and after them what the file holds of others."""
-        others = [r for r in self._earlier if not any(_holds(r, asked) for asked in self._asked)]
-        self._write([*records, *others])
-
-    def _write(self, records: Sequence[Record]) -> None:
-        if self.path is not None:
-            full = [{"command": self.command, **record} for record in map(plain, records)]
-            text = json.dumps(full, indent=1, allow_nan=False) + "\n"
-            write_atomic(self.path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
 def measure_rows(
-    rows: Iterable[Row], store: RowStore | None = None, on_row: Callable[[], None] = lambda: None
+    rows: Iterable[Row], store: Store | None = None, on_row: Callable[[], None] = lambda: None
 ) -> list[Record]:
     """Every row's record, in order: from the store where it is there, else measured now and stored."""
-    store = store or RowStore(None)
+    store = store or Store(None)
     records = []
     for row in rows:
         record = store.find(row.settings)
         if record is None:
             stamp = {"date": date.today().isoformat(), "source": source_code()}
             record = row.settings | stamp | measure_or_say(row.measure)
-            store.add(record)
+            store.add(record, row.settings)
         records.append(record)
         on_row()
     return records
-
-
-def measure_or_say(measure: Callable[[], Record]) -> Record:
-    """What was measured; where memory does not suffice, a ``note`` that says so."""
-    try:
-        return measure()
-    except (torch.OutOfMemoryError, MemoryError):
-        return {"note": "out of memory"}
-    except RuntimeError as error:
-        if "alloc" not in str(error).lower():
-            raise
-        return {"note": "out of memory"}
 
 
 SAME = ("dataset", "num_layers", "hidden_channels", "batch_size")
@@ -153,26 +91,3 @@ def answer(measure: Callable[[Record], Record]) -> None:
     except InputError as error:
         record = {"note": str(error)}
     print(json.dumps(record))
-
-
-def plain(value: Any) -> Any:
-    """As JSON gives it back: lists for tuples, null for what is no number."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not abs(value) < float("inf") else value
-
-
-def _holds(record: Record, settings: Record) -> bool:
-    return all(key in record and record[key] == value for key, value in settings.items())
-
-
-def _read(path: Path) -> list[Record]:
-    try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(records, list) or not all(isinstance(r, dict) for r in records):
-            raise ValueError
-    except ValueError:
-        raise InputError(f"{path} holds no records: remove it, or name another file for --json.") from None
-    return records

@@ -57,9 +57,10 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
             given["device"] = pick_device(given["device"])
         title, rows, finish = plan(**given)
         from rapgnn_lab.bench import plots, tables
-        from rapgnn_lab.bench.rows import RowStore, measure_rows, source_code
+        from rapgnn_lab.bench.rows import measure_rows
+        from rapgnn_lab.store import Store, source_code
 
-        store = RowStore(json_file, " ".join(["rapgnn", *sys.argv[1:]]), again)
+        store = Store(json_file, " ".join(["rapgnn", *sys.argv[1:]]), again)
         with shared.show_progress() as track:
             track.start(title, len(rows))
             records = finish(measure_rows(rows, store, track.advance))

@@ -19,7 +19,7 @@ from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, measure, warm_up_methods
 from rapgnn_lab.bench.generated import SIZES, PowerLaw, proteins_size
 from rapgnn_lab.bench.memory import in_child, peak_of
-from rapgnn_lab.bench.rows import machine, measure_or_say
+from rapgnn_lab.bench.rows import machine
 from rapgnn_lab.bench.tables import number
 from rapgnn_lab.bench.timing import ReadyGraph, fits, message_bytes, ready, trained_bytes
 from rapgnn_lab.paper import plots
@@ -41,6 +41,7 @@ from rapgnn_lab.paper.rows import (
     walks,
 )
 from rapgnn_lab.results import NONE, Published, find_published, format_ms, format_ratio, format_table, title_of
+from rapgnn_lab.store import measure_or_say
 
 TITLES = {
     "pretrained-embedding": METHODS["pretrained-embedding"].title,

@@ -10,7 +10,8 @@ from rapgnn.errors import InputError
 from rapgnn_lab.bench import tables
 from rapgnn_lab.bench.depth import TITLES
 from rapgnn_lab.bench.plots import COLORS, DEPTH, plot
-from rapgnn_lab.bench.rows import Row, RowStore, machine, measure_rows
+from rapgnn_lab.bench.rows import Row, machine, measure_rows
+from rapgnn_lab.store import Store
 
 
 def row(name: str, made: list[str], **more: object) -> Row:
@@ -24,10 +25,10 @@ def test_a_stopped_run_goes_on_at_the_next_row(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        measure_rows([row("a", made), Row({"method": "b"}, stop)], RowStore(path, "typed"))
+        measure_rows([row("a", made), Row({"method": "b"}, stop)], Store(path, "typed"))
     stored = json.loads(path.read_text())
     assert [(r["method"], r["ms"], r["command"]) for r in stored] == [("a", 1.0, "typed")]
-    store = RowStore(path)
+    store = Store(path)
     records = measure_rows([row("a", made), row("b", made)], store)
     assert made == ["a", "b"]
     assert [r["ms"] for r in records] == [1.0, 2.0]
@@ -37,12 +38,12 @@ def test_a_stopped_run_goes_on_at_the_next_row(tmp_path):
 def test_other_settings_or_another_machine_are_measured_anew(tmp_path):
     path, made = tmp_path / "rows.json", []
     setting = {"params": (0.0, 1.0), "nan": float("nan"), "versions": {"torch": "1"}}
-    measure_rows([row("a", made, **setting)], RowStore(path))
-    measure_rows([row("a", made, **setting)], RowStore(path))
+    measure_rows([row("a", made, **setting)], Store(path))
+    measure_rows([row("a", made, **setting)], Store(path))
     assert made == ["a"]
-    measure_rows([row("a", made, **setting | {"versions": {"torch": "2"}})], RowStore(path))
+    measure_rows([row("a", made, **setting | {"versions": {"torch": "2"}})], Store(path))
     assert made == ["a", "a"]
-    measure_rows([row("a", made, **setting)], RowStore(path, again=True))
+    measure_rows([row("a", made, **setting)], Store(path, again=True))
     assert made == ["a", "a", "a"]
     assert set(machine("cpu")) == {"device", "hardware", "threads", "versions"}
 
@@ -50,7 +51,7 @@ def test_other_settings_or_another_machine_are_measured_anew(tmp_path):
 def test_rows_of_another_run_stay_in_the_file(tmp_path):
     path, made = tmp_path / "rows.json", []
     for name, again in (("a", False), ("b", False), ("a", True)):
-        store = RowStore(path, again=again)
+        store = Store(path, again=again)
         store.finish(measure_rows([row(name, made)], store))
     assert sorted((r["method"], r["ms"]) for r in json.loads(path.read_text())) == [("a", 3.0), ("b", 2.0)]
 
@@ -73,7 +74,7 @@ def test_another_error_is_not_swallowed():
 def test_a_file_without_records_is_refused(text, tmp_path):
     (tmp_path / "rows.json").write_text(text)
     with pytest.raises(InputError):
-        RowStore(tmp_path / "rows.json")
+        Store(tmp_path / "rows.json")
 
 
 def cells(text: str) -> list[list[str]]:

@@ -8,7 +8,7 @@ import pytest
 from rapgnn.models.config import Config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper import rows
-from rapgnn_lab.paper.cells import PARTS, Cell, Scale, Store, cell_key
+from rapgnn_lab.paper.cells import PARTS, Cell, Scale, cell_key, open_store
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.rows import METHODS_OF_TABLES, cut, walks
 from rapgnn_lab.paper.run import reproduce
@@ -35,7 +35,7 @@ def measure(tmp_path):
     """Measures an item: its records and its page."""
 
     def call(item):
-        run = reproduce([item], QUICK, Stand(), Store(tmp_path))
+        run = reproduce([item], QUICK, Stand(), open_store(tmp_path))
         assert run.failed == {}
         return run.records[item.name], (tmp_path / f"{item.name}.md").read_text()
 

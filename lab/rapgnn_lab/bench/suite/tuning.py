@@ -19,11 +19,11 @@ import torch
 
 from rapgnn.compare import Record
 from rapgnn.device import hardware, versions
-from rapgnn.files import is_regular, write_atomic
+from rapgnn.files import is_regular
 from rapgnn.graph.graph import Graph
-from rapgnn_lab.bench.rows import plain
 from rapgnn_lab.bench.suite.registry import GRAPHS, Entry
 from rapgnn_lab.bench.suite.rivals import EPOCHS, SPACES, TITLES, Ranges, Settings, merit, train_rival
+from rapgnn_lab.store import plain, write_json
 
 PATIENCE = 40  # epochs without a better validation score after which a trial ends
 MARK, LEAST = 50, 5  # a trial that is below the median of at least so many others after so many epochs ends
@@ -96,9 +96,7 @@ def tune(
     def store() -> None:
         record["date"] = date.today().isoformat()
         if folder is not None:
-            text = json.dumps(plain(record), indent=1, allow_nan=False) + "\n"
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomic(folder / f"{name}-{rival}.json", lambda made: made.write_text(text, encoding="utf-8"))
+            write_json(folder / f"{name}-{rival}.json", record)
 
     points = draw_points(space_of(entry, rival), trials)
     for graph, split in zip(graphs, record["splits"], strict=True):
@@ -128,20 +126,18 @@ def tune_all(
 ) -> Iterator[Record]:
     """Every rival on every graph, ``workers`` searches at a time, each in a process of its own."""
     pairs = [(name, rival) for name in names for rival in GRAPHS[name].rivals]
-    given = (trials, seeds, folder, device, sys.argv[1:])
+    given = (trials, seeds, folder, device)
     if workers == 1:
-        yield from (_tune_pair(name, rival, *given) for name, rival in pairs)
+        yield from (tune(name, rival, *given) for name, rival in pairs)
         return
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        jobs = [pool.submit(_tune_pair, name, rival, *given) for name, rival in pairs]
+    with ProcessPoolExecutor(workers, get_context("spawn"), _set_command, (sys.argv,)) as pool:
+        jobs = [pool.submit(tune, name, rival, *given) for name, rival in pairs]
         yield from (job.result() for job in as_completed(jobs))
 
 
-def _tune_pair(
-    name: str, rival: str, trials: int, seeds: int, folder: Path, device: str, typed: Sequence[str]
-) -> Record:
-    sys.argv[1:] = typed
-    return tune(name, rival, trials, seeds, folder, device)
+def _set_command(words: list[str]) -> None:
+    """In a new process: what was typed, which records name."""
+    sys.argv = words
 
 
 def trial(
