@@ -25,8 +25,7 @@ from rapgnn.scale.plan.layouts import Machines, Problem, best, costs
 from rapgnn.scale.plan.rates import Rates
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.suite.compare import goals, metric_title, suite_table
-from rapgnn_lab.paper.claims.claim import FAILS, HOLDS, PART
-from rapgnn_lab.paper.claims.judged import format_claims, judge_claims
+from rapgnn_lab.paper.claims.judged import FAILS, HOLDS, PART, format_claims, judge_claims
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
 from rapgnn_lab.paper.rows import MOLBACE, MOLECULES, NOTHING_SET, PLANETOID, RESERVOIRS, TU, UNITS, figure
 from rapgnn_lab.paper.run import describe

@@ -1,23 +1,22 @@
-"""The claims about time and memory: RAP-GNN against end-to-end training, measured in one run on one machine.
+"""What is measured for claims about time and memory: RAP-GNN against end-to-end training, in one run on one machine.
 
 RAP-GNN runs in two ways: layer by layer, as in the paper, and by the shortcut. Times are medians over epochs and each
 is one value, so ratios are compared with the paper's factors, without a test.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from rapgnn.compare import Record
-from rapgnn_lab.paper.claims.claim import STEPWISE, Finding, Measure, Records, Rule, field, find, grade, rule, title
+from rapgnn_lab.paper.claims.claim import STEPWISE, Finding, Records, field, find, title
 from rapgnn_lab.results import find_published, format_ms, format_ratio
 
-TRAIN, EVAL, MEMORY = "train_ms_per_epoch", "eval_ms_per_epoch", "peak_memory_mb"
-INFER, INFER_ALL = "infer_ms", "infer_all_ms"  # of the test nodes; of all nodes, from the graph on
+TRAIN = "train_ms_per_epoch"
 WAYS = {STEPWISE: "layer by layer", "rap": "by the shortcut"}
 SHOWN = (*WAYS, "fixed-diagonal")
 BASELINES = ("end-to-end", "end-to-end-pyg")  # the first decides: both ways and it have the same sparse product
 SAME = ("dataset", "num_layers", "hidden_channels", "backbone", "device")
 LISTED = 3  # ratios that are listed one by one
+REACHED = "reached"
 
 
 def ratios(records: Records, item: str, keys: Sequence[str]) -> list[Record]:
@@ -44,11 +43,13 @@ def ratios(records: Records, item: str, keys: Sequence[str]) -> list[Record]:
 def decisive(rows: Sequence[Record]) -> list[Record]:
     """RAP-GNN against the first baseline that was measured."""
     own = [row for row in rows if row["method"] in WAYS]
-    first = next((name for name in BASELINES if any(row["against"] == name for row in own)), None)
+    first = min((row["against"] for row in own), key=BASELINES.index, default=None)
     return [row for row in own if row["against"] == first]
 
 
-def factors(item: str, keys: Sequence[str], claimed: float | str, dataset: str = "") -> Measure:
+def factors(
+    records: Records, item: str, keys: Sequence[str], claimed: float | str, dataset: str = ""
+) -> Finding | None:
     """How many times less RAP-GNN takes, beside what is claimed.
 
     Args:
@@ -56,38 +57,33 @@ def factors(item: str, keys: Sequence[str], claimed: float | str, dataset: str =
             depth, as whole numbers, so ours is rounded, too.
         dataset: what is in the names of the graphs that the claim is about.
     """
-
-    def measure(records: Records) -> Finding | None:
-        rows = []
-        for row in ratios(records, item, keys):
-            least = _printed(row, claimed) if isinstance(claimed, str) else claimed
-            if least is not None and dataset in row["dataset"]:
-                reached = round(row["ratio"]) >= least if isinstance(claimed, str) else row["ratio"] > least
-                word = "reached" if reached else "less, not reached" if row["ratio"] > 1 else "not less"
-                rows.append(row | {"claimed": least, "outcome": word})
-        own = decisive(rows)
-        if not own:
-            return None
-        ways = {words: [row for row in own if row["method"] == way] for way, words in WAYS.items()}
-        shown = "; ".join(f"{words} {_listed(mine)}" for words, mine in ways.items() if mine)
-        printed = {f"{row['claimed']:g}× with {row['num_layers']} layers": None for row in own if row["claimed"] > 2}
-        paper = f" The paper: {', '.join(printed)}." if printed else ""
-        figures = f"Against {title(own[0]['against'])}: {shown}.{paper}"
-        return Finding(figures, "ratio of medians, no test", rows)
-
-    return measure
+    rows = []
+    for row in ratios(records, item, keys):
+        least = _printed(row, claimed) if isinstance(claimed, str) else claimed
+        if least is not None and dataset in row["dataset"]:
+            reached = round(row["ratio"]) >= least if isinstance(claimed, str) else row["ratio"] > least
+            word = REACHED if reached else "less, not reached" if row["ratio"] > 1 else "not less"
+            rows.append(row | {"claimed": least, "outcome": word})
+    own = decisive(rows)
+    if not own:
+        return None
+    ways = {words: [row for row in own if row["method"] == way] for way, words in WAYS.items()}
+    shown = "; ".join(f"{words} {_listed(mine)}" for words, mine in ways.items() if mine)
+    printed = {f"{row['claimed']:g}× with {row['num_layers']} layers": None for row in own if row["claimed"] > 2}
+    paper = f" The paper: {', '.join(printed)}." if printed else ""
+    return Finding(f"Against {title(own[0]['against'])}: {shown}.{paper}", "ratio of medians, no test", rows)
 
 
 def _listed(rows: Sequence[Record]) -> str:
     """Every ratio with its place, or of many depths of one graph the range."""
-    places = {(row["dataset"], row["backbone"]) for row in rows}
-    if len(places) > 1:
-        return ", ".join(f"{format_ratio(row['ratio'])} ({row['dataset']}, {row['backbone']})" for row in rows)
+    shown = [format_ratio(row["ratio"]) for row in rows]
+    if len({(row["dataset"], row["backbone"]) for row in rows}) > 1:
+        return ", ".join(f"{r} ({row['dataset']}, {row['backbone']})" for r, row in zip(shown, rows, strict=True))
     if len(rows) > LISTED:
         low, high = (format_ratio(end(row["ratio"] for row in rows)) for end in (min, max))
         depths = [row["num_layers"] for row in rows]
         return f"{low} to {high} over {min(depths)} to {max(depths)} layers"
-    return ", ".join(f"{format_ratio(row['ratio'])} with {row['num_layers']} layers" for row in rows)
+    return ", ".join(f"{r} with {row['num_layers']} layers" for r, row in zip(shown, rows, strict=True))
 
 
 def _printed(row: Record, metric: str) -> float | None:
@@ -100,47 +96,12 @@ def saved(records: Records) -> Finding | None:
     """The milliseconds saved layer by layer, by depth, in training and in inference."""
     rows: list[Record] = []
     ends = []
-    for name, keys in {"training": (TRAIN,), "inference": (INFER, EVAL)}.items():
+    for name, keys in {"training": (TRAIN,), "inference": ("infer_ms", "eval_ms_per_epoch")}.items():
         own = [row for row in decisive(ratios(records, "depth", keys)) if row["method"] == STEPWISE]
-        if len(own) < 2:
-            continue
-        own = [row | {"saved_ms": row["baseline"] - row["value"]} for row in own]
-        shown = " and ".join(f"{format_ms(row['saved_ms'])} ms with {row['num_layers']}" for row in (own[0], own[-1]))
-        ends.append(f"{name} saves {shown} layers")
-        rows += own
+        if len(own) > 1:
+            own = [row | {"saved_ms": row["baseline"] - row["value"]} for row in own]
+            both = (f"{format_ms(row['saved_ms'])} ms with {row['num_layers']}" for row in (own[0], own[-1]))
+            ends.append(f"{name} saves {' and '.join(both)} layers")
+            rows += own
     figures = f"Layer by layer, {'; '.join(ends)}."
     return Finding(figures, "differences of medians, no test", rows) if rows else None
-
-
-@rule(
-    "Holds if RAP-GNN layer by layer reaches the factor in every comparison; in part if it does in some, if it takes "
-    "less than end-to-end in all, or if only the shortcut reaches the factor in all; does not hold otherwise."
-)
-def _factor(rows: Sequence[Record]) -> str:
-    stepwise, shortcut = ([row for row in decisive(rows) if row["method"] == way] for way in WAYS)
-    steps, whole = ([row["outcome"] == "reached" for row in own] for own in (stepwise, shortcut))
-    all_less = bool(stepwise) and all(row["ratio"] > 1 for row in stepwise)
-    return grade(bool(steps) and all(steps), any(steps) or all_less or (bool(whole) and all(whole)))
-
-
-@rule(
-    "Holds if the milliseconds saved layer by layer rise from depth to depth in training and in inference, in part if "
-    "they rise from the first to the last in one of them, does not hold otherwise."
-)
-def _widens(rows: Sequence[Record]) -> str:
-    both = [[row["saved_ms"] for row in rows if (row["figure"] == TRAIN) == training] for training in (True, False)]
-    rising = all(b > a for curve in both for a, b in pairwise(curve))
-    return grade(rising, any(curve[-1] > curve[0] for curve in both if curve))
-
-
-_rounded = Rule(f"{_factor.sentence} Ours is rounded as the paper's is.", _factor.judge)
-JUDGES = {
-    "q3-training": (_rounded, factors("depth", (TRAIN,), "speedup_vs_end_to_end")),
-    "q3-inference": (_factor, factors("depth", (INFER, EVAL), 1.0)),
-    "q3-gap": (_widens, saved),
-    "q3-memory": (_rounded, factors("memory", (MEMORY,), "memory_saving_vs_end_to_end")),
-    "q3-large-training": (_factor, factors("large", (TRAIN,), 1.0)),
-    "q3-large-evaluation": (_factor, factors("large", (INFER_ALL, EVAL), 1.0)),
-    "q3-large-memory": (_factor, factors("memory", (MEMORY,), 2.0, "ogbn-proteins")),
-}
-"""Claim -> its rule, and what is measured for it."""
