@@ -56,7 +56,7 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
         if "device" in given:
             given["device"] = pick_device(given["device"])
         title, rows, finish = plan(**given)
-        from rapgnn_lab.bench import plots, tables
+        from rapgnn_lab.bench import shown
         from rapgnn_lab.bench.rows import measure_rows
         from rapgnn_lab.store import Store, source_code
 
@@ -70,8 +70,8 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
             older = f", {other} of them by other source code" if other else ""
             shared.say(f"{len(store.reused)} rows were there from an earlier run{older}; --again measures them anew.")
         if plot:
-            plots.plot(name, records, plot)
-        tables.show(name, title, records)
+            shown.plot(name, records, plot)
+        shown.show(name, title, records)
 
     parameters = list(inspect.signature(plan).parameters.values())
     for option, (kind, default) in options.items():
@@ -302,7 +302,7 @@ def auto(
     graphs: Annotated[str, typer.Option(help="Which of the suite's graphs, separated by commas; all.")] = "all",
     trials: Trials = 20,
     seeds: Seeds = 5,
-    suite: Annotated[str, typer.Option(help="unseen: 7 graphs, GCN alone; nodes, sets or all: 4 rivals.")] = "unseen",
+    suite: Annotated[str, typer.Option(help="nodes, sets or all.")] = "nodes",
     measure: Annotated[str, typer.Option(help="both; ours: with the stored searches; rivals.")] = "both",
     rivals: Annotated[
         Path | None, typer.Option(help="Folder that stores every rival's search; a rerun goes on.")
@@ -315,11 +315,11 @@ def auto(
 
     The device is where rivals are tuned; times are always taken on the CPU.
 
-    Example: rapgnn bench auto --graphs digits,words --trials 10
+    Example: rapgnn bench auto --graphs roles,useless --trials 10
     """
     from rapgnn.files import check_writable
     from rapgnn_lab.bench.suite.compare import plan, write_table
-    from rapgnn_lab.bench.suite.registry import SUITES
+    from rapgnn_lab.bench.suite.graphs import SUITES
     from rapgnn_lab.bench.suite.tuning import tune_all
 
     check_choice("suite", suite, SUITES)

@@ -20,7 +20,6 @@ from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, measure, warm_
 from rapgnn_lab.bench.generated import SIZES, PowerLaw, proteins_size
 from rapgnn_lab.bench.memory import in_child, peak_of
 from rapgnn_lab.bench.rows import machine
-from rapgnn_lab.bench.tables import number
 from rapgnn_lab.bench.timing import ReadyGraph, fits, message_bytes, ready, trained_bytes
 from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.accuracy import accuracy_cell
@@ -40,7 +39,16 @@ from rapgnn_lab.paper.rows import (
     show_cuts,
     walks,
 )
-from rapgnn_lab.results import NONE, Published, find_published, format_ms, format_ratio, format_table, title_of
+from rapgnn_lab.results import (
+    NONE,
+    Published,
+    find_published,
+    format_ms,
+    format_number,
+    format_ratio,
+    format_table,
+    title_of,
+)
 from rapgnn_lab.store import measure_or_say
 
 TITLES = {
@@ -257,7 +265,7 @@ def show_memory(records: list[Record]) -> str:
         for r in mine:
             peak = r.get("peak_memory_mb")
             ratio = format_ratio(whole / peak) if whole and peak else NONE
-            rows.append([r["title"], r.get("note") or number(peak), ratio, _paper_saving(r)])
+            rows.append([r["title"], r.get("note") or format_number(peak), ratio, _paper_saving(r)])
         where = f"{title_of(name)}, {mine[0]['num_layers']} layers, {mine[0]['hidden_channels']} channels"
         parts.append(f"## {where}\n\n{format_table(['', 'MB', 'below End-to-End', 'paper'], rows)}")
     gpu = str(records[0]["device"]).startswith("cuda")
@@ -406,7 +414,7 @@ def _table(table: LargeTable, records: Sequence[Record]) -> str:
         row = [bold(r["title"], method == "rap"), score, published(table.paper(method))]
         for ours, theirs in (("train_ms_per_epoch", "paper_train_ms"), ("infer_all_ms", "paper_eval_ms")):
             row += [r.get("note") or format_ms(r[ours]), f"{r[theirs]:,.0f}" if theirs in r else NONE]
-        rows.append([*row, number(r.get("peak_memory_mb"))])
+        rows.append([*row, format_number(r.get("peak_memory_mb"))])
     first = next(iter(times.values()))
     metric = "rocauc" if table.dataset == "ogbn-proteins" else "accuracy"
     header = ["", UNITS[metric], "paper", "train, ms", "paper", "evaluation, ms", "paper", "MB"]

@@ -26,7 +26,7 @@ from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
 from rapgnn.sparse import SparseMatrix, dense
 from rapgnn_lab.bench.rows import Row, machine
-from rapgnn_lab.bench.suite.registry import GRAPHS, Entry
+from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
 from rapgnn_lab.bench.suite.rivals import EPOCHS, SPACES, rival_features, train_rival
 from rapgnn_lab.bench.suite.tuning import define, draw_points, read_search, tune
 from rapgnn_lab.results import NONE, format_ratio, format_table
@@ -111,17 +111,8 @@ def bench(
         "timed_epochs": [count for _, count in theirs],
         **({} if entry.sets else time_plain(first, entry.metric, epochs)),
         "calibration_error": statistics.fmean(errors) if errors else None,
-        **_gcn(rivals, entry.rivals == ("gcn",), rival_seconds),
         "chosen": chosen,
     }
-
-
-def _gcn(rivals: Sequence[Record], alone: bool, seconds: float | None) -> Record:
-    """The GCN's scores; where it is the only rival, its trials and seconds too."""
-    for record in (r for r in rivals if r["rival"] == "gcn"):
-        own = {f"gcn_{key}": record[key] for key in ("mean", "values", "settings")}
-        return own | ({"gcn_trials": record["splits"][0]["trials"], "gcn_seconds": seconds} if alone else {})
-    return {}
 
 
 def fit_ours(entry: Entry, graph: Graph, seed: int) -> tuple[float, float, Record]:

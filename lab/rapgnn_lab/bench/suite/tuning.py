@@ -21,7 +21,7 @@ from rapgnn.compare import Record
 from rapgnn.device import hardware, versions
 from rapgnn.files import is_regular
 from rapgnn.graph.graph import Graph
-from rapgnn_lab.bench.suite.registry import GRAPHS, Entry
+from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
 from rapgnn_lab.bench.suite.rivals import EPOCHS, SPACES, TITLES, Ranges, Settings, merit, train_rival
 from rapgnn_lab.store import plain, write_json
 
