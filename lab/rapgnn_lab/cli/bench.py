@@ -57,8 +57,7 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
             given["device"] = pick_device(given["device"])
         title, rows, finish = plan(**given)
         from rapgnn_lab.bench import shown
-        from rapgnn_lab.bench.rows import measure_rows
-        from rapgnn_lab.store import Store, source_code
+        from rapgnn_lab.store import Store, measure_rows, source_code
 
         store = Store(json_file, " ".join(["rapgnn", *sys.argv[1:]]), again)
         with shared.show_progress() as track:
@@ -117,7 +116,7 @@ def depth(
     """
     depths = read_numbers("--layers", layers)
     from rapgnn_lab.bench import depth
-    from rapgnn_lab.bench.rows import with_ratios
+    from rapgnn_lab.store import with_ratios
 
     chosen = read_names("method", methods, list(depth.TITLES))
     graph = shared.load(dataset, None).to(device)
@@ -139,7 +138,7 @@ def graphs(
     Example: rapgnn bench graphs molhiv --batch-size 512 --repeats 1
     """
     from rapgnn_lab.bench.depth import plan_graphs
-    from rapgnn_lab.bench.rows import with_ratios
+    from rapgnn_lab.store import with_ratios
 
     graph = shared.load(dataset, None).to(device)
     if graph.ptr is None:
@@ -160,20 +159,20 @@ def memory(
     Example: rapgnn bench memory pubmed --layers 32 --share 0.1
     """
     depths = read_numbers("--layers", layers)
-    from rapgnn_lab.bench import memory
+    from rapgnn_lab.bench import depth
     from rapgnn_lab.bench.generated import proteins_size
 
-    chosen = read_names("method", methods, list(memory.TITLES))
+    chosen = read_names("method", methods, list(depth.TITLES))
     rows = []
     if dataset != "none":
         if shared.load(dataset, None).ptr is not None:
             raise InputError(f"{dataset} is a set of graphs: bench memory takes one graph.")
-        rows += memory.plan(dataset, depths, chosen, device)
+        rows += depth.plan_memory(dataset, depths, chosen, device)
     if share:
-        rows += memory.plan(proteins_size(share), [memory.SHARE_LAYERS], chosen, device)
+        rows += depth.plan_memory(proteins_size(share), [depth.SHARE_LAYERS], chosen, device)
     if not rows:
         raise InputError("there is nothing to measure: name a dataset or a --share above 0.")
-    return f"memory, {memory.HIDDEN} channels", rows, memory.finish
+    return f"memory, {depth.MEMORY_HIDDEN} channels", rows, depth.with_memory_ratios
 
 
 @benchmark
@@ -204,7 +203,7 @@ def spmm(
 ) -> Planned:
     """The sparse product by kernel, graph, width and node order, against the bandwidth of a copy.
 
-    numba's kernel is measured where it is installed. Example: rapgnn bench spmm pubmed --widths 256 --orders given
+    Example: rapgnn bench spmm pubmed --widths 256 --orders given
     """
     columns = read_numbers("--widths", widths)
     from rapgnn_lab.bench.spmm import GENERATED, ORDERS, plan
@@ -318,9 +317,8 @@ def auto(
     Example: rapgnn bench auto --graphs roles,useless --trials 10
     """
     from rapgnn.files import check_writable
-    from rapgnn_lab.bench.suite.compare import plan, write_table
+    from rapgnn_lab.bench.suite.compare import plan, tune_all, write_table
     from rapgnn_lab.bench.suite.graphs import SUITES
-    from rapgnn_lab.bench.suite.tuning import tune_all
 
     check_choice("suite", suite, SUITES)
     check_choice("measure", measure, ("both", "ours", "rivals"))

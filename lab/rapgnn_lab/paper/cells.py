@@ -50,29 +50,8 @@ def cell_key(cell: Cell, checksum: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Epochs of a quick run: as many as the work allows, but not fewer and not more than these.
-
-    Args:
-        work: multiply-adds of all epochs.
-    """
-
-    work: float
-    fewest: int
-    most: int
-
-    def epochs(self, wanted: int, work: float) -> int:
-        """How many of the wanted epochs there are, one of which is so much work."""
-        return min(wanted, max(self.fewest, min(self.most, int(self.work / max(work, 1)))))
-
-
-BUDGETS = {
-    "walked": Budget(1e10, 5, 100),  # every epoch walks through the graph, and is one step
-    "batched": Budget(3e9, 5, 30),  # the same in batches of graphs, a step each
-    "stored": Budget(6e8, 30, 200),  # epochs on stored hops
-    "pretrained": Budget(6e7, 5, 100),  # phase 1
-}
+CAPS = {"walked": 20, "stored": 200, "pretrained": 100}
+"""The most epochs of a quick run: those that walk through the graph, those on stored hops, those of phase 1."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +60,12 @@ class Scale:
 
     Args:
         quick: fewer seeds, folds and epochs.
-        budgets: of a quick run's epochs, by what an epoch is.
+        caps: the most epochs of a quick run, by what an epoch is.
         many_graphs: of more graphs than these a quick run trains on every 20th.
     """
 
     quick: bool = False
-    budgets: dict[str, Budget] = field(default_factory=lambda: BUDGETS)
+    caps: dict[str, int] = field(default_factory=lambda: CAPS)
     many_graphs: int = MANY_GRAPHS
 
     @property

@@ -16,10 +16,8 @@ from rapgnn.datasets.sources import cache_dir, data_dir, find_in
 from rapgnn.graph.graph import Graph
 from rapgnn.models.config import Config
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, measure, warm_up_methods
+from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, in_child, measure, peak_of, warm_up_methods
 from rapgnn_lab.bench.generated import SIZES, PowerLaw, proteins_size
-from rapgnn_lab.bench.memory import in_child, peak_of
-from rapgnn_lab.bench.rows import machine
 from rapgnn_lab.bench.timing import ReadyGraph, fits, message_bytes, ready, trained_bytes
 from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.accuracy import accuracy_cell
@@ -37,7 +35,6 @@ from rapgnn_lab.paper.rows import (
     published,
     settings,
     show_cuts,
-    walks,
 )
 from rapgnn_lab.results import (
     NONE,
@@ -49,7 +46,7 @@ from rapgnn_lab.results import (
     format_table,
     title_of,
 )
-from rapgnn_lab.store import measure_or_say
+from rapgnn_lab.store import machine, measure_or_say
 
 TITLES = {
     "pretrained-embedding": METHODS["pretrained-embedding"].title,
@@ -149,7 +146,6 @@ REPEATS = 5
 TIMED = tuple(method for method in TITLES if method != "pretrained-embedding")
 SCORED = ("end-to-end", "fixed-diagonal", "fixed-full", "random-full", "rap")
 SEEDS = 3
-WALKED_EPOCHS = 10  # of a quick run, where every epoch walks through the graph
 
 
 def depth_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
@@ -172,8 +168,6 @@ def score_cell(graph: Graph, method: str, config: Config, num_layers: int, scale
     """The accuracy of a method with its settings at another depth."""
     config = config.update(num_layers=num_layers, hidden_channels=CHANNELS_SCORED)
     short, said = cut(graph, method, config, scale)
-    if scale.quick and walks(method, short) and short.epochs > WALKED_EPOCHS:
-        short, said = short.update(epochs=WALKED_EPOCHS), f"{WALKED_EPOCHS} of {config.epochs} epochs"
     labels = {"column": FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
     return accuracy_cell(DATASET, method, short, range(1 if scale.quick else SEEDS), labels)
 

@@ -8,8 +8,7 @@ import torch
 
 from rapgnn.errors import InputError
 from rapgnn_lab.bench import shown
-from rapgnn_lab.bench.rows import Row, machine, measure_rows
-from rapgnn_lab.store import Store
+from rapgnn_lab.store import Row, Store, machine, measure_rows
 
 
 def row(name: str, made: list[str], **more: object) -> Row:

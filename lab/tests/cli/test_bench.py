@@ -6,7 +6,7 @@ import pytest
 
 from commands import SBM, refused
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn_lab.bench import depth, memory, peers, spmm, wide
+from rapgnn_lab.bench import depth, peers, spmm, wide
 from rapgnn_lab.bench.generated import SIZES, PowerLaw
 from rapgnn_lab.bench.suite.graphs import GRAPHS, NODES, Entry
 
@@ -60,8 +60,8 @@ def test_bench_graphs(rapgnn, bench, small_molecules):
 
 def test_bench_memory(rapgnn, bench, monkeypatch):
     """In this process instead of a child's: what a child does has a test of its own."""
-    monkeypatch.setattr(memory, "in_child", lambda request: memory.peak_of(request, memory.load(request)))
-    monkeypatch.setattr(memory, "HIDDEN", 8)
+    monkeypatch.setattr(depth, "in_child", lambda request: depth.peak_of(request, depth.load_graph(request)))
+    monkeypatch.setattr(depth, "MEMORY_HIDDEN", 8)
     options = ("--layers", "1,2", "--share", 0.001, "--methods", "rap,end-to-end")
     records, out, _ = bench("memory", SBM, *options)
     assert [(r["method"], r["num_layers"]) for r in records] == [

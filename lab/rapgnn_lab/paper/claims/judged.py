@@ -14,10 +14,22 @@ from importlib.resources import files
 from itertools import pairwise
 
 from rapgnn.compare import Record
-from rapgnn_lab.paper.claims import collapse, costs, scores
-from rapgnn_lab.paper.claims.claim import Finding, Records
-from rapgnn_lab.paper.claims.collapse import DIAGONAL, NOT_DIAGONAL, ONE, ONE_DIRECTION, ONE_RANK, RANKS, left
-from rapgnn_lab.paper.claims.costs import REACHED, TRAIN, WAYS, decisive
+from rapgnn_lab.paper.claims import figures, scores
+from rapgnn_lab.paper.claims.figures import (
+    DIAGONAL,
+    NOT_DIAGONAL,
+    ONE,
+    ONE_DIRECTION,
+    ONE_RANK,
+    RANKS,
+    REACHED,
+    TRAIN,
+    WAYS,
+    Finding,
+    Records,
+    decisive,
+    left,
+)
 from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, UNTESTED
 from rapgnn_lab.results import NONE, format_table
 
@@ -160,7 +172,7 @@ MEASURES: dict[str, Callable[..., Finding | None]] = {
     measure.__name__: measure
     for measure in (
         *(scores.methods, scores.reservoirs, scores.ends, scores.at_depths, scores.embeddings, scores.batch_sizes),
-        *(scores.expectation, costs.factors, costs.saved, collapse.ranks, collapse.variance, collapse.trained_weights),
+        *(scores.expectation, figures.factors, figures.saved, figures.ranks, figures.variance, figures.trained_weights),
     )
 }
 

@@ -13,7 +13,7 @@ from itertools import chain, combinations, product
 
 from rapgnn.compare import Record
 from rapgnn.graph.scores import CLASS_METRICS, NUMBER_METRICS
-from rapgnn_lab.paper.claims.claim import Finding, Records, field, find, title
+from rapgnn_lab.paper.claims.figures import Finding, Records, field, find, title
 from rapgnn_lab.paper.claims.significance import (
     AHEAD,
     BEHIND,
