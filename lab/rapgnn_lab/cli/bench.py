@@ -308,7 +308,6 @@ def auto(
     ] = None,
     table: Annotated[Path | None, typer.Option(help="Write the table as Markdown to this file.")] = None,
     device: shared.Device = "cpu",
-    workers: Annotated[int, typer.Option(help="Searches that run at a time, with --measure rivals.")] = 1,
 ) -> Planned:
     """The estimators with nothing set against networks of PyG that were tuned on the same validation rows.
 
@@ -317,8 +316,8 @@ def auto(
     Example: rapgnn bench auto --graphs roles,useless --trials 10
     """
     from rapgnn.files import check_writable
-    from rapgnn_lab.bench.suite.compare import plan, tune_all, write_table
-    from rapgnn_lab.bench.suite.graphs import SUITES
+    from rapgnn_lab.bench.suite.compare import plan, tune, write_table
+    from rapgnn_lab.bench.suite.graphs import GRAPHS, SUITES
 
     check_choice("suite", suite, SUITES)
     check_choice("measure", measure, ("both", "ours", "rivals"))
@@ -327,7 +326,8 @@ def auto(
     if measure != "both" and rivals is None:
         raise InputError(f"--measure {measure} needs --rivals, the folder that stores their searches.")
     if measure == "rivals" and rivals is not None:
-        for record in tune_all(names, trials, seeds, rivals, device, workers):
+        for graph, rival in ((graph, rival) for graph in names for rival in GRAPHS[graph].rivals):
+            record = tune(graph, rival, trials, seeds, rivals, device)
             typer.echo(f"{record['dataset']} {record['title']} {record['metric']} {record['mean']:.4f}")
         raise typer.Exit
     rows = plan(names, trials, seeds, rivals, measure == "both", device)

@@ -167,4 +167,3 @@ def test_what_does_not_go_together_is_refused(rapgnn):
     refused(rapgnn("bench", "auto", "--suite", "most"), "'most'")
     refused(rapgnn("bench", "auto", "--suite", "all", "--measure", "theirs"), "'theirs'")
     refused(rapgnn("bench", "auto", "--suite", "nodes", "--graphs", "molecules"), "'molecules'")
-    refused(rapgnn("bench", "auto", "--suite", "nodes", "--workers", 0), "--workers")

@@ -12,12 +12,10 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -133,25 +131,6 @@ def tune(
     }
     store()
     return plain(record)
-
-
-def tune_all(
-    names: Sequence[str], trials: int, seeds: int, folder: Path, device: str, workers: int
-) -> Iterator[Record]:
-    """Every rival on every graph, ``workers`` searches at a time, each in a process of its own."""
-    pairs = [(name, rival) for name in names for rival in GRAPHS[name].rivals]
-    given = (trials, seeds, folder, device)
-    if workers == 1:
-        yield from (tune(name, rival, *given) for name, rival in pairs)
-        return
-    with ProcessPoolExecutor(workers, get_context("spawn"), _set_command, (sys.argv,)) as pool:
-        jobs = [pool.submit(tune, name, rival, *given) for name, rival in pairs]
-        yield from (job.result() for job in as_completed(jobs))
-
-
-def _set_command(words: list[str]) -> None:
-    """In a new process: what was typed, which records name."""
-    sys.argv = words
 
 
 def trial(
