@@ -326,8 +326,8 @@ def auto(
     if measure != "both" and rivals is None:
         raise InputError(f"--measure {measure} needs --rivals, the folder that stores their searches.")
     if measure == "rivals" and rivals is not None:
-        for graph, rival in ((graph, rival) for graph in names for rival in GRAPHS[graph].rivals):
-            record = tune(graph, rival, trials, seeds, rivals, device)
+        for name, rival in [(one, rival) for one in names for rival in GRAPHS[one].rivals]:
+            record = tune(name, rival, trials, seeds, rivals, device)
             typer.echo(f"{record['dataset']} {record['title']} {record['metric']} {record['mean']:.4f}")
         raise typer.Exit
     rows = plan(names, trials, seeds, rivals, measure == "both", device)
