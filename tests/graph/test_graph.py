@@ -157,8 +157,15 @@ def test_infinite_entries_are_refused_all_the_same(every_table_is_large):
         check_features(x)
 
 
-def test_columns_of_different_size_are_found_in_either_form(every_table_is_large):
+@pytest.mark.parametrize("at_once", [50, 1 << 23])
+def test_columns_of_different_size_are_scaled_whole_or_in_parts(at_once, monkeypatch):
     x = table()
-    assert Encoding.for_array(x, mostly_zeros(x)) is Encoding.for_array(x) is None
+    assert Encoding.for_array(x) is None
     x[:, 2] *= 1e4
-    assert Encoding.for_array(x, mostly_zeros(x)) == Encoding.for_array(x) is not None
+    encoding = Encoding.for_array(x)
+    monkeypatch.setattr("rapgnn.graph.table.AT_ONCE", at_once)
+    parts = Encoding.for_array(x)
+    assert encoding is not None
+    assert parts is not None
+    np.testing.assert_allclose(encoding.encode_array(x), (x - x.mean(0)) / x.std(0), atol=1e-5)
+    np.testing.assert_allclose(encoding.encode_array(x), parts.encode_array(x), atol=1e-6)

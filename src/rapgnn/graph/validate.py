@@ -137,10 +137,16 @@ def check_edge_weight(edge_weight: Any, m: int) -> Tensor:
     return torch.from_numpy(weight)
 
 
-def check_labels(y: Any, n: int, what: str = "nodes") -> Tensor:
-    """Class numbers ``[n]``, -1 where unknown, or a table of 0, 1 and NaN ``[n, t]``."""
+def check_labels(y: Any, n: int, what: str = "nodes", table: bool = False) -> Tensor:
+    """Class numbers ``[n]``, -1 where unknown, or a table of 0, 1 and NaN ``[n, t]``.
+
+    Args:
+        table: one column is a table too.
+    """
     labels = as_array(y, "labels")
-    if labels.ndim == 2 and labels.shape[1] == 1:
+    if table and labels.ndim == 1:
+        labels = labels[:, None]
+    elif labels.ndim == 2 and labels.shape[1] == 1 and not table:
         labels = labels[:, 0]
     if labels.ndim not in (1, 2) or len(labels) != n:
         raise InputError(f"there are {n} {what} but labels of shape {labels.shape}.")
@@ -173,12 +179,6 @@ def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
     if array.size and (array.dtype.kind == "f" or array.min() < 0 or array.max() >= n):
         raise InputError(f"the {split} split must name {what} 0 to {n - 1}.")
     return torch.from_numpy(np.unique(array).astype(np.int64))
-
-
-def rows_by_split(given: dict[str, Any] | None, known: np.ndarray, what: str = "graphs") -> dict[str, Tensor]:
-    """The rows of every split; where no split is given all rows that are known are for training."""
-    parts = given or {"train": known}
-    return {s: check_rows(parts.get(s, np.zeros(0, dtype=np.int64)), len(known), s, what) for s in SPLITS}
 
 
 def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", unseen_classes: bool = False) -> None:
@@ -282,7 +282,7 @@ class Faults:
     """
 
     def __init__(self, where: str = "") -> None:
-        self.where, self.found = where, list[str]()
+        self.where, self.sentences = where, list[str]()
 
     @contextmanager
     def collect(self) -> Iterator[None]:
@@ -290,13 +290,13 @@ class Faults:
         try:
             yield
         except FaultsError as several:
-            self.found += [f"{self.where}{fault}" for fault in several.faults]
+            self.sentences += [f"{self.where}{fault}" for fault in several.faults]
         except InputError as error:
-            self.found.append(f"{self.where}{str(error).rstrip('.')}")
+            self.sentences.append(f"{self.where}{str(error).rstrip('.')}")
 
     def check(self) -> None:
         """Raise where something was refused."""
-        faults = list(dict.fromkeys(self.found))
+        faults = list(dict.fromkeys(self.sentences))
         if len(faults) == 1:
             raise InputError(f"{faults[0]}.")
         if faults:
