@@ -45,7 +45,10 @@ def parsed(name: str, folder: Path, parse: Callable[[Path], Arrays]) -> Arrays:
                 return dict(arrays)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError):
         pass  # not there, or damaged: parsed again and replaced
-    fresh = parse(folder)
+    try:
+        fresh = parse(folder)
+    except (IndexError, TypeError) as error:
+        raise InputError(f"the files in {folder} do not fit each other ({error}).") from error
     with contextlib.suppress(InputError, OSError):  # a cache that cannot be written costs time, not the data
         for path in (cached, noted):
             remove_special(path)
@@ -91,36 +94,23 @@ def read_molecules(name: str, folder: Path) -> Graph:
 
 def _parse_molecules(folder: Path) -> Arrays:
     sizes, counts = (_table(folder / f"raw/num-{part}-list.csv.gz", np.int64)[:, 0] for part in ("node", "edge"))
-    if min(sizes.min(initial=0), counts.min(initial=0)) < 0:
-        raise InputError(f"{folder} announces a negative number of atoms or bonds.")
     atoms = _table(folder / "raw/node-feat.csv.gz", np.int64, len(ATOM_CATEGORIES))
     bonds = _table(folder / "raw/edge-feat.csv.gz", np.int64, len(BOND_CATEGORIES))
     pairs = _table(folder / "raw/edge.csv.gz", np.int64, 2)
     labels = _table(folder / "raw/graph-label.csv.gz", np.float64)
-    for what, rows, total in (("atoms", atoms, sizes.sum()), ("bonds", bonds, counts.sum())):
-        if len(rows) != total:
-            raise InputError(f"{folder} lists {len(rows)} {what} but announces {total}.")
-    if len(pairs) != len(bonds) or len(sizes) != len(counts) or len(labels) != len(sizes):
-        raise InputError(f"the files in {folder / 'raw'} differ in their numbers of bonds or of graphs.")
-    graph_of_bond = np.repeat(np.arange(len(counts)), counts)
-    outside = np.flatnonzero((pairs < 0).any(1) | (pairs >= sizes[graph_of_bond][:, None]).any(1))
-    if len(outside):
-        graph = graph_of_bond[outside[0]]
-        raise InputError(
-            f"graph {graph} of {folder} has {sizes[graph]} atoms but a bond between {pairs[outside[0]].tolist()}."
-        )
-    pairs = pairs + np.concatenate([[0], np.cumsum(sizes)[:-1]])[graph_of_bond][:, None]
+    same = len(atoms) == sizes.sum() and len(bonds) == len(pairs) == counts.sum() and min(counts, default=0) >= 0
+    if not (same and len(sizes) == len(counts) == len(labels)):
+        raise InputError(f"the files in {folder / 'raw'} differ in their numbers of atoms, bonds or graphs.")
+    pairs = pairs + np.repeat(np.concatenate([[0], np.cumsum(sizes)[:-1]]), counts)[:, None]
     # OGB stores each bond once; both directions follow each other here, graph by graph.
     edges = np.stack([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2).T
     small = np.int16 if max(atoms.max(initial=0), bonds.max(initial=0)) < 1 << 15 else np.int64
-    arrays = {
-        "atoms": atoms.astype(small),
-        "bonds": np.repeat(bonds, 2, axis=0).astype(small),
-        "edges": np.ascontiguousarray(edges).astype(np.int32 if edges.size < 1 << 31 else np.int64),
-        "sizes": sizes,
-        "labels": labels,
-    }
-    return arrays | dict(_splits(folder, "graph", len(sizes)))
+    arrays = {"atoms": atoms.astype(small), "bonds": np.repeat(bonds, 2, axis=0).astype(small)}
+    return arrays | {"edges": _narrow(edges), "sizes": sizes, "labels": labels} | _splits(folder)
+
+
+def _narrow(edges: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(edges).astype(np.int32 if edges.max(initial=0) < 1 << 31 else np.int64)
 
 
 NODE_GRAPHS = {
@@ -171,63 +161,46 @@ def read_node_graph(name: str, folder: Path, attributes: bool = False) -> Graph:
 
 
 def _parse_node_graph(folder: Path) -> Arrays:
-    n = int(_table(folder / "raw/num-node-list.csv.gz", np.int64)[0, 0])
+    n, m = (int(_table(folder / f"raw/num-{part}-list.csv.gz", np.int64)[0, 0]) for part in ("node", "edge"))
     edges = _table(folder / "raw/edge.csv.gz", np.int64).T
-    announced = int(_table(folder / "raw/num-edge-list.csv.gz", np.int64)[0, 0])
-    if edges.shape[1] != announced:
-        raise InputError(f"{folder} lists {edges.shape[1]} edges but announces {announced}.")
-    if edges.min(initial=0) < 0 or edges.max(initial=-1) >= n:
-        raise InputError(f"{folder / 'raw/edge.csv.gz'} names a node outside 0 to {n - 1}.")
-    labels = _table(folder / "raw/node-label.csv.gz", np.float32)
-    if len(labels) != n:
-        raise InputError(f"{folder} has {n} nodes but {len(labels)} labels.")
-    small = np.int32 if n < 1 << 31 else np.int64
-    arrays: Arrays = {"edges": np.ascontiguousarray(edges).astype(small), "labels": labels}
+    if edges.shape[1] != m or edges.min(initial=0) < 0 or edges.max(initial=-1) >= n:
+        raise InputError(f"{folder} announces {n} nodes and {m} edges, but lists others.")
+    arrays: Arrays = {"edges": _narrow(edges), "labels": _table(folder / "raw/node-label.csv.gz", np.float32)}
     if (folder / "raw/node-feat.csv.gz").is_file():
         arrays["x"] = _table(folder / "raw/node-feat.csv.gz", np.float32)
     else:
         arrays["x"] = _mean_of_edges(folder / "raw/edge-feat.csv.gz", edges, n)
-    if len(arrays["x"]) != n:
-        raise InputError(f"{folder} has {n} nodes but {len(arrays['x'])} rows of features.")
     if (folder / "raw/node_species.csv.gz").is_file():
         species = _table(folder / "raw/node_species.csv.gz", np.int64)[:, 0]
-        if len(species) != n:
-            raise InputError(f"{folder} has {n} nodes but {len(species)} species.")
         arrays["species"] = np.unique(species, return_inverse=True)[1].reshape(-1)
-    return arrays | dict(_splits(folder, "node", n))
+    if any(len(arrays[name]) != n for name in arrays if name != "edges"):
+        raise InputError(f"the files in {folder / 'raw'} differ in their numbers of nodes.")
+    return arrays | _splits(folder)
 
 
 def _mean_of_edges(path: Path, edges: np.ndarray, n: int) -> np.ndarray:
     """Every node's mean over the features of the edges it has, in either direction."""
-    total: np.ndarray | None = None
-    done = 0
+    total, done = np.zeros((n, 0)), 0
     for chunk in _chunks(path, np.float64):
+        total = total if total.size else np.zeros((n, chunk.shape[1]))
         ends = edges[:, done : done + len(chunk)]
-        if ends.shape[1] != len(chunk):
-            raise InputError(f"{path} has more rows than there are edges.")
-        total = np.zeros((n, chunk.shape[1])) if total is None else total
+        done += len(chunk)
+        if done > edges.shape[1]:
+            break
         for side in ends:
             for column in range(chunk.shape[1]):
                 total[:, column] += np.bincount(side, weights=chunk[:, column], minlength=n)
-        done += len(chunk)
     if done != edges.shape[1]:
-        raise InputError(f"{path} has {done} rows but there are {edges.shape[1]} edges.")
+        raise InputError(f"{path} has another number of rows than there are edges, {edges.shape[1]}.")
     degree = np.bincount(edges.ravel(), minlength=n)
-    assert total is not None
     return (total / np.maximum(degree, 1)[:, None]).astype(np.float32)
 
 
-def _splits(folder: Path, what: str, total: int) -> Iterator[tuple[str, np.ndarray]]:
-    found = next((path for path in sorted((folder / "split").glob("*")) if path.is_dir()), None)
-    if found is None:
+def _splits(folder: Path) -> Arrays:
+    named = next((path for path in sorted((folder / "split").glob("*")) if path.is_dir()), None)
+    if named is None:
         raise InputError(f"{folder / 'split'} holds no split.")
-    for part in ("train", "valid", "test"):
-        path = found / f"{part}.csv.gz"
-        rows = _table(path, np.int64)[:, 0]
-        outside = rows[(rows < 0) | (rows >= total)]
-        if len(outside):
-            raise InputError(f"{path} names {what} {outside[0]}, but the {what}s are numbered 0 to {total - 1}.")
-        yield part, rows
+    return {part: _table(named / f"{part}.csv.gz", np.int64)[:, 0] for part in ("train", "valid", "test")}
 
 
 def _table(path: Path, kind: type, columns: int = 1) -> np.ndarray:
@@ -236,22 +209,15 @@ def _table(path: Path, kind: type, columns: int = 1) -> np.ndarray:
 
 
 def _chunks(path: Path, kind: type, columns: int = 1) -> Iterator[np.ndarray]:
-    if not path.is_file():
-        raise InputError(f"{path} is missing.")
+    form = {"header": None, "skip_blank_lines": False, "compression": "gzip", "chunksize": CHUNK}
     try:
         with open_regular(path) as file:
-            form = {"header": None, "skip_blank_lines": False, "compression": "gzip"}
-            frames = pd.read_csv(file, chunksize=CHUNK, **form)
-            for frame in frames:
-                values = frame.to_numpy(dtype=kind if kind != np.int64 else None)
-                if kind == np.int64 and values.dtype.kind != "i":
-                    if values.dtype.kind != "f" or not (values == np.round(values)).all():
-                        raise ValueError("it must hold whole numbers")
-                    values = values.astype(np.int64)
-                yield values
-    except (EOFError, OSError, zlib.error, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: it is truncated or no gzip file ({error}).") from error
+            for frame in pd.read_csv(file, **form):
+                values = frame.to_numpy()
+                if kind is np.int64 and (values.dtype.kind not in "if" or (values != np.round(values)).any()):
+                    raise ValueError("it must hold whole numbers")
+                yield values.astype(kind)
     except pd.errors.EmptyDataError:
         yield np.zeros((0, columns), dtype=kind)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}.") from error
+    except (EOFError, OSError, zlib.error, ValueError) as error:
+        raise InputError(f"cannot read {path}: it is missing or damaged ({error}).") from error

@@ -42,19 +42,19 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
         if kind != "f" and len(known) and max(abs(int(known.min())), abs(int(known.max()))) >= EXACT:
             column = column.astype(object)  # as floats, which have a place for gaps, they would run together
         return column.where(column != UNKNOWN)
-    if kind in "bO" or pd.api.types.is_string_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
-        odd = None if _all_words(column) else next((v for v in column if not _plain(v)), None)
-        if odd is not None:
-            raise InputError(f"{what} must be words or whole numbers, got a value of type {type(odd).__name__}.")
-        try:
-            column = column.astype(object)
-            "".join(v for v in column.unique() if isinstance(v, str)).encode()
-            blanks = _with_blanks(column)
-            column = column.map(lambda v: _stripped(v) if v in blanks else v).astype(object) if blanks else column
-        except UnicodeEncodeError as error:
-            raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
-        return column.astype(object).where(column.notna() & ~column.isin([""]), None)
-    raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
+    if kind not in "bO" and not pd.api.types.is_string_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
+    odd = None if _all_words(column) else next((v for v in column if not _plain(v)), None)
+    if odd is not None:
+        raise InputError(f"{what} must be words or whole numbers, got a value of type {type(odd).__name__}.")
+    column = column.astype(object)
+    try:
+        "".join(v for v in column.unique() if isinstance(v, str)).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
+    if _with_blanks(column):
+        column = column.map(_stripped).astype(object)
+    return column.where(column.notna() & ~column.isin([""]), None)
 
 
 def find_classes(column: pd.Series) -> tuple[Any, ...]:
