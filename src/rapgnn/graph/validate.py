@@ -83,8 +83,9 @@ def refuse_features(bad: int, largest: float, what: str = "node features") -> No
 
 
 def _check_numbers(values: np.ndarray, what: str) -> None:
-    bad = int((~np.isfinite(values)).sum())
-    refuse_features(bad, 0.0 if bad else float(np.abs(values).max(initial=0)), what)
+    if not np.isfinite(values).all():
+        raise InputError(f"{what} hold NaN or infinite values: remove or impute them first.")
+    refuse_features(0, float(np.abs(values).max(initial=0)), what)
 
 
 def check_edges(edge_index: Any, n: int) -> Tensor:
