@@ -112,7 +112,7 @@ def load_dataset(
     Args:
         name: what to load.
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
-        say: told what is fetched or refused.
+        say: is given, a line at a time, what is fetched or refused.
         attributes: take further node features too, where the dataset has them.
         reading: how a folder of tables is to be read, as one object; the options below win over it.
         label: a folder's column of labels; None: ``label``, ``y``, ``class`` or ``target``.

@@ -133,16 +133,16 @@ def _decoded(sample: bytes, encoding: str, path: Path) -> str:
 
 def _rows(text: str, sep: str) -> list[list[str]]:
     """The first rows, empty lines left out; none where they cannot be told apart."""
-    found: list[list[str]] = []
+    rows: list[list[str]] = []
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=sep):
             if row:
-                found.append(row)
-            if len(found) == ROWS:
+                rows.append(row)
+            if len(rows) == ROWS:
                 break
     except csv.Error:
         return []
-    return found
+    return rows
 
 
 def _separator(text: str) -> str:
@@ -169,20 +169,20 @@ def _decimal(text: str, sep: str, names: Sequence[str]) -> tuple[str, tuple[str,
     """
     rows = _rows(text, sep)
     header, body = (rows[0], rows[1:]) if rows else ([], [])
-    found: set[str] = set()
+    marks: set[str] = set()
     plain: list[str] = []
     for j, name in enumerate(header):
         if name.strip().lower() in names:
             continue
         cells = {row[j].strip() for row in body if len(row) > j}
         shown_as = written_as(cells - {"", *GAPS})
-        found |= shown_as
+        marks |= shown_as
         plain += [name] if "plain" in shown_as else []
-    if "comma" in found and (sep != "," or "point" not in found):
+    if "comma" in marks and (sep != "," or "point" not in marks):
         return ",", ()
-    if "either" in found and sep == ";" and "point" not in found:
+    if "either" in marks and sep == ";" and "point" not in marks:
         return ",", ()
-    return ".", tuple(plain) if sep == ";" and "point" not in found else ()
+    return ".", tuple(plain) if sep == ";" and "point" not in marks else ()
 
 
 # Numbers as people write them: 1234.5, 1,234.5, 1.234,5 and 1'234.5.

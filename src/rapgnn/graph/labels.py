@@ -228,9 +228,9 @@ def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.
     return train, val, test
 
 
-def make_split(y: Tensor, seed: int, what: str = "nodes") -> tuple[dict[str, Tensor], list[str]]:
+def make_split(y: Tensor, seed: int, what: str = "nodes") -> tuple[dict[str, Tensor], str]:
     """A stratified split of the labelled rows by chance, and the sentence that reports it."""
     rows = map(torch.from_numpy, split_rows(y, seed, SHARES))
     parts: dict[str, Tensor] = dict(zip(SPLITS, rows, strict=True))
     sizes = " / ".join(str(len(parts[s])) for s in SPLITS)
-    return parts, [f"no split was given: the labelled {what} were divided {sizes} (train / val / test), seed {seed}."]
+    return parts, f"no split was given: the labelled {what} were divided {sizes} (train / val / test), seed {seed}."

@@ -12,8 +12,8 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import ONE_WAY, RawGraph, as_directed, is_networkx, only_one_way, unpack
 from rapgnn.graph.graph import Graph, make_graphs
-from rapgnn.graph.nodes import MOST_NODES, bare_count, node_graph
-from rapgnn.graph.validate import as_array, check_edge_weight, check_edges, check_whole, shape_of
+from rapgnn.graph.nodes import count_nodes, node_graph
+from rapgnn.graph.validate import as_array, check_edge_weight, check_edges, shape_of
 
 __all__ = ["from_pyg_list", "graph_set", "make_graphs"]
 
@@ -73,10 +73,9 @@ def _read(graphs: Any, directed: bool | None) -> tuple[list[RawGraph], RawGraph]
     """Every graph as the user gave it, and all of them side by side, without labels and splits."""
     members = _members(graphs)
     raws = [_unpacked(graph, i, directed) for i, graph in enumerate(members)]
-    sizes = np.array([_size(raw, i) for i, raw in enumerate(raws)], dtype=np.int64)
-    raw = _joined(raws, sizes)
+    raw = _joined(raws)
     listed = directed is None and not any(is_networkx(graph) for graph in members)
-    one_way = listed and only_one_way(raw.edge_index.numpy(), int(sizes.sum()))
+    one_way = listed and only_one_way(raw.edge_index.numpy(), raw.num_nodes or 0)
     return raws, replace(raw, notes=(ONE_WAY,) if one_way else ())
 
 
@@ -108,38 +107,27 @@ def _unpacked(graph: Any, number: int, directed: bool | None) -> RawGraph:
         raise InputError(f"graph {number}: {error}") from error
 
 
-def _size(raw: RawGraph, number: int) -> int:
-    stated = raw.num_nodes
-    if stated is not None:
-        stated = check_whole(f"num_nodes of graph {number}", stated, 0, MOST_NODES)
-    if raw.x is not None:
-        shape = shape_of(raw.x, f"the features of graph {number}")
-        if len(shape) not in (1, 2) or stated not in (None, shape[0]):
-            for_nodes = "" if stated is None else f" for {stated} nodes"
-            raise InputError(f"the features of graph {number} have shape {tuple(shape)}{for_nodes}.")
-        return int(shape[0])
-    count = bare_count(raw.edge_index, f"edge_index of graph {number}", stated)
-    return max(count, 1) if stated is None else count
-
-
-def _joined(raws: list[RawGraph], sizes: np.ndarray) -> RawGraph:
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    edges, weights = [], []
+def _joined(raws: list[RawGraph]) -> RawGraph:
+    sizes, edges, weights, begin = list[int](), list[Tensor](), list[Tensor](), 0
     for i, part in enumerate(raws):
         try:
-            edges.append(check_edges(part.edge_index, int(sizes[i])) + int(offsets[i]))
+            n = count_nodes(replace(part, y=None))  # its label is not one of a node
+            sizes.append(n if part.x is not None or part.num_nodes is not None else max(n, 1))
+            edges.append(check_edges(part.edge_index, sizes[-1]) + begin)
+            begin += sizes[-1]
             m = edges[-1].shape[1]
             weights.append(torch.ones(m) if part.edge_weight is None else check_edge_weight(part.edge_weight, m))
         except InputError as error:
             raise InputError(f"graph {i}: {error}") from error
     x = _stacked([part.x for part in raws], "node", sizes)
-    edge_attr = _stacked([part.edge_attr for part in raws], "edge", np.array([e.shape[1] for e in edges]))
+    edge_attr = _stacked([part.edge_attr for part in raws], "edge", [e.shape[1] for e in edges])
     weighted = any(part.edge_weight is not None for part in raws)  # in a graph without weights each is 1
     weight = torch.cat(weights) if weighted else None
-    return RawGraph(x, torch.cat(edges, dim=1), weight, edge_attr, num_nodes=int(sizes.sum()), sizes=sizes)
+    total = np.array(sizes, dtype=np.int64)
+    return RawGraph(x, torch.cat(edges, dim=1), weight, edge_attr, num_nodes=begin, sizes=total)
 
 
-def _stacked(tables: list[Any], what: str, rows: np.ndarray) -> np.ndarray | None:
+def _stacked(tables: list[Any], what: str, rows: list[int]) -> np.ndarray | None:
     """All graphs' features in one array; None where no graph has any."""
     having = [table is not None for table in tables]
     if not any(having):

@@ -96,7 +96,9 @@ def node_graph(
         unseen_classes: number labels that a trained model does not know after its classes, instead of refusing them.
         divide: split the labelled rows where no split is given; otherwise all of them are for training.
     """
-    n, what = _count(raw), "node" if raw.sizes is None else "graph"
+    n, what = count_nodes(raw), "node" if raw.sizes is None else "graph"
+    if n < 1:
+        raise InputError("there are no nodes.")
     edges = check_edges(raw.edge_index, n)
     features, encoding, notes = make_features(raw, edges, n, encoding, trained)
     notes = [*raw.notes, *notes]
@@ -137,8 +139,10 @@ def node_graph(
         notes += blank_labels(raw.y)
     if not trained:
         if all(part is None for part in given.values()):
-            rows, said = make_split(y, seed, f"{what}s") if divide else (rows | {"train": labelled_rows(y)}, [])
-            notes += said
+            rows = rows | {"train": labelled_rows(y)}
+            if divide:
+                rows, note = make_split(y, seed, f"{what}s")
+                notes.append(note)
         check_splits(y, rows, f"{what}s")
         notes += unseen_note(y, rows, classes)
     outputs = y.shape[1] if classes is None else len(classes)
@@ -207,36 +211,29 @@ def make_features(
     return check_features(array), encoding, notes
 
 
-def _count(raw: RawGraph) -> int:
-    """The number of nodes, from the first thing that tells it."""
+def count_nodes(raw: RawGraph) -> int:
+    """The number of nodes, from the first thing that tells it: features, what is stated, labels, edges.
+
+    One wrong number among the edges would make billions of nodes, so without features there must not be many more
+    nodes than edges or labels.
+    """
     stated = None if raw.num_nodes is None else check_whole("num_nodes", raw.num_nodes, 0, MOST_NODES)
     if raw.x is not None:
         shape = shape_of(raw.x, "the node features")
-        if not len(shape) or shape[0] == 0:
-            raise InputError("there are no nodes: the features have no rows.")
+        if not len(shape):
+            raise InputError("the node features must have a row per node.")
         if stated is not None and stated != shape[0]:
             raise InputError(f"the features have {shape[0]} rows, but the graph has {stated} nodes.")
         return int(shape[0])
     labels = () if raw.y is None or raw.sizes is not None else shape_of(raw.y, "labels")
     if stated is None and labels:
         return labels[0]
-    n = bare_count(raw.edge_index, "edge_index", stated, labels[0] if labels else 0)
-    if n < 1:
-        raise InputError("there are no nodes.")
-    return n
-
-
-def bare_count(edge_index: Any, what: str, stated: int | None, vouched: int = 0) -> int:
-    """The number of nodes without features: as stated, or up to the largest that an edge names.
-
-    One wrong number among the edges would make billions of nodes, so there must not be many more nodes than edges.
-    """
-    edges = as_array(edge_index, what)
+    edges = as_array(raw.edge_index, "edge_index")
     if edges.dtype.kind == "f" and edges.size:
-        raise InputError(f"{what} must hold node numbers, got values of type {edges.dtype}.")
+        raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
     n = int(edges.max(initial=-1)) + 1 if stated is None else stated
-    if n > BARE_NODES + 1000 * max(edges.size, vouched):
-        raise InputError(f"{what} with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
+    if n > BARE_NODES + 1000 * max(edges.size, *labels[:1], 0):
+        raise InputError(f"edge_index with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
     return n
 
 

@@ -114,9 +114,9 @@ class Encoding:
     @property
     def notes(self) -> list[str]:
         """What is to be said about columns that are not, or not wholly, features."""
-        told = [f"{name} ({reason})" for name, reason in self.left_out.items()]
+        left = [f"{name} ({reason})" for name, reason in self.left_out.items()]
         cut = [c.name for c in (*self.columns, *self.edge_columns) if c.other]
-        notes = [f"columns left out: {_listed(told)}."] if told else []
+        notes = [f"columns left out: {_listed(left)}."] if left else []
         if cut:
             notes.append(f"categories beyond the 100 most frequent share one feature in {_listed(cut)}.")
         return notes
@@ -146,8 +146,10 @@ class Encoding:
                 continue
             with faults.collect():
                 summary = source.words(name) if kind == WORD else spreads[name]
-                words = isinstance(summary, Words)
-                learned[name] = summary.column(name, what if words else dates.get(name))
+                if isinstance(summary, Words):
+                    learned[name] = summary.column(name, what)
+                else:
+                    learned[name] = summary.column(name, dates.get(name))
                 if summary.known < summary.rows and isinstance(learned[name], Column):
                     gaps[name] = summary.rows - summary.known
         with faults.collect():
@@ -216,7 +218,7 @@ class Encoding:
                     listed += [f"{column.name} ({count} of {len(values)} {what}s)"] if count else []
         faults.check()
         if notes is not None:
-            notes += [f"{said}: {_listed(listed)}." for said, listed in ((UNSEEN, new), (FILLED, gaps)) if listed]
+            notes += [f"{note}: {_listed(listed)}." for note, listed in ((UNSEEN, new), (FILLED, gaps)) if listed]
         if not parts:
             return np.zeros((len(table), 0), dtype=np.float32)
         if all(isinstance(part, np.ndarray) for part in parts):

@@ -144,12 +144,14 @@ class _Conversion:
             )
             edges = self._stage("sorting", lambda: self._edges(base, n, weighted))
             made = self._stage("features", lambda: self._features(base, first["nodes"], n, roles, labels["column"]))
-        told = about(name, n, edges, made["width"], len(labels["classes"]), weighted, labels["task"], labels["classes"])
+        manifest = about(
+            name, n, edges, made["width"], len(labels["classes"]), weighted, labels["task"], labels["classes"]
+        )
         files = {"nodes": self.sources.nodes[0], "edges": self.sources.edges[0]}
         forms = [Frame(path, pd.DataFrame(), form=tuple(nodes["forms"][stem])) for stem, path in files.items()]
         notes = [*dialect_notes(forms), *([NO_IDS] if numbered else []), *notes, *made["notes"], *labels["notes"]]
         self.track.start("checksums", None)
-        seal(self.target, {**told, "encoding": made["encoding"], "notes": notes, "source": self.key})
+        seal(self.target, {**manifest, "encoding": made["encoding"], "notes": notes, "source": self.key})
         shutil.rmtree(work, ignore_errors=True)
 
     def _stage(self, name: str, make: Callable[[], Any]) -> Any:
