@@ -139,22 +139,8 @@ def _speed(file: str) -> Table:
     )
 
 
-def _beside_rap(records: list[Record]) -> list[Record]:
-    """By graph, ours first, with how many times its seconds the others take."""
-    ours = {r["dataset"]: r["seconds"] for r in records if r["method"] == "rap"}
-    there = [r | {"times": r["seconds"] / ours[r["dataset"]]} for r in records if not r.get("note")]
-    return sorted(there, key=lambda r: (list(ours).index(r["dataset"]), not r["method"].startswith("rap")))
-
-
 def _minutes(r: Record) -> float:
     return sum(r[f"{step}_seconds"] for step in ("convert", "fit", "predict")) / 60
-
-
-def wide_table(root: Path) -> str:
-    """The estimator with nothing set on wide bags of words."""
-    records = read_records(root, "bench-wide/generated")
-    columns = "{labels} | accuracy %: {mean:points} | fit, s: {fit_seconds:.1f} | predict all, s: {predict_seconds:.2f}"
-    return make_table(records, "{nodes:,} nodes, {features:,} features: ".format(**records[0]) + columns)
 
 
 def check_table(root: Path) -> str:
@@ -293,12 +279,6 @@ TABLES: dict[str, Table] = {
         "less than end-to-end: {memory_ratio_vs_end_to_end:x}",
         lambda records: [r for r in records if r["dataset"] != "pubmed" or r["num_layers"] == 32],
     ),
-    "peers": measured(  # from arrays to a trained model, against what a user would pick instead
-        "bench-peers/planetoid",
-        "graph: {dataset} | method: {title} | settings: {setting} | accuracy %: {mean:points} ± {std:points} | "
-        "seconds: {seconds:.2f} | times RAP's: {times:x}",
-        _beside_rap,
-    ),
     "scale": measured(  # up to ogbn-products' size
         "bench-scale/generated",
         "machine: {machine} | nodes: {nodes:,} | edges: {edges:,} | fit, s: {total_seconds:.2f} | epochs: {epochs} | "
@@ -314,7 +294,6 @@ TABLES: dict[str, Table] = {
         "of a copy's bandwidth: {copy_share:percent}",
         lambda records: [r for r in records if r["order"] == "given" and not r.get("note")],
     ),
-    "wide": wide_table,
     "scale-disk": measured(  # from tables to predictions under memory limits
         "scale/disk",
         "nodes: {nodes:,} | edges: {edges:,} | features: {features:,} | `--memory`: {memory_limit} | "

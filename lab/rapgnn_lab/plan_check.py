@@ -1,17 +1,13 @@
-"""Hops from disk, measured into results: against the cost model at several sizes, or by processes and on Ray.
+"""Hops from disk at several sizes against the cost model, measured into results/scale/plan.json.
 
-    python -m rapgnn_lab.plan_check                      # measures, and writes results/scale/plan.json
+    python -m rapgnn_lab.plan_check
     python -m rapgnn_lab.plan_check --nodes 20000,50000  # other sizes
-    python -m rapgnn_lab.plan_check --cluster            # one process, torchrun, Ray: bench-cluster/two-cores.json
 
 The files of a graph are dropped from the page cache before each run. Run it on an otherwise idle machine: rates and
 runs are measured in the same minutes.
 """
 
-import json
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,25 +19,20 @@ from pathlib import Path
 import numpy as np
 
 from rapgnn.compare import Record
-from rapgnn.datasets.catalog import BlockModel
 from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError, shown
 from rapgnn.memory import PeakAnonymous, read_size
 from rapgnn.network.config import Config
 from rapgnn.scale.blocks import Budget
-from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import hops_of, untrained
 from rapgnn.scale.plan.layouts import Machines, Problem, from_disk
 from rapgnn.scale.plan.rates import Rates, measure_rates
-from rapgnn.scale.ray_hops import connected, hops_on_ray
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
 from rapgnn_lab.results import one_sentence, results_folder, write_records
 
 SIZES = (100_000, 500_000, 2_000_000)
 DEGREE, FEATURES, LAYERS, SHARE = 20, 32, 4, 0.02
 LINEAR = Config(num_layers=LAYERS, embedding="identity", activation="identity", head="ridge")
-CLUSTER = BlockModel(nodes=200_000, degree=20, features=64, train=500, val=1000, test=1000, seed=0)
-WORKERS = (1, 2)
 
 
 def empty_cache(folder: Path) -> None:
@@ -83,47 +74,6 @@ def check(nodes: int, rates: Rates, folder: Path, memory: int) -> Record:
     }
 
 
-def by_command(graph: DiskGraph, out: Path, workers: int) -> tuple[float, float]:
-    """(seconds of the hops, seconds of the whole command), one thread per process."""
-    launch = ["-m", "torch.distributed.run", f"--nproc-per-node={workers}", "-m"] if workers > 1 else ["-m"]
-    command = [sys.executable, *launch, "rapgnn", "hops", str(graph.folder), "--out", str(out)]
-    command += ["--layers", str(LAYERS), "--json", f"{out}.json", "--quiet"]
-    start = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    return json.loads(Path(f"{out}.json").read_text())[0]["seconds"], time.perf_counter() - start
-
-
-def on_ray(graph: DiskGraph, out: Path, workers: int) -> tuple[float, float]:
-    """(seconds from Ray's start to the last block, seconds with the start and end of Ray)."""
-    model = untrained(graph, LINEAR)
-    nodes, start = np.union1d(graph.train, graph.val), time.perf_counter()
-    with connected("local", workers):
-        begun = time.perf_counter()
-        hops_on_ray(graph, nodes, model, out, width=CLUSTER.features // 4)
-        done = time.perf_counter()
-    return done - begun, time.perf_counter() - start
-
-
-def check_cluster(folder: Path, repeats: int) -> list[Record]:
-    """One record for every way and number of workers; ways take turns, so that all see the same load."""
-    graph = DiskGraph.write(folder / "graph", CLUSTER.generate())
-    ways = {(name, n): way for name, way in (("torchrun", by_command), ("ray", on_ray)) for n in WORKERS}
-    before = os.getloadavg()[0]
-    turns = [
-        {key: way(graph, folder / f"{key[0]}-{key[1]}-{turn}", key[1]) for key, way in ways.items()}
-        for turn in range(repeats)
-    ]
-    sizes = {"dataset": "sbm", "nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
-    common = sizes | {"layers": LAYERS, "load_before": before, "load_after": os.getloadavg()[0]}
-    records = []
-    for name, workers in ways:
-        values = [list(turn[name, workers]) for turn in turns]
-        hops, whole = (statistics.median(column) for column in zip(*values, strict=True))
-        seconds = {"hop_seconds": hops, "total_seconds": whole, "values": values}
-        records.append({"way": name, "workers": workers} | seconds | common)
-    return records
-
-
 @one_sentence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print and store."""
@@ -131,7 +81,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", default=",".join(map(str, SIZES)), help="sizes, separated by commas")
     parser.add_argument("--memory", default="1GiB", help="limit of every run")
     parser.add_argument("--repeats", type=int, default=3, help="runs of a size, of which the median counts")
-    parser.add_argument("--cluster", action="store_true", help="one process, torchrun's workers and Ray instead")
     parser.add_argument("--root", type=Path, default=Path(), help="the repository")
     given = parser.parse_args(arguments)
     folder = results_folder(given.root)
@@ -142,11 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "hardware": hardware("cpu"),
         "versions": versions(),
     }
-    if given.cluster:
-        with tempfile.TemporaryDirectory() as work:
-            records = [common | record for record in check_cluster(Path(work), given.repeats)]
-        write_records(given.root, "bench-cluster/two-cores", records)
-        return 0
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     rates = measure_rates(folder)
     runs = []

@@ -227,13 +227,13 @@ def sgconv(graph: Graph, config: Config) -> timing.Network:
 class Sign(nn.Module):
     """Scalable Inception Graph Networks: a linear map per hop, and a head on all of them."""
 
-    def __init__(self, in_channels: int, hidden: int, outputs: int, num_layers: int, dropout: float = 0.0):
+    def __init__(self, in_channels: int, hidden: int, outputs: int, num_layers: int):
         super().__init__()
         self.hops = nn.ModuleList(nn.Linear(in_channels, hidden) for _ in range(num_layers + 1))
-        self.head, self.drop = nn.Linear(hidden * (num_layers + 1), outputs), nn.Dropout(dropout)
+        self.head = nn.Linear(hidden * (num_layers + 1), outputs)
 
     def forward(self, hops: Sequence[Tensor]) -> Tensor:
-        parts = [self.drop(torch.relu(linear(hop))) for linear, hop in zip(self.hops, hops, strict=True)]
+        parts = [torch.relu(linear(hop)) for linear, hop in zip(self.hops, hops, strict=True)]
         return self.head(torch.cat(parts, dim=1))
 
 

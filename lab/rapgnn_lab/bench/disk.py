@@ -1,5 +1,4 @@
-"""Graphs that come from files: a folder of CSV tables that is read, and a graph larger than memory, under one memory
-limit after another.
+"""Graphs larger than memory, from files to predictions under one memory limit after another.
 
 Every limit has a process of its own (``python -m`` of this module); the peak is that of what no file backs, over the
 conversion of tables, the whole fit and the prediction of all nodes. On a GPU the process may be allowed a part of its
@@ -15,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from rapgnn import RAPNodeClassifier
 from rapgnn.compare import Record
-from rapgnn.datasets.folder import read_folder
 from rapgnn.device import allow_memory
 from rapgnn.errors import InputError
 from rapgnn.memory import PeakAnonymous, anonymous_bytes, read_size
@@ -29,35 +26,7 @@ from rapgnn.training.predict import predictor_on
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
 from rapgnn_lab.store import Row, answer, in_child, machine
 
-IDS = ("numbers", "words")
 ROWS = 1 << 17  # nodes that are written together
-
-
-def plan_files(edges: int) -> list[Row]:
-    """A row per kind of node ids."""
-    common = {"dataset": "generated", "listed_edges": edges} | machine("cpu")
-    return [Row(common | {"ids": ids}, partial(measure_files, edges, ids)) for ids in IDS]
-
-
-def measure_files(edges: int, ids: str) -> Record:
-    """Write nodes.csv (a tenth as many nodes, two numbers, a word, a label) and edges.csv, and time the reading."""
-    rng = np.random.default_rng(0)
-    nodes = max(2, edges // 10)
-    names = np.arange(nodes) if ids == "numbers" else np.array([f"user{i}" for i in range(nodes)], dtype=object)
-    table = {"id": names, "age": rng.integers(90, size=nodes), "share": rng.random(nodes)}
-    table |= {"kind": rng.choice(["p", "q", "r"], nodes), "label": rng.choice(["yes", "no"], nodes)}
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        pd.DataFrame(table).to_csv(folder / "nodes.csv", index=False)
-        ends = {end: names[rng.integers(nodes, size=edges)] for end in ("source", "target")}
-        pd.DataFrame(ends).to_csv(folder / "edges.csv", index=False)
-        del ends
-        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-        start = time.perf_counter()
-        graph = read_folder(folder, "files")
-        seconds = time.perf_counter() - start
-    sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "features": graph.num_features}
-    return sizes | {"megabytes": round(size, 1), "seconds": seconds}
 
 
 def plan(

@@ -25,12 +25,9 @@ TABLES = {
     "disk": f"{_SIZES} | memory limit: {{memory_limit}} | peak MB: {{peak_memory_mb:n}} | blocks: {{blocks}} | "
     "convert s: {convert_seconds:n} | hops s: {hops_seconds:n} | fit s: {fit_seconds:n} | "
     "predict s: {predict_seconds:n} | device peak MB: {device_peak_mb:n} | off memory by: {relative_error:.0e}",
-    "files": "ids: {ids} | listed edges: {listed_edges:,} | MB: {megabytes:n} | seconds: {seconds:n}",
     "graphs": _TIMES,
     "memory": f"graph: {{dataset}} | {_SIZES} | layers: {{num_layers}} | method: {{title}} | peak MB: "
     "{peak_memory_mb:n} | less than end-to-end: {memory_ratio_vs_end_to_end:x} | data MB: {data_mb:n}",
-    "peers": "graph: {dataset} | method: {title} | setting: {setting} | accuracy %: {mean:points} | ±: {std:points} | "
-    "seconds: {seconds:n} | before s: {preprocess_seconds:n} | vs RAP: {times_rap:x} | search s: {search_seconds:n}",
     "scale": f"size: {{size}} | {_SIZES} | width: {{hidden_channels}} | build s: {{build_seconds:n}} | "
     "hops s: {hops_seconds:n} | epoch ms: {epoch_ms:n} | fit s: {fit_seconds:n} | predict s: {predict_seconds:n} | "
     "peak MB: {peak_memory_mb:n} | hop MB: {hop_megabytes:n} | of floor: {floor_ratio:x} | "
@@ -39,9 +36,6 @@ TABLES = {
     "spmm": "graph: {dataset} | nodes: {nodes:,} | entries: {nnz:,} | order: {order} | width: {width} | "
     "method: {title} | ms: {ms:n} | GB/s: {gb_per_s:n} | of a copy: {copy_share:n} | gathered GB/s: "
     "{gather_gb_per_s:n}",
-    "wide": "labels: {labels} | nodes: {nodes:,} | features: {features:,} | labelled: {labelled:,} | "
-    "accuracy %: {mean:points} | fit s: {fit_seconds:n} | predict s: {predict_seconds:n} | "
-    "candidates: {candidates} | peak MB: {peak_memory_mb:n}",
 }
 """The columns of every benchmark; docs/benchmarks.md says what they mean."""
 DEPTH = {"epoch_ms": "epoch with validation (ms)", "infer_ms": "inference (ms)", "peak_memory_mb": "peak memory (MB)"}

@@ -70,7 +70,6 @@ class Network:
         steps: scores and labels of every step of an epoch.
         val, test: scores of the rows of a split.
         every: scores of all rows, with nothing prepared but the graph.
-        build_seconds: of what is computed once.
     """
 
     module: nn.Module
@@ -78,7 +77,6 @@ class Network:
     val: Callable[[], Tensor]
     test: Callable[[], Tensor]
     every: Callable[[], Tensor] | None = None
-    build_seconds: float = 0.0
 
 
 @dataclass

@@ -217,52 +217,6 @@ def spmm(
 
 
 @benchmark
-def peers(
-    datasets: Annotated[str, typer.Argument(help="Datasets, separated by commas.")] = "cora,citeseer,pubmed",
-    methods: Methods = "all",
-    trials: Trials = 20,
-    repeats: Seeds = 5,
-    device: shared.Device = "cpu",
-) -> Planned:
-    """From arrays to a trained model: seconds and test accuracy of RAP, SGC, SIGN, APPNP and PyG's GCN.
-
-    Each peer runs with the settings its authors publish, and tuned on the same validation nodes.
-
-    Example: rapgnn bench peers cora --trials 5 --repeats 3
-    """
-    from rapgnn_lab.bench.peers import TITLES, finish, plan
-
-    chosen = read_names("method", methods, list(TITLES))
-    graphs = [shared.load(name, None) for name in dict.fromkeys(datasets.split(","))]
-    rows = [row for graph in graphs for row in plan(graph, trials, repeats, chosen, device)]
-    return "from arrays in memory to a trained model", rows, finish
-
-
-@benchmark
-def wide() -> Planned:
-    """The estimator with nothing set on a generated graph of wide bags of words, with many labels and with few.
-
-    Example: rapgnn bench wide --json wide.json
-    """
-    from rapgnn_lab.bench.wide import plan
-
-    return "wide bags of words", plan(), list
-
-
-@benchmark
-def files(
-    edges: Annotated[int, typer.Option(help="Lines of edges.csv; nodes.csv has a tenth.")] = 10_000_000,
-) -> Planned:
-    """Time to load a folder with nodes.csv and edges.csv, ids as numbers and as words.
-
-    Example: rapgnn bench files --edges 1000000
-    """
-    from rapgnn_lab.bench.disk import plan_files
-
-    return "nodes.csv and edges.csv", plan_files(edges), list
-
-
-@benchmark
 def disk(
     size: Annotated[str, typer.Argument(help="products or wide.")] = "products",
     share: Annotated[float, typer.Option(help="Of its nodes and edges.")] = 0.05,

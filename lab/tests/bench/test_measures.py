@@ -1,18 +1,16 @@
 """Every benchmark on tiny graphs: what is measured, and what follows from it."""
 
-import statistics
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from rapgnn import RAPNodeClassifier
 from rapgnn.compare import STRATEGIES
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.sparse import dense
-from rapgnn_lab.bench import depth, disk, peers, scale, spmm, timing
+from rapgnn_lab.bench import depth, disk, scale, spmm, timing
 from rapgnn_lab.bench.generated import (
     DISK_SIZES,
     SIZES,
@@ -195,48 +193,6 @@ def test_bandwidths_follow_from_the_time():
     more = 4 * 8 * (matrix.nnz - 120)
     assert r["gather_gb_per_s"] == pytest.approx((least + more) / r["ms"] / 1e6)
     assert timing.copy_bandwidth("cpu", 1 << 20, 2) > 0
-
-
-@pytest.fixture
-def blocks(monkeypatch):
-    for peer in peers.PEERS.values():
-        monkeypatch.setitem(peer.published, "epochs", 40)
-        monkeypatch.setitem(peer.ranges, "epochs", (5,))
-    return BlockModel(nodes=150, classes=2, features=6, signal=3.0, train=10, val=30, test=60).generate()
-
-
-@pytest.mark.parametrize("name", list(peers.PEERS))
-def test_every_peer_learns_and_repeats(name, blocks, fresh_random_state):
-    settings = peers.PEERS[name].published | {"lr": 0.05}
-    first, again = (peers.train_peer(name, blocks, settings, 0) for _ in range(2))
-    assert (first.val, first.test, first.curve) == (again.val, again.test, again.curve)
-    assert first.test > 0.75
-    assert min(first.seconds, first.build_seconds) > 0
-
-
-def test_peers_are_tuned_on_validation_and_run_on_every_seed(blocks):
-    rows = peers.plan(blocks, trials=3, seeds=2, methods=["rap", "rap-search", "sgc", "gcn"])
-    records = peers.finish(measure_rows(rows))
-    assert [(r["method"], r["kind"]) for r in records] == [
-        *(("rap", "known"), ("rap-search", "search")),
-        *(("sgc", "published"), ("sgc", "tuned"), ("gcn", "published"), ("gcn", "tuned")),
-    ]
-    ours = records[0]
-    assert ours["chosen_settings"] == records[1]["chosen_settings"]
-    again = RAPNodeClassifier(settings=ours["chosen_settings"], search=False).fit(blocks)
-    assert ours["values"][0] == again.score(blocks, split="test")  # the same settings and seed: the same model
-    for r in records:
-        assert len(r["values"]) == len(r["all_seconds"]) == 2
-        assert r["seconds"] == statistics.median(r["all_seconds"])
-        assert r["times_rap"] == pytest.approx(r["seconds"] / ours["seconds"])
-    for r in records[3::2]:
-        best = max(r["trials"], key=lambda p: (p["val"], -p["val_loss"]))
-        assert len(r["trials"]) == 3
-        assert r["chosen_settings"] == best["settings"]
-        assert r["search_seconds"] == pytest.approx(sum(p["seconds"] for p in r["trials"]))
-    assert len(records[2]["trials"]) == 3  # SGC's authors tune its weight decay
-    assert records[4]["trials"] == []
-    assert records[4]["chosen_settings"] == peers.PEERS["gcn"].published
 
 
 def test_the_graph_on_disk_is_symmetric_and_has_a_few_large_nodes(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from commands import SBM, refused
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn_lab.bench import depth, peers, spmm, wide
+from rapgnn_lab.bench import depth, spmm
 from rapgnn_lab.bench.generated import SIZES, PowerLaw
 from rapgnn_lab.bench.suite.graphs import GRAPHS, NODES, Entry
 
@@ -94,37 +94,6 @@ def test_bench_spmm(rapgnn, bench, monkeypatch):
     assert all(r["ms"] > 0 for r in records)
     assert "of a copy" in out
     refused(rapgnn("bench", "spmm", "sbm", "--orders", "random"), "'random'")
-
-
-def test_bench_peers(rapgnn, bench, monkeypatch):
-    for peer in peers.PEERS.values():
-        monkeypatch.setitem(peer.published, "epochs", 2)
-        monkeypatch.setitem(peer.ranges, "epochs", (2,))
-    refused(rapgnn("bench", "peers", "sbm:labels=3"), "classifiers of nodes")
-    records, out, _ = bench("peers", "sbm", "--methods", "rap,sgc", "--trials", 2, "--repeats", 2)
-    assert [(r["method"], r["kind"]) for r in records] == [("rap", "known"), ("sgc", "published"), ("sgc", "tuned")]
-    assert all(0 <= r["mean"] <= 1 and r["seconds"] > 0 for r in records)
-    assert "SGC" in out
-
-
-def test_bench_files(rapgnn, bench, tmp_path):
-    records, out, _ = bench("files", "--edges", 300)
-    assert [(r["ids"], r["nodes"], r["features"]) for r in records] == [("numbers", 30, 5), ("words", 30, 5)]
-    assert {"hardware", "date", "versions", "dataset", "listed_edges"} <= set(records[0])
-    assert "words" in out
-    refused(rapgnn("bench", "files", "--edges", 0), "--edges")
-    (tmp_path / "notes.json").write_text('{"mine": 1}')  # a file of something else stays
-    refused(rapgnn("bench", "files", "--edges", 300, "--json", tmp_path / "notes.json"), "holds no records")
-    assert (tmp_path / "notes.json").read_text() == '{"mine": 1}'
-
-
-def test_bench_wide(bench, monkeypatch):
-    for name, value in {"NODES": 1000, "FEATURES": 100, "SEEDS": 1}.items():
-        monkeypatch.setattr(wide, name, value)
-    records, out, _ = bench("wide")
-    assert [r["nodes"] for r in records] == [1000, 1000]
-    assert all(r["mean"] > 0.5 and r["fit_seconds"] > 0 for r in records)
-    assert "60 % labelled" in out
 
 
 def test_bench_disk(rapgnn, bench, tmp_path):

@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rapgnn.estimators.select import choose
 
 from listening import begin
 from rapgnn import InputError
 from rapgnn.graph.scores import with_goal
+from rapgnn.search.average import ranked
+from rapgnn.search.costs import training_cost
+from rapgnn.search.search import Search as EstimatorSearch
 from rapgnn.search.start import start_config
 from rapgnn_lab.tune.search import Search, trial_records
 
@@ -81,11 +83,12 @@ def test_the_first_trial_is_the_estimators_choice_and_the_result_no_worse(small_
     first, *others = trial_records(tmp_path / "t.db")
     assert first["origin"] == "estimator"
     assert not any("origin" in t for t in others)
-    network = choose(small_graph, start_config(small_graph), {"ridge": None}, 0)
-    chosen = {name: getattr(network.config, name) for name in first["settings"] if name != "params"}
-    assert {name: first["settings"][name] for name in chosen} == chosen
-    assert network.fitted.loop.best is not None
-    assert first["val_values"][0] == pytest.approx(network.fitted.loop.best[0])
+    fixed = {"coefficients": "random"}
+    tried = EstimatorSearch(small_graph, start_config(small_graph), fixed, 0, lambda: False, alone=True)
+    tried.run(training_cost(small_graph))
+    best = ranked(tried.scored, tried.by_metric)[0].candidate.config.to_dict()
+    chosen = {name: value for name, value in first["settings"].items() if name != "params"}
+    assert {name: best[name] for name in chosen} == chosen
     assert found["val_mean"] >= first["value"]
     assert replace(search, trials=4).run()["trials"] == 4
     assert sum("origin" in t for t in trial_records(tmp_path / "t.db")) == 1

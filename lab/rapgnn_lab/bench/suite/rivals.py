@@ -1,7 +1,6 @@
-"""The rivals of PyTorch Geometric: GCN, GraphSAGE, APPNP, SGC and SIGN for one graph, GIN for sets of graphs, and a
+"""The rivals of PyTorch Geometric: GCN, GraphSAGE and APPNP for one graph, GIN for sets of graphs, and a
 training of each, in which the state of the best validation epoch counts."""
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,15 +15,12 @@ from torch import Tensor, nn
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import edge_bounds
 from rapgnn.graph.scores import metrics_for
-from rapgnn.graph.validate import SPLITS
 from rapgnn.sparse import Features, SparseMatrix, dense, ranges
-from rapgnn_lab.bench.depth import Sign
 from rapgnn_lab.bench.suite.graphs import both_ways
-from rapgnn_lab.bench.timing import Network, train, wait
+from rapgnn_lab.bench.timing import Network, train
 
 Settings = dict[str, Any]
 Ranges = dict[str, tuple[Any, ...]]
-OfHops = tuple[nn.Module, list[Tensor], Callable[[list[Tensor]], Tensor]]  # a network, its hops, scores of their rows
 TITLES = {"gcn": "GCN", "sage": "GraphSAGE", "appnp": "APPNP", "gin": "GIN"}
 EPOCHS = 200
 WIDE = 256  # columns from which sparse features stay sparse
@@ -200,53 +196,18 @@ class JumpingGIN(nn.Module):
 
 
 def node_network(rival: str, graph: Graph, settings: Settings, device: str = "cpu") -> Network:
-    """One rival on one graph: an epoch is one pass over the whole graph, or over hops of a split's rows."""
+    """One rival on one graph: an epoch is one pass over the whole graph."""
     x = rival_features(graph, settings["scale"], settings.get("ids", False)).to(device)
     edges = graph.edge_index.unique(dim=1)  # an edge that is listed twice counts once
     edges = edges[:, edges[0] != edges[1]]  # GCN's layers add self-loops, in one form even to those that are there
     if settings.get("both_ways", False):
         edges = torch.from_numpy(both_ways(*edges.numpy()))
     edges, graph = edges.to(device), graph.to(device)
-    wait(device)
-    start = time.perf_counter()
-    if rival in HOPS:
-        module, hops, score = HOPS[rival](dense(x), edges, graph.num_outputs, settings)
-        stored = {split: [hop[graph.rows(split)] for hop in hops] for split in SPLITS}
-        scores = lambda split: score(stored[split])  # noqa: E731
-    else:
-        adjacency = sparse_adjacency(edges, graph.num_nodes)
-        given = (x.shape[1], graph.num_outputs, settings)
-        module = Personalized(*given) if rival == "appnp" else Stack(rival, *given)
-        scores = lambda split: module(x, adjacency)[graph.rows(split)]  # noqa: E731
-    module.to(device)
-    wait(device)
+    adjacency, sizes = sparse_adjacency(edges, graph.num_nodes), (x.shape[1], graph.num_outputs, settings)
+    module = (Personalized(*sizes) if rival == "appnp" else Stack(rival, *sizes)).to(device)
+    scores = lambda split: module(x, adjacency)[graph.rows(split)]  # noqa: E731
     steps = lambda: [(scores("train"), graph.y[graph.train])]  # noqa: E731
-    built = time.perf_counter() - start
-    return Network(module, steps, lambda: scores("val"), lambda: scores("test"), build_seconds=built)
-
-
-def _sgc(x: Tensor, edges: Tensor, outputs: int, settings: Settings) -> OfHops:
-    from torch_geometric.nn import SGConv
-
-    layer = SGConv(x.shape[1], outputs, K=settings["num_layers"], cached=True).to(x.device)
-    with torch.no_grad():
-        layer(x, sparse_adjacency(edges, len(x)))
-    assert layer._cached_x is not None
-    return layer, [layer._cached_x], lambda hops: layer.lin(hops[0])
-
-
-def _sign(x: Tensor, edges: Tensor, outputs: int, settings: Settings) -> OfHops:
-    from torch_geometric.data import Data
-    from torch_geometric.transforms import SIGN
-
-    depth = settings["num_layers"]
-    data = SIGN(depth)(Data(x=x, edge_index=edges))
-    module = Sign(x.shape[1], settings["hidden_channels"], outputs, depth, settings["dropout"])
-    return module, [x, *(data[f"x{i}"] for i in range(1, depth + 1))], module
-
-
-HOPS = {"sgc": _sgc, "sign": _sign}
-"""Networks of stored hops."""
+    return Network(module, steps, lambda: scores("val"), lambda: scores("test"))
 
 
 def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Network:
@@ -292,15 +253,14 @@ def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Networ
 
 @dataclass(frozen=True)
 class Run:
-    """One training: the metric at the best validation epoch, the loss there, seconds with validation, the best
-    validation merit after each epoch, and seconds of what is computed once before."""
+    """One training: the metric at the best validation epoch, the loss there, seconds with validation, and the best
+    validation merit after each epoch."""
 
     val: float
     test: float
     val_loss: float
     seconds: float
     curve: list[float]
-    build_seconds: float = 0.0
 
     @property
     def epochs(self) -> int:
@@ -314,11 +274,6 @@ def merit(metric: str, task: str, value: float) -> float:
     return value if metrics_for(task)[metric].higher else -value
 
 
-def adam(module: nn.Module, settings: Settings) -> torch.optim.Optimizer:
-    """Adam with the settings' rate and decay."""
-    return torch.optim.Adam(module.parameters(), lr=settings["lr"], weight_decay=settings["weight_decay"])
-
-
 def train_rival(
     rival: str,
     graph: Graph,
@@ -329,7 +284,6 @@ def train_rival(
     patience: int | None = None,
     stop: Callable[[Sequence[float]], bool] = lambda curve: False,
     device: str = "cpu",
-    optimizer: Callable[[nn.Module, Settings], torch.optim.Optimizer] = adam,
 ) -> Run:
     """Train once; ``patience`` and ``stop`` as in ``train``."""
     measure, rule, y = metrics_for(graph.task)[metric].measure, graph.objective, graph.y.cpu()
@@ -344,9 +298,11 @@ def train_rival(
         torch.manual_seed(seed)
         sets = graph.ptr is not None
         network = set_network(graph, settings, device) if sets else node_network(rival, graph, settings, device)
-        done = train(network, optimizer(network.module, settings), rule.loss, judge, epochs, patience, stop)
+        rates = {"lr": settings["lr"], "weight_decay": settings["weight_decay"]}
+        optimizer = torch.optim.Adam(network.module.parameters(), **rates)
+        done = train(network, optimizer, rule.loss, judge, epochs, patience, stop)
         with torch.no_grad():
             test = measure(rule.read(network.test().cpu()), y[graph.test])
     val = abs(done.best[0]) if done.best[0] > -float("inf") else float("nan")
     seconds = sum(done.train_ms + done.eval_ms) / 1e3
-    return Run(val, test, -done.best[1], seconds, done.curve, network.build_seconds)
+    return Run(val, test, -done.best[1], seconds, done.curve)
