@@ -28,7 +28,8 @@ from rapgnn.scale.hops import hops_of, untrained
 from rapgnn.scale.plan.layouts import Machines, Problem, from_disk
 from rapgnn.scale.plan.rates import Rates, measure_rates
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
-from rapgnn_lab.results import one_sentence, results_folder, write_records
+from rapgnn_lab.results import one_sentence, results_folder
+from rapgnn_lab.store import write_json
 
 SIZES = (100_000, 500_000, 2_000_000)
 DEGREE, FEATURES, LAYERS, SHARE = 20, 32, 4, 0.02
@@ -105,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         measured = f"{run['seconds']:.2f} s, predicted {run['predicted']['total_seconds']:.2f} s"
         print(f"{nodes:>9,} nodes: {measured}; {run['peak_bytes'] >> 20} MiB, {run['predicted']['memory'] >> 20} MiB")
     record = common | {"load_average": load, "rates": rates.to_dict(), "runs": runs}
-    write_records(given.root, "scale/plan", [record])
+    write_json(folder / "scale" / "plan.json", [record])
     return 0
 
 

@@ -36,13 +36,6 @@ def read_records(root: Path, file: str) -> list[Record]:
     return store.read_records(path)
 
 
-def write_records(root: Path, file: str, records: Sequence[Record]) -> Path:
-    """Put records in place of those that were there."""
-    path = results_folder(root) / f"{file}.json"
-    store.write_json(path, records)
-    return path
-
-
 def one_sentence(main: Callable[..., int]) -> Callable[..., int]:
     """A ``python -m`` command that ends with one sentence and exit code 2 where its input is refused."""
 

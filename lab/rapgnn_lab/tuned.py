@@ -11,10 +11,8 @@ error: among the embeddings within one of the best the simplest is taken (Breima
 trained go.
 """
 
-import gzip
 import json
 import math
-import statistics
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
@@ -133,27 +131,6 @@ def read_choices(root: Path = Path()) -> list[Record]:
     if not files:
         raise InputError("results/tune holds no .json file: write some with rapgnn tune --json.")
     return [record for file in files for record in json.loads(file.read_text(encoding="utf-8"))]
-
-
-def read_trials(root: Path = Path()) -> list[Record]:
-    """Every recorded trial, as ``trial_records`` gives those of a file: study, trial, settings, value, val_values.
-
-    The value is None where a training refused the settings.
-    """
-    trials, faithful = (
-        json.loads(gzip.decompress((results_folder(root) / "tune" / name).read_bytes()))
-        for name in ("trials.json.gz", "faithful-trials.json.gz")
-    )
-    for search in faithful:
-        dataset, _, rest = search["search"].partition("-")  # DATASET-METHOD, or DATASET-METHOD-EMBEDDING
-        method = max((m for m in METHODS if f"{rest}-".startswith(f"{m}-")), key=len)
-        for t in search["trials"]:
-            embedding = rest[len(method) + 1 :] or t["settings"]["embedding"]
-            values = list(t["values"].values())
-            value = None if None in values else statistics.fmean(values)
-            study = f"{dataset}/{method}/{embedding}/{FAITHFUL}"
-            trials.append(t | {"study": study, "value": value, "val_values": values})
-    return trials
 
 
 def collect(records: Iterable[Record]) -> list[Record]:

@@ -20,7 +20,6 @@ from rapgnn.network.hop_network import graph_blocks
 from rapgnn.sparse import Features, dense, row_block, row_sums
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
 from rapgnn_lab.baselines.reservoir import (
-    Moments,
     ReservoirEncoder,
     Standardize,
     first,
@@ -226,11 +225,8 @@ class MRGNN(ReservoirEncoder):
         """Mean and variance of every unit over the nodes of the training graphs."""
         assert context.ptr is not None
         layers = cast(list[Any], list(self.resolutions))
-        moments = [Moments(self.settings.units) for _ in layers]
         for some in graph_blocks(context.ptr, rows, self.width):
             chosen, nodes = context.select(some)
             hops = self.hops(row_block(x, nodes), chosen)
-            for moment, (random, _), seen in zip(moments, layers, hops, strict=True):
-                moment.add(random(seen))
-        for moment, (_, standardize) in zip(moments, layers, strict=True):
-            standardize.take(moment)
+            for (random, standardize), seen in zip(layers, hops, strict=True):
+                standardize.add(random(seen))

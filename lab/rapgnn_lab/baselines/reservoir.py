@@ -1,7 +1,7 @@
 """What the reservoir systems share: matrices of the graph, the fixed point, the encoder, the network with a readout."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import islice, product
 from typing import Any, TypeVar
@@ -66,38 +66,10 @@ def fixed_point(
     return h
 
 
-class Moments:
-    """Mean and variance of channels over rows that come block after block, in double precision."""
-
-    def __init__(self, channels: int):
-        self.count = 0
-        self.mean = torch.zeros(channels, dtype=torch.float64)
-        self.squares = torch.zeros(channels, dtype=torch.float64)  # summed squared distances from the mean
-
-    def add(self, block: Tensor) -> None:
-        """Take the rows ``[r, channels]`` of one more block."""
-        if not len(block):
-            return
-        rows = block.double()
-        here, before = rows.mean(0), self.count
-        self.count += len(rows)
-        self.mean, self.squares = self.mean.to(here.device), self.squares.to(here.device)
-        shift = here - self.mean
-        self.squares = self.squares + (rows - here).square().sum(0) + shift.square() * before * len(rows) / self.count
-        self.mean = self.mean + shift * len(rows) / self.count
-
-    @property
-    def deviation(self) -> Tensor:
-        """The standard deviation of each channel; zero where rounding is all there is."""
-        deviation = (self.squares / max(1, self.count)).sqrt()
-        return torch.where(deviation > SMALLEST * (self.mean.square() + deviation.square()).sqrt(), deviation, 0.0)
-
-
 class Standardize(nn.Module):
-    """(h - mean) / standard deviation of each channel; a channel that is constant becomes zero.
+    """(h - mean) / standard deviation of each channel, over rows that came block after block; constant ones become 0.
 
-    Mean and scale are buffers, so rows of other graphs are shifted and scaled as the fitted ones were. Before ``fit``
-    it changes nothing.
+    Mean and scale are buffers, so rows of other graphs are shifted and scaled alike. Without a row nothing changes.
     """
 
     mean: Tensor
@@ -107,22 +79,25 @@ class Standardize(nn.Module):
         super().__init__()
         self.register_buffer("mean", torch.zeros(channels, dtype=torch.float32))
         self.register_buffer("scale", torch.ones(channels, dtype=torch.float32))
+        self._seen = 0, torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
 
     @torch.no_grad()
-    def fit(self, blocks: Iterable[Tensor]) -> "Standardize":
-        """Take mean and variance of the rows of all blocks, one block at a time."""
-        moments = Moments(len(self.mean))
-        for block in blocks:
-            moments.add(block)
-        self.take(moments)
+    def add(self, block: Tensor) -> "Standardize":
+        """Take the rows ``[r, channels]`` of one more block, in double precision."""
+        if not len(block):
+            return self
+        rows = block.double()
+        here, (before, mean, squares) = rows.mean(0), self._seen
+        mean, squares, count = mean.to(here.device), squares.to(here.device), before + len(rows)
+        shift = here - mean
+        squares = squares + (rows - here).square().sum(0) + shift.square() * before * len(rows) / count
+        mean = mean + shift * len(rows) / count
+        self._seen = count, mean, squares
+        deviation = (squares / count).sqrt()
+        rounding = SMALLEST * (mean.square() + deviation.square()).sqrt()
+        self.mean.copy_(mean)
+        self.scale.copy_(inverse(torch.where(deviation > rounding, deviation, 0.0), 0.0))
         return self
-
-    @torch.no_grad()
-    def take(self, moments: Moments) -> None:
-        """Make these the mean and variance; without a row nothing changes."""
-        if moments.count:
-            self.mean.copy_(moments.mean)
-            self.scale.copy_(inverse(moments.deviation, 0.0))
 
     def forward(self, h: Tensor) -> Tensor:
         return (h - self.mean.to(h.dtype)) * self.scale.to(h.dtype)

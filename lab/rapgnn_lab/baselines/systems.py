@@ -154,7 +154,7 @@ def _networks(
         network = ReservoirNetwork(encoder, depth, output, projection)
         if system.standardize:
             columns = network.columns([part[: len(graph.train)] for part in parts])
-            network.standardize = Standardize(columns.shape[1]).to(columns.device).fit([columns])
+            network.standardize = Standardize(columns.shape[1]).to(columns.device).add(columns)
         yield network
 
 

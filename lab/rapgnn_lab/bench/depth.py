@@ -408,7 +408,7 @@ def peak_of(request: Record, graph: ReadyGraph) -> Record:
     _train(name, tiny_graph(device), bench_config(2, 8))  # what libraries take is nobody's
     sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
     sizes["data_mb"] = (_bytes(graph.x) + _bytes(graph.operator("gcn").matrix)) / 2**20
-    if not fits(_needed(name, graph, config), device):
+    if not fits(needed_bytes(name, graph, config), device):
         return sizes | {"peak_memory_mb": None, "note": "does not fit"}
     gc.collect()
     if device.type == "cuda":
@@ -418,7 +418,7 @@ def peak_of(request: Record, graph: ReadyGraph) -> Record:
     return {"peak_memory_mb": peak.megabytes} | sizes
 
 
-def _needed(name: str, graph: ReadyGraph, config: Config) -> int:
+def needed_bytes(name: str, graph: Graph, config: Config) -> int:
     """About the bytes of the methods that may need more than there are."""
     if name == "end-to-end":
         return trained_bytes(graph, config)

@@ -18,7 +18,6 @@ def tune(
     reading: Any,
     trials: Annotated[int, typer.Option(help="Finished trials to reach.")] = 50,
     minutes: Annotated[float | None, typer.Option(help="Time for the whole search.")] = None,
-    workers: Annotated[int, typer.Option(help="Processes that share the search.")] = 1,
     method: Annotated[str, typer.Option(help="The method to tune.")] = "rap",
     space: Annotated[str | None, typer.Option(help="any, or the paper's: faithful (its datasets).")] = None,
     embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
@@ -37,7 +36,9 @@ def tune(
 ) -> None:
     """Search on validation only, from a short search's best RAP network; a killed search continues where it stopped.
 
-    Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/
+    Processes share a search that is started several times with the same --storage.
+
+    Example: rapgnn tune my-graph/ --minutes 30 --out model/
     """
     from rapgnn.compare import STRATEGIES
     from rapgnn.errors import check_choice
@@ -65,8 +66,8 @@ def tune(
         check_target(out)
         if METHODS[method].fit is not fit_rap:
             raise InputError(f"--out saves models with random layers, which {method} has not: leave it out.")
-    if min(trials, workers, 1 if seeds is None else seeds) < 1:
-        raise InputError("trials, workers and seeds must be at least 1.")
+    if min(trials, 1 if seeds is None else seeds) < 1:
+        raise InputError("trials and seeds must be at least 1.")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes must be above 0, got {minutes}.")
     shared.check_options({}, None, device, seed)
@@ -79,9 +80,7 @@ def tune(
     with shared.show_progress() as track:
         track.start(title, trials)
         plan = Search(graph, method, storage, trials, seeds, space, embedding, minutes=minutes)
-        best = plan.run(
-            workers, lambda count, value: track.set(count, f"{title}: best validation {show(value)}"), shared.say
-        )
+        best = plan.run(lambda count, value: track.set(count, f"{title}: best validation {show(value)}"), shared.say)
     shared.write_json([best], json_file)
     if plot:
         plot_study(storage, best, graph.task, plot)

@@ -30,7 +30,6 @@ from rapgnn.graph.nodes import FOLDS
 from rapgnn.graph.tasks import TASKS
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
-from rapgnn.sparse import row_block
 from rapgnn.training.predict import model_on
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Parts
@@ -86,36 +85,12 @@ def _graph_of(part: Cell, graphs: Graphs) -> Graph:
     """The graph with the split of a training or a fit."""
     graph, spec = graphs.get(part.dataset), part.spec
     if "every" in spec:
-        return thinned(graph, spec["every"])
+        return replace(graph, train=graph.train[:: spec["every"]], val=graph.val[:: spec["every"]])
     if "fold" not in spec:
         return graph
     if spec.get("protocol") == PAPER:
         return next(islice(paper_folds(graph, spec["seed"]), spec["fold"], None))
     return replace(next(islice(strict_folds(graph, spec["seed"]), spec["fold"], None)), folds=False)
-
-
-def thinned(graph: Graph, every: int) -> Graph:
-    """Of the training and validation graphs every so many, and all test graphs; the others are gone."""
-    assert graph.ptr is not None
-    device, ptr = graph.y.device, graph.ptr.cpu()
-    rows = {"train": graph.train[::every], "val": graph.val[::every], "test": graph.test}
-    used = torch.cat([some.cpu() for some in rows.values()]).unique()
-    there = torch.zeros(graph.num_rows, dtype=torch.bool)
-    there[used] = True
-    nodes = torch.repeat_interleave(there, ptr.diff())
-    edges = nodes[graph.edge_index[0]]
-    number = nodes.cumsum(0) - 1  # of a node, among those that are used
-    return replace(
-        graph,
-        x=row_block(graph.x, nodes.nonzero()[:, 0].to(device)),
-        edge_index=number[graph.edge_index[:, edges]],
-        edge_weight=None if graph.edge_weight is None else graph.edge_weight[edges],
-        edge_attr=None if graph.edge_attr is None else row_block(graph.edge_attr, edges.nonzero()[:, 0].to(device)),
-        y=graph.y[used.to(device)],
-        ptr=torch.cat([ptr[:1], ptr.diff()[used].cumsum(0)]).to(device),
-        ids=None,
-        **{name: torch.searchsorted(used, some.cpu().contiguous()).to(device) for name, some in rows.items()},
-    )
 
 
 def train(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:

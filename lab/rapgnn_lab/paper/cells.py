@@ -10,6 +10,7 @@ from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import DATASETS, load_dataset
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.nodes import FOLDS
+from rapgnn.network.config import Config
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.plots import Figure
@@ -36,6 +37,14 @@ class Cell:
     labels: Record = field(default_factory=dict)
 
 
+ADDED = (
+    *("scaling", "components", "degree_columns", "node_columns", "coefficients", "teleport", "edges", "width"),
+    *("known_labels", "previous", "units", "unit_inputs", "unit_hops", "log_hops"),
+    *("kernel", "landmarks", "bandwidth", "trend"),
+)
+"""Settings that are younger than the stored records: where they have their usual value, a key leaves them out."""
+
+
 def cell_key(cell: Cell, checksum: str) -> str:
     """The cell's key; labels have no part in it, so a cell of several tables is measured once.
 
@@ -46,7 +55,10 @@ def cell_key(cell: Cell, checksum: str) -> str:
     """
     name = "fit" if cell.kind.startswith("estimator") else cell.spec.get("base_method", cell.spec.get("method"))
     numerics = METHODS[name].numerics if name in METHODS else 1
-    text = json.dumps([cell.kind, cell.dataset, plain(cell.spec), numerics, checksum], sort_keys=True, allow_nan=False)
+    spec, usual = plain(cell.spec), plain(Config().to_dict())
+    if "config" in spec:
+        spec["config"] = {k: v for k, v in spec["config"].items() if k not in ADDED or v != usual[k]}
+    text = json.dumps([cell.kind, cell.dataset, spec, numerics, checksum], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 

@@ -16,9 +16,17 @@ from rapgnn.datasets.sources import cache_dir, data_dir, find_in
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, in_child, measure, peak_of, warm_up_methods
+from rapgnn_lab.bench.depth import (
+    SHORTCUT_EPOCHS,
+    bench_config,
+    in_child,
+    measure,
+    needed_bytes,
+    peak_of,
+    warm_up_methods,
+)
 from rapgnn_lab.bench.generated import SIZES, PowerLaw, proteins_size
-from rapgnn_lab.bench.timing import ReadyGraph, fits, message_bytes, ready, trained_bytes
+from rapgnn_lab.bench.timing import ReadyGraph, fits, ready
 from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.accuracy import accuracy_cell
 from rapgnn_lab.paper.cells import KINDS, Cell, Graphs, Item, Scale
@@ -89,9 +97,7 @@ def measure_time(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
     config = bench_config(spec["num_layers"], spec["hidden_channels"])
     config = config.update(backbone=spec["backbone"], epochs=spec["epochs"])
     sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
-    messages = message_bytes(graph, config.hidden_channels) if method == "end-to-end-pyg" else 0
-    needed = trained_bytes(graph, config) + messages if method.startswith("end-to-end") else 0
-    if not fits(needed, graph.y.device):
+    if not fits(needed_bytes(method, graph, config), graph.y.device):
         return spec | sizes | {"note": "does not fit into memory"}
     return spec | sizes | measure_or_say(lambda: measure(method, graph, config, spec["repeats"]))
 
@@ -204,29 +210,35 @@ def show_depth(records: list[Record]) -> str:
     )
 
 
-def _by_depth(records: Sequence[Record], titles: dict[str, str], write: Callable[[Record], str]) -> str:
-    """A row per method, a column per depth."""
+def _by_depth(
+    records: Sequence[Record],
+    titles: dict[str, str],
+    write: Callable[[Record], str],
+    more: Sequence[Sequence[str]] = (),
+) -> str:
+    """A row per method, a column per depth; ``more`` rows below."""
     depths = sorted({r["num_layers"] for r in records})
     rows = []
     for method, title in titles.items():
         mine = {r["num_layers"]: write(r) for r in records if r["method"] == method}
         if mine:
             rows.append([bold(title, method == "rap"), *(mine.get(depth, NONE) for depth in depths)])
-    return format_table(["", *(f"{depth} layers" for depth in depths)], rows) if rows else ""
+    return format_table(["", *(f"{depth} layers" for depth in depths)], [*rows, *more]) if rows else ""
 
 
 def _factors(times: Sequence[Record]) -> str:
     """Of both ways of RAP-GNN, and the paper's."""
-    ms = {(r["method"], r["num_layers"]): r.get("train_ms_per_epoch") for r in times}
-    depths = sorted({depth for _, depth in ms})
-    rows = []
-    for method in ("rap-stepwise", "rap"):
-        pairs = [(ms.get(("end-to-end", depth)), ms.get((method, depth))) for depth in depths]
-        ratios = [format_ratio(slow / fast) if slow and fast else NONE for slow, fast in pairs]
-        rows.append([bold(TITLES[method], method == "rap"), *ratios])
+    slow = {r["num_layers"]: r.get("train_ms_per_epoch") for r in times if r["method"] == "end-to-end"}
     paper = {p.num_layers: p.mean for p in find_published("costs", dataset=DATASET, metric="speedup_vs_end_to_end")}
-    rows.append(["paper", *(f"{paper[depth]:g}×" if depth in paper else NONE for depth in depths)])
-    return format_table(["", *(f"{depth} layers" for depth in depths)], rows) if times else ""
+
+    def ratio(r: Record) -> str:
+        whole, own = slow.get(r["num_layers"]), r.get("train_ms_per_epoch")
+        return format_ratio(whole / own) if whole and own else NONE
+
+    depths = sorted({r["num_layers"] for r in times})
+    printed = ["paper", *(f"{paper[depth]:g}×" if depth in paper else NONE for depth in depths)]
+    titles = {method: TITLES[method] for method in ("rap-stepwise", "rap")}
+    return _by_depth(times, titles, ratio, [printed])
 
 
 DEPTH = Item("depth", "Figure 2: time and accuracy by depth on PubMed", depth_cells, show_depth, plots.depth)

@@ -1,23 +1,17 @@
 """Hyperparameter search on validation alone: every trial stored, resumable, one budget for all methods.
 
-Several processes may work on one study. They share nothing but its SQLite file, so any of them may die at any moment;
-a failure of the file is one sentence.
+Several processes may work on one study: the command is started several times. They share nothing but its SQLite file,
+so any of them may die at any moment; a failure of the file is one sentence.
 """
 
-import gc
 import json
 import math
-import os
-import pickle
 import sqlite3
 import statistics
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +61,6 @@ class Search:
         confirm: how many of the best trials are run again on five further seeds; the test nodes stay untouched.
         minutes: the time for everything, even if there are fewer than ``trials`` by then: the last fifth is left for
             the runs that decide among the best, and what is being trained when the time is up is given up.
-        poll: seconds between two looks at workers.
     """
 
     graph: Graph
@@ -79,21 +72,18 @@ class Search:
     embedding: str | None = None
     confirm: int = 5
     minutes: float | None = None
-    poll: float = 0.25
     began: float = field(default_factory=time.time)
 
     def run(
         self,
-        workers: int = 1,
         on_trial: Callable[[int, float], None] = lambda count, best: None,
         say: Callable[[str], None] = lambda line: None,
     ) -> Record:
         """Search until the study holds ``trials`` that ended, then decide among the best on further seeds.
 
         Args:
-            workers: processes that work on the study; together they may end ``workers - 1`` trials too many.
             on_trial: called with how many trials ended and the best value so far.
-            say: called with a line where workers died, or there was no time to decide.
+            say: called with a line where there was no time to decide.
 
         Returns:
             The chosen trial: ``settings``, ``val_mean``, ``val_values``, ``origin`` (the ``"estimator"`` or the
@@ -109,9 +99,7 @@ class Search:
                 values = [t.values[0] for t in finished(study)]
                 on_trial(_count_ended(study), max(values, key=graph.objective.merit, default=math.nan))
 
-            if workers > 1:
-                self.run_workers(workers, tell, say)
-            self.add_first_trial(study)  # unless a worker did
+            self.add_first_trial(study)
             tell()
             self.run_trials(study, tell)
             if not finished(study):
@@ -140,7 +128,7 @@ class Search:
         ended = _count_ended(study)
         return ended < self.trials and (not ended or self.seconds_left() > DECIDING * 60 * (self.minutes or 0))
 
-    def run_trials(self, study: optuna.Study, tell: Callable[[], None] = lambda: None, worker: int = 0) -> None:
+    def run_trials(self, study: optuna.Study, tell: Callable[[], None]) -> None:
         """Run one trial after another until the study needs no more."""
 
         def after(study: optuna.Study, trial: FrozenTrial) -> None:
@@ -148,8 +136,11 @@ class Search:
             if not self.wants_more(study):
                 study.stop()
 
-        # A resumed study, or another worker, goes on from another point of the random sequence.
-        study.sampler = optuna.samplers.TPESampler(seed=len(study.trials) + (worker << 20), n_startup_trials=20)
+        with locked(self.storage.absolute().parent):  # processes may begin at the same moment
+            others = study.user_attrs.get("processes", 0)
+            study.set_user_attr("processes", others + 1)
+        # A resumed study, or another process, goes on from another point of the random sequence.
+        study.sampler = optuna.samplers.TPESampler(seed=len(study.trials) + (others << 20), n_startup_trials=20)
         if self.wants_more(study):
             study.optimize(self.value, callbacks=[after], catch=(OutOfTimeError,))
 
@@ -247,59 +238,6 @@ class Search:
             candidate = {"trial": trial.number, "settings": stored["settings"], "val_mean": statistics.fmean(values)}
             candidates.append(candidate | {"val_values": values, "origin": stored.get("origin", "search")})
         return max(candidates, key=lambda c: self.graph.objective.merit(c["val_mean"]))
-
-    def run_workers(self, count: int, tell: Callable[[], None], say: Callable[[str], None]) -> None:
-        """Start ``count`` processes and follow them until the last one ends."""
-        # In a group of their own Ctrl-C passes them by: it ends their parent, which ends them.
-        group: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
-        device, threads = str(self.graph.y.device), max(1, torch.get_num_threads() // count)
-        task = pickle.dumps((replace(self, graph=self.graph.to("cpu")), device, threads, count))
-        running = processes = []
-        try:
-            for number in range(1, count + 1):
-                command = [sys.executable, "-P", "-c", f"from rapgnn_lab.tune.search import worker; worker({number})"]
-                processes.append(subprocess.Popen(command, stdin=subprocess.PIPE, **group))
-            for process in processes:
-                with suppress(BrokenPipeError):  # it died while it loaded its libraries
-                    process.stdin.write(task)
-                    process.stdin.flush()
-            while running := [p for p in running if p.returncode is None]:
-                with suppress(subprocess.TimeoutExpired):
-                    running[0].wait(self.poll)
-                for process in running:
-                    if process.poll():
-                        say(f"a worker died (exit code {process.returncode}); another trial takes its place.")
-                tell()
-        finally:
-            for process in processes:
-                process.kill()
-                process.communicate()
-
-
-def worker(number: int) -> None:
-    """A process that ``run_workers`` started: trials, then its share of the runs that decide among the best."""
-
-    def end_with_parent() -> None:
-        os.read(0, 1)  # the pipe from the parent ends when the parent does, however it died
-        os._exit(1)
-
-    try:
-        search, device, threads, count = pickle.load(sys.stdin.buffer)
-        threading.Thread(target=end_with_parent, daemon=True).start()
-        torch.set_num_threads(threads)
-        gc.freeze()  # libraries stay loaded: the collection before every fit need not walk through them
-        search = replace(search, graph=search.graph.to(device))
-        study = search.open()
-        if number == 1:
-            search.add_first_trial(study)
-        search.run_trials(study, worker=number)
-        # Trials that are still running elsewhere may change the order: what is left open the parent does.
-        for trial in search.best(study)[number - 1 :: count]:
-            search.further_values(study, trial)
-    except (EOFError, OutOfTimeError):  # the parent is gone, or the time
-        pass
-    except Exception as error:  # the parent meets the same error, and reports it
-        sys.exit(f"rapgnn: a worker stopped: {type(error).__name__}: {error}")
 
 
 def open_storage(storage: Path) -> optuna.storages.RDBStorage:

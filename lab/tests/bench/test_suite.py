@@ -185,11 +185,11 @@ def test_what_is_searched_depends_on_the_kind():
 
 def test_ours_is_joined_with_the_rivals_that_are_there(tmp_path, fresh_random_state):
     assert plan(["tiny"], 2, 2, tmp_path, search=False)[0].settings["definitions"] == {}
-    alone = bench("tiny", 2, 2, tmp_path, search=False, epochs=2)
+    alone = bench("tiny", [], 2, 2, tmp_path, epochs=2)
     assert (alone["rivals"], alone["best_rival"], alone["rival_seconds"]) == ([], None, None)
     gcn = tune("tiny", "gcn", 2, 2, tmp_path, epochs=2)
     assert set(plan(["tiny"], 2, 2, tmp_path, search=False)[0].settings["definitions"]) == {"gcn"}
-    joined = bench("tiny", 2, 2, tmp_path, search=False, epochs=2)
+    joined = bench("tiny", ["gcn"], 2, 2, tmp_path, epochs=2)
     assert [rival["title"] for rival in joined["rivals"]] == ["GCN"]
     assert joined["rivals"][0]["values"] == gcn["values"]
     assert joined["difference"] == pytest.approx(100 * (joined["mean"] - gcn["mean"]))

@@ -45,7 +45,7 @@ def test_tune_refuses_in_one_sentence(rapgnn, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a database, but long enough to look at" * 100)
     for said, *words in (
         ("not a database of trials", "--storage", "file"),
-        ("at least 1", "--workers", 0),
+        ("at least 1", "--trials", 0),
         ("other files", "--out", "full"),
         ("it is a file", "--out", "file"),
         ("cannot write", "--out", "/proc/x"),

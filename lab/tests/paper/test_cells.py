@@ -36,6 +36,12 @@ def test_labels_order_and_the_kind_of_list_do_not():
     assert cell_key(replace(CELL, labels={}, spec=other), "one") == cell_key(CELL, "one")
 
 
+def test_a_setting_that_came_later_counts_where_it_is_not_the_usual_one():
+    config = CELL.spec["config"]
+    usual, other = (replace(CELL, spec=CELL.spec | {"config": config | {"units": n}}) for n in (0, 8))
+    assert cell_key(usual, "one") == cell_key(CELL, "one") != cell_key(other, "one")
+
+
 @pytest.mark.parametrize(
     ("kind", "spec"), [("accuracy", {"method": "rap"}), ("layer", {"base_method": "rap"}), ("estimator", {})]
 )

@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -34,7 +34,7 @@ from rapgnn.graph.validate import SPLITS
 from rapgnn.sparse import SparseMatrix, dense
 from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
 from rapgnn_lab.bench.suite.rivals import EPOCHS, SPACES, TITLES, Ranges, Settings, merit, rival_features, train_rival
-from rapgnn_lab.results import NONE, format_ratio, format_table
+from rapgnn_lab.results import NONE, make_table
 from rapgnn_lab.store import Row, machine, plain, write_json
 
 PATIENCE = 40  # epochs without a better validation score after which a trial ends
@@ -178,28 +178,34 @@ def plan(
         graphs = [make() for make in entry.makes]
         codes = {rival: define(entry, graphs, rival, trials, seeds) for rival in entry.rivals}
         if not search:
-            codes = {rival: code for rival, code in codes.items() if _finished(folder, name, rival, code)}
+            codes = {rival: code for rival, code in codes.items() if _is_finished(folder, name, rival, code)}
         settings = {"dataset": name, "search_trials": trials, "seeds": list(range(seeds)), "definitions": codes}
-        rows.append(Row(settings | machine("cpu"), partial(bench, name, trials, seeds, folder, search, device)))
+        rows.append(Row(settings | machine("cpu"), partial(bench, name, codes, trials, seeds, folder, device)))
     return rows
 
 
-def _finished(folder: Path | None, name: str, rival: str, definition: str) -> Record | None:
+def _is_finished(folder: Path | None, name: str, rival: str, definition: str) -> bool:
     record = read_search(folder, name, rival, definition)
-    return record if record and record["done"] else None
+    return record is not None and record["done"]
 
 
 def bench(
-    name: str, trials: int, seeds: int, folder: Path | None, search: bool, device: str = "cpu", epochs: int = EPOCHS
+    name: str,
+    against: Iterable[str],
+    trials: int,
+    seeds: int,
+    folder: Path | None,
+    device: str = "cpu",
+    epochs: int = EPOCHS,
 ) -> Record:
-    """The estimator on every seed, or fold, each fit followed by one run of the best rival."""
+    """The estimator on every seed, or fold, each fit followed by one run of the best rival.
+
+    Args:
+        against: the rivals, searched where their searches are not finished.
+    """
     entry = GRAPHS[name]
     graphs = [make() for make in entry.makes]
-    if search:
-        rivals = [tune(name, rival, trials, seeds, folder, device, epochs) for rival in entry.rivals]
-    else:
-        codes = {rival: define(entry, graphs, rival, trials, seeds) for rival in entry.rivals}
-        rivals = [r for rival, code in codes.items() if (r := _finished(folder, name, rival, code))]
+    rivals = [tune(name, rival, trials, seeds, folder, device, epochs) for rival in against]
     best = pick_best(entry.metric, graphs[0].task, rivals)
     _warm(entry, graphs[0])
     runs = [(graph, seed) for graph in graphs for seed in range(1 if len(graphs) > 1 else seeds)]
@@ -315,33 +321,29 @@ def _warm(entry: Entry, graph: Graph) -> None:
     train_rival(rival, graph, graph.objective.metric, draw_points(SPACES[rival], 1)[0], 0, epochs=1)
 
 
-HEADER = [
-    *("graph", "kind", "metric", "ours", "best rival", "its score", "difference"),
-    *("fit, s", "one rival run, s", "ratio", "plain GCN, s", "sparse, s", "calibration error"),
-]
+COLUMNS = (
+    "graph: {dataset} | kind: {about} | metric: {name} | ours: {ours:s} | best rival: {best_rival} | "
+    "its score: {theirs} | difference: {difference:+.2f} | fit, s: {fit_seconds:.2f} | "
+    "one rival run, s: {rival_seconds:.2f} | ratio: {ratio:x} | plain GCN, s: {plain_gcn_seconds:.2f} | "
+    "sparse, s: {sparse_gcn_seconds:.2f} | calibration error: {error:points}"
+)
 
 
-def suite_cells(r: Record) -> list[str]:
-    """A graph's row of the table."""
-
-    def write(value: float | None, form: str = "{:.2f}") -> str:
-        return NONE if value is None else form.format(value)
+def suite_row(r: Record) -> Record:
+    """A graph's record with what its row of the table says besides."""
+    percent = metrics_for(r["task"])[r["metric"]].percent
 
     def score(value: float | None) -> str:
-        percent = metrics_for(r["task"])[r["metric"]].percent
-        return write(value if value is None or not percent else 100 * value, "{:.2f}" if percent else "{:.3f}")
+        return NONE if value is None else f"{100 * value:.2f}" if percent else f"{value:.3f}"
 
-    error, slow = r.get("calibration_error"), r["rival_seconds"]
-    rival = [r["best_rival"] or NONE, score(r["best_rival_mean"]), write(r["difference"], "{:+.2f}")]
-    seconds = [write(r["fit_seconds"]), write(slow), NONE if slow is None else format_ratio(slow / r["fit_seconds"])]
-    plain = [write(r.get(name)) for name in ("plain_gcn_seconds", "sparse_gcn_seconds")]
-    kind = [r["dataset"], r["about"], metric_title(r), score(r["mean"])]
-    return [*kind, *rival, *seconds, *plain, write(None if error is None else 100 * error, "{:.1f}")]
+    scores = {"name": metric_title(r), "ours": score(r["mean"]), "theirs": score(r["best_rival_mean"])}
+    ratio = None if r["rival_seconds"] is None else r["rival_seconds"] / r["fit_seconds"]
+    return r | scores | {"ratio": ratio, "error": r.get("calibration_error")}
 
 
 def suite_table(records: Sequence[Record]) -> str:
     """One row per graph, and below it how many are level, ahead and faster."""
-    return f"{format_table(HEADER, map(suite_cells, records), left=3)}\n\n{goals(records)}\n"
+    return f"{make_table(map(suite_row, records), COLUMNS)}\n\n{goals(records)}\n"
 
 
 def write_table(records: Sequence[Record], path: Path | None) -> list[Record]:
