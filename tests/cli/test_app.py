@@ -38,6 +38,12 @@ def test_help_fits_one_screen_and_holds_an_example(rapgnn, monkeypatch, command)
     assert len(text.splitlines()) <= 44
 
 
+def test_the_datasets_are_listed(rapgnn):
+    code, text, _ = rapgnn("data", "list")
+    assert code == 0
+    assert all(name in text for name in ("cora", "citeseer", "pubmed", "sbm"))
+
+
 def test_help_imports_nothing_heavy():
     names = "('torch', 'scipy', 'matplotlib', 'numpy')"
     commands = "from rapgnn.cli import compare, data, fit"

@@ -142,7 +142,7 @@ def test_the_plot_of_a_comparison_holds_its_numbers(comparison, tmp_path):
 
 
 def test_an_error_is_plotted_in_its_own_unit(comparison, tmp_path):
-    records = [r | {"task": "graph-regression", "mean": 1.5, "std": 0.25} for r in comparison]
+    records = [r | {"task": "graph-regression", "metric": "rmse", "mean": 1.5, "std": 0.25} for r in comparison]
     text = words(plot_comparison, records, tmp_path / "c.svg")
     assert ">1.500<" in text
     assert "(lower is better)" in text

@@ -24,7 +24,7 @@ from rapgnn.estimators.average import (
     together,
 )
 from rapgnn.estimators.candidates import Wanted
-from rapgnn.estimators.evaluation import chosen_words
+from rapgnn.estimators.describe import describe_model
 from rapgnn.estimators.judge import Judge, Verdict
 from rapgnn.estimators.members import NetCandidate, RapCandidate, with_all_rows
 from rapgnn.graph.graph import Graph, make_graph
@@ -391,10 +391,15 @@ def net(**settings):
 def test_members_that_count_here_are_named_and_the_same_ones_once():
     far = net(num_layers=8, jumping="ppr")
     model = Average([net(known=1), far, far, net(num_layers=1)], ["here", "both", "both", "elsewhere"])
-    assert chosen_words(model) == "the average of 3, gcn, 2 hops, known labels; 2 x gcn, 8 hops"
+    assert describe_model(model) == (
+        "the average of 3, gcn, 2 hops side by side, known labels, ridge; "
+        "2 x gcn, 8 hops by personalised PageRank, ridge"
+    )
 
 
 def test_draws_of_one_member_are_one():
     drawn = [RandomNet(3, 2, seed=seed, config=NetConfig(backbone="gin", width=8)) for seed in (0, 1000)]
     model = Average([drawn[0], net(num_layers=1), drawn[1]], weights=[0.5, 1.0, 0.5])
-    assert chosen_words(model) == "the average of 2, gin, 2 hops, 8 random features, 2 draws; gcn, 1 hop"
+    assert describe_model(model) == (
+        "the average of 2, gin, 2 random layers of 8 channels, ridge, 2 draws; gcn, 1 hop, ridge"
+    )

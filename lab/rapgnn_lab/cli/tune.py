@@ -40,6 +40,7 @@ def tune(
     Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/
     """
     from rapgnn.compare import STRATEGIES
+    from rapgnn.device import pick_device
     from rapgnn.errors import check_choice
     from rapgnn.estimators.estimators import estimator_for
     from rapgnn.estimators.start import start_config
@@ -72,7 +73,7 @@ def tune(
     shared.check_options({}, None, device, seed)
     graph = shared.load(dataset, data_dir, attributes, reading)
     check_goal(metric, class_weight, graph.task)
-    graph = shared.on_device(with_goal(graph, metric, class_weight), device)
+    graph = with_goal(graph, metric, class_weight).to(pick_device(device))
     space = space or ("paper" if graph.name in TABLES else ANY)
     seeds = seeds or (1 if graph.folds else 3)
     embedding = embedding or ("pretrained" if space in ("paper", "wide") else None)

@@ -63,17 +63,24 @@ def fit(
         check_report(report)
     if budget is not None and not budget >= 0:
         raise InputError(f"--budget must not be negative, got {budget}.")
-    given = {"backbone": backbone, "num_layers": layers, "hidden_channels": hidden, "epochs": epochs}
-    overrides = shared.read_settings(settings, **given, head=head, embedding=embedding)
+    overrides = shared.read_settings(
+        settings,
+        backbone=backbone,
+        num_layers=layers,
+        hidden_channels=hidden,
+        epochs=epochs,
+        head=head,
+        embedding=embedding,
+    )
     shared.check_options(overrides, device=device, seed=seed)
     described = shared.describe_network(network, bool(overrides))
+    goal = {"scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
     if any(option is not None for option in (memory, store, cluster)) or is_disk_graph(data):
         if described is not None:
             raise InputError("--network needs the graph in memory: leave --memory, --store and --cluster out.")
         check_workers(data)
-        kept = {"memory_limit": memory, "scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
-        kept |= {"engine": worker_engine(store), "cluster": cluster}
-        limited = RAPNodeClassifier(settings=overrides, **kept)
+        where = {"memory_limit": memory, "engine": worker_engine(store), "cluster": cluster}
+        limited = RAPNodeClassifier(settings=overrides, **where, **goal)
         with disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
             check_goal(metric, class_weight, disk.task)
             fit_from_disk(limited, disk, out, store, json_file)
@@ -82,15 +89,7 @@ def fit(
     graph = shared.load(data, data_dir, reading=reading)
     shared.show_columns(graph)
     check_goal(metric, class_weight, graph.task)
-    estimator = estimator_for(graph.task)(
-        settings=overrides,
-        network=described,
-        time_budget=budget,
-        scoring=metric,
-        class_weight=class_weight,
-        seed=seed,
-        device=device,
-    )
+    estimator = estimator_for(graph.task)(settings=overrides, network=described, time_budget=budget, **goal)
     fit_and_save(estimator, graph, out, json_file)
     if report is not None:
         write_page(estimator, graph, report)
@@ -103,7 +102,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     import warnings
 
     from rapgnn.errors import InputNotice
-    from rapgnn.estimators.evaluation import chosen_words
+    from rapgnn.estimators.describe import describe_model
     from rapgnn.graph.scores import with_goal
     from rapgnn.training.checkpoint import check_target
 
@@ -114,31 +113,27 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
         settings = estimator.settings
         epochs = None if estimator.search else 1 if settings.get("head") == "ridge" else settings.get("epochs")
         track.start(f"{graph.name} RAP-GNN", epochs)
-        tried: list[float] = []
-        goal = with_goal(graph, estimator.scoring).objective
+        merits: list[float] = []
+        objective = with_goal(graph, estimator.scoring).objective
 
         def on_trial(settings: dict[str, Any], value: float) -> None:
-            tried.append(goal.merit(value))
-            best = goal.show(goal.merit(max(tried)))
-            track.set(len(tried), f"{graph.name}: best of {len(tried)} candidates {best}")
+            merits.append(objective.merit(value))
+            best = objective.show(objective.merit(max(merits)))
+            track.set(len(merits), f"{graph.name}: best of {len(merits)} candidates {best}")
 
         estimator.fit_graph(graph, on_trial, track.advance)
     for note in estimator.notes_[len(graph.notes) :]:
         shared.say(note)
     estimator.save(out)
-    config = estimator.config_
-    record = {"dataset": graph.name, "task": graph.task, "metric": graph.objective.metric, "engine": estimator.engine_}
-    record |= {"model": str(out), "config": config.to_dict(), "candidates": len(estimator.trials_)}
-    record |= {"class_weight": estimator.class_weight_}
-    asked = {"scoring": estimator.scoring, "seed": estimator.seed}
-    asked["class_weight"] = estimator.class_weight_ or estimator.class_weight
-    record |= score_model(estimator.model_, graph, **asked)
+    weights, trials = estimator.class_weight_, len(estimator.trials_)
+    record = {"dataset": graph.name, "task": graph.task, "engine": estimator.engine_, "model": str(out)}
+    record |= {"config": estimator.config_.to_dict(), "candidates": trials, "class_weight": weights}
+    goal = {"scoring": estimator.scoring, "class_weight": weights or estimator.class_weight}
+    record |= score_model(estimator.model_, graph, seed=estimator.seed, **goal)
     shared.write_json([record], json_file)
     typer.echo(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
-    if estimator.trials_:
-        chosen = chosen_words(estimator.model_)
-        balanced = ", classes weighted" if estimator.class_weight_ else ""
-        how = "as described" if estimator.network else f"chosen on validation among {len(estimator.trials_)}"
-        typer.echo(f"{how}: {chosen}{balanced}")
+    if trials:
+        how = "as described" if estimator.network else f"chosen on validation among {trials}"
+        typer.echo(f"{how}: {describe_model(estimator.model_)}{', classes weighted' if weights else ''}")
     show_scores(graph, record)
     return record

@@ -6,14 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rapgnn.cli import shared
-from rapgnn.cli.hops import (
-    MemoryOption,
-    StoreOption,
-    disk_graph,
-    is_disk_graph,
-    open_estimator,
-    predict_from_disk,
-)
+from rapgnn.cli.hops import MemoryOption, StoreOption, disk_graph, is_disk_graph, open_estimator, predict_from_disk
 from rapgnn.errors import InputError
 
 
@@ -56,7 +49,14 @@ def predict(
         with disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
             predict_from_disk(limited, disk, out, probabilities, not no_spread, store)
         return
-    (loaded, graph, schema), known = _open_any(model, data, data_dir, reading)
+    try:
+        loaded, graph, schema = shared.open_model(model, data, data_dir, reading, labelled=True)
+        known = graph.labelled
+    except InputError as error:  # there are no labels, or not the model's: neither is needed to predict
+        loaded, graph, schema = shared.open_model(model, data, data_dir, reading, labelled=False)
+        known = graph.labelled[:0]
+        if "no label column" not in str(error) and "no row has a label" not in str(error):
+            shared.say(f"the labels in the data were not read: {error}")
     inference = "mean" if samples else None if no_spread else "auto"
     with shared.show_progress() as track:
         track.start(f"{graph.name} predictions, hops", None)
@@ -65,15 +65,3 @@ def predict(
         table = prediction_table(graph, predictor, schema.classes, probabilities, known)
     write_table(table, out)
     typer.echo(f"wrote {len(table)} predictions to {out}")
-
-
-def _open_any(model: Path, data: str, data_dir: Path | None, reading: Any) -> tuple[tuple[Any, Any, Any], Any]:
-    """What ``open_model`` gives, of data that need no labels, and the rows whose label the data have."""
-    try:
-        found = shared.open_model(model, data, data_dir, reading, labelled=True)
-    except InputError as error:  # there are no labels, or not the model's: neither is needed to predict
-        found = shared.open_model(model, data, data_dir, reading, labelled=False)
-        if "no label column" not in str(error) and "no row has a label" not in str(error):
-            shared.say(f"the labels in the data were not read: {error}")
-        return found, found[1].labelled[:0]
-    return found, found[1].labelled
