@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from rapgnn import __version__
-from rapgnn.cli import compare, data, evaluate, fit, hops, plan, predict, report  # noqa: F401 (each adds its commands to the app)
+from rapgnn.cli import compare, data, hops, model, plan  # noqa: F401 (each adds its commands to the app)
 from rapgnn.cli.shared import app
 
 
@@ -46,7 +46,7 @@ def test_the_datasets_are_listed(rapgnn):
 
 def test_help_imports_nothing_heavy():
     names = "('torch', 'scipy', 'matplotlib', 'numpy')"
-    commands = "from rapgnn.cli import compare, data, fit"
+    commands = "from rapgnn.cli import compare, data, model"
     heavy = f"import sys; {commands}; print([m for m in {names} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rapgnn.cli import shared
-from rapgnn.cli.evaluate import ClassWeightOption, MetricOption, check_goal
-from rapgnn.cli.fit import fit_and_save
+from rapgnn.cli.model import ClassWeightOption, MetricOption, check_goal, fit_and_save
 from rapgnn.errors import InputError
 
 

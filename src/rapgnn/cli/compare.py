@@ -18,21 +18,16 @@ WIDTH = 80
 
 @shared.app.command()
 @shared.folder_options(shown=("label",))
+@shared.network_options
 def compare(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
     reading: Any,
     methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "fit,rap,end-to-end,no-edges",
     seeds: Annotated[int | None, typer.Option(help="Default 5; --quick 3; 1 for folds.")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    backbone: shared.BackboneOption = None,
-    layers: shared.LayersOption = None,
-    hidden: shared.HiddenOption = None,
-    epochs: shared.EpochsOption = None,
-    embedding: shared.EmbeddingOption = None,
-    head: shared.HeadOption = None,
+    overrides: Any = None,
     engine: Annotated[str | None, typer.Option(help="auto, polynomial or stepwise.")] = None,
     inference: Annotated[str | None, typer.Option(help="auto, expected, mean or sample.")] = None,
-    settings: shared.SettingsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and fewer end-to-end epochs.")] = False,
     protocol: Annotated[str, typer.Option(help="Folds: paper, strict, both.")] = "both",
     attributes: shared.Attributes = False,
@@ -61,16 +56,8 @@ def compare(
         raise InputError(f"the number of seeds must be at least 1, got {seeds}.")
     if not 0 <= first_seed < (1 << 32) - 10_000:
         raise InputError(f"--first-seed must lie between 0 and 2^32 - 10000, got {first_seed}.")
-    overrides = shared.read_settings(
-        settings,
-        backbone=backbone,
-        num_layers=layers,
-        hidden_channels=hidden,
-        epochs=epochs,
-        head=head,
-        engine=engine,
-        inference=inference,
-    )
+    embedding = overrides.pop("embedding", None)
+    overrides |= shared.read_settings(None, engine=engine, inference=inference)
     shared.check_options(overrides, embedding, device)
     graph = shared.load(dataset, data_dir, attributes, reading).to(pick_device(device))
     count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 import typer.core
@@ -107,6 +107,15 @@ NetworkOption = Annotated[
     typer.Option("--network", help="One random network instead of a search, such as lift=1024: name=value, repeated."),
 ]
 SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="Other settings: name=value, repeated.")]
+NETWORK_OPTIONS = {
+    "backbone": BackboneOption,
+    "layers": LayersOption,
+    "hidden": HiddenOption,
+    "epochs": EpochsOption,
+    "embedding": EmbeddingOption,
+    "head": HeadOption,
+    "settings": SettingsOption,
+}
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 ModelFolder = Annotated[Path, typer.Argument(help="A folder that rapgnn fit made.")]
 Data = Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")]
@@ -290,36 +299,29 @@ USUAL_OPTIONS = ("label", "ignore")  # the help of other commands is full alread
 FILE_OPTIONS = ("drop_unknown_edges", "sep", "decimal", "encoding")  # what a trained model cannot remember
 
 
-def folder_options(
-    *, taken: tuple[str, ...] = tuple(FOLDER_OPTIONS), shown: tuple[str, ...] = tuple(FOLDER_OPTIONS)
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of a folder; they arrive as one ``Reading``, in its parameter ``reading``.
+def collected(place: str, options: dict[str, Any], make: Callable[[dict[str, Any], dict[str, Any]], Any]) -> Any:
+    """A decorator: a command's parameter ``place`` is made of options of its own.
 
     Args:
-        taken: the options that it takes.
-        shown: those that its help shows, which is one screen. ``rapgnn data info --help`` shows all.
+        options: name -> annotation.
+        make: (the values of these options, those of the command's others) -> what the parameter holds.
     """
-
-    def parameter(name: str) -> inspect.Parameter:
-        kind, text = FOLDER_OPTIONS[name]
-        option = typer.Option(f"--{name.replace('_', '-')}", help=text, hidden=name not in shown)
-        annotation, default = (bool, False) if kind is bool else (kind | None, None)
-        return inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option]
-        )
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def wrapped(**options: Any) -> None:
-            reading = _reading({name: options.pop(name) for name in taken}, options.get("seed", 0))
-            command(reading=reading, **options)
+        def wrapped(**values: Any) -> None:
+            own = {name: values.pop(name) for name in options}
+            command(**{place: make(own, values)}, **values)
 
-        own = [
-            one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for name, one in inspect.signature(command).parameters.items()
-            if name != "reading"
-        ]
-        parameters = [*own[:2], *map(parameter, taken), *own[2:]]
+        parameters: list[inspect.Parameter] = []
+        for one in inspect.signature(command).parameters.values():
+            if one.name != place:
+                parameters.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            for name, annotation in options.items():
+                default = False if get_args(annotation)[0] is bool else None
+                kind = inspect.Parameter.KEYWORD_ONLY
+                parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
         wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
         return wrapped
@@ -327,7 +329,34 @@ def folder_options(
     return decorate
 
 
-def _reading(options: dict[str, Any], seed: int) -> Any:
+def folder_options(
+    *, taken: tuple[str, ...] = tuple(FOLDER_OPTIONS), shown: tuple[str, ...] = tuple(FOLDER_OPTIONS)
+) -> Any:
+    """Gives a command the options of a folder; they arrive as one ``Reading``, in its parameter ``reading``.
+
+    Args:
+        taken: the options that it takes.
+        shown: those that its help shows, which is one screen. ``rapgnn data info --help`` shows all.
+    """
+    options = {}
+    for name in taken:
+        kind, text = FOLDER_OPTIONS[name]
+        option = typer.Option(f"--{name.replace('_', '-')}", help=text, hidden=name not in shown)
+        options[name] = Annotated[kind if kind is bool else kind | None, option]
+    return collected("reading", options, _reading)
+
+
+def _network_settings(options: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    names = {"layers": "num_layers", "hidden": "hidden_channels"}
+    pairs = options.pop("settings")
+    return read_settings(pairs, **{names.get(name, name): value for name, value in options.items()})
+
+
+network_options = collected("overrides", NETWORK_OPTIONS, _network_settings)
+"""Gives a command the options of a network; they arrive as one dictionary, in its parameter ``overrides``."""
+
+
+def _reading(options: dict[str, Any], others: dict[str, Any]) -> Any:
     """How a folder is to be read, by the options of the command line."""
     from rapgnn.datasets.folder import Reading
     from rapgnn.errors import check_choice
@@ -335,7 +364,7 @@ def _reading(options: dict[str, Any], seed: int) -> Any:
     if options.get("task") is not None:
         check_choice("task", options["task"], ("classification", "regression"))
     fields: dict[str, Any] = {"text_encoding" if name == "encoding" else name: v for name, v in options.items()}
-    return Reading(**fields | {"ignore": tuple(options.get("ignore") or ()), "seed": seed})
+    return Reading(**fields | {"ignore": tuple(options.get("ignore") or ()), "seed": others.get("seed", 0)})
 
 
 WIDTH = 80

@@ -44,20 +44,28 @@ def score_rows(graph: Graph, prediction: Prediction, rows: Tensor, scoring: str 
 
 
 def evaluate(
-    graph: Graph, predict: Predictor, scoring: str | None = None, without_edges: Predictor | None = None
+    graph: Graph,
+    predict: Predictor,
+    config: Any,
+    *,
+    scoring: str | None = None,
+    class_weight: Any = None,
+    seed: int = 0,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """What there is to say about a model's predictions, as one flat record.
 
     Args:
         predict: rows -> the model's predictions.
+        config: its settings, for a model without edges beside it; None: they are not known, and there is none.
         scoring: the metric for the model and for what it is compared with; None: the task's own.
-        without_edges: likewise, of a model that does not see the edges.
 
     Returns:
         ``metric``; the metric of every split that has rows, or of ``all`` labelled rows; for the split that counts
-        ``scored_split, scored_rows, score, majority, without_edges``; for classes and labels ``balanced_accuracy,
-        rocauc, average_precision`` (binary only), ``calibration_error, per_class``; for numbers ``mae, r2``; and
-        ``verdict``, sentences about where the model is no better.
+        ``scored_split, scored_rows, score, majority, without_edges`` (or ``without_edges_missing``, why there is
+        none); for classes and labels ``balanced_accuracy, rocauc, average_precision`` (binary only),
+        ``calibration_error, per_class``; for numbers ``mae, r2``; and ``verdict``, sentences about where the model is
+        no better.
     """
     split, rows = counting_split(graph)
     if not len(rows):
@@ -70,39 +78,20 @@ def evaluate(
     metric, y, p = metrics[name], graph.y[rows].cpu(), predictions[split].probabilities.cpu()
     guess, answer = _constant(graph, rows)
     record |= {"scored_split": split, "scored_rows": len(rows), "score": record[split]}
-    record |= {"majority": metric.measure(guess, y), "majority_answer": answer, "without_edges": None}
-    if without_edges is not None:
-        record["without_edges"] = metric.measure(without_edges(rows).probabilities.cpu(), y)
+    record |= {"majority": metric.measure(guess, y), "majority_answer": answer}
+    record |= {"without_edges": None, "without_edges_missing": None}
+    try:
+        if config is not None:
+            without_edges = fit_without_edges(graph, config, seed, device, scoring, class_weight)
+            record["without_edges"] = metric.measure(without_edges(rows).probabilities.cpu(), y)
+    except InputError as error:
+        record["without_edges_missing"] = str(error)
     binary = p.shape[1] == (2 if y.dim() == 1 else 1)
     left_out = () if binary else ("average_precision",)
     record |= {key: metrics[key].measure(p, y) for key in BESIDE if key in metrics and key not in left_out}
     if graph.objective.metric != "rmse":
         record["per_class"] = per_class(p, y, graph.classes)
     return record | {"verdict": _verdict(graph, metric, name, record)}
-
-
-def evaluate_beside(
-    graph: Graph,
-    predict: Predictor,
-    config: Any,
-    *,
-    scoring: str | None = None,
-    class_weight: Any = None,
-    seed: int = 0,
-    device: str = "cpu",
-) -> dict[str, Any]:
-    """``evaluate``, with a model without edges beside the model, or ``without_edges_missing``: why there is none.
-
-    Args:
-        config: the settings of the model; None: they are not known, and nothing is trained beside it.
-    """
-    bare, reason = None, None
-    try:
-        if config is not None:
-            bare = fit_without_edges(graph, config, seed, device, scoring, class_weight)
-    except InputError as error:
-        reason = str(error)
-    return evaluate(graph, predict, scoring, bare) | {"without_edges_missing": reason}
 
 
 def facts(graph: Graph, record: dict[str, Any]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import torch
 from sklearn.base import clone
 
 from rapgnn.errors import InputError, InputNotice
-from rapgnn.estimators.evaluation import counting_split, evaluate_beside, shown
+from rapgnn.estimators.evaluation import counting_split, evaluate, shown
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
@@ -104,7 +104,7 @@ class Subject:
         p = torch.from_numpy(self.p)
         goal = {"scoring": self.scoring, "class_weight": self._class_weight, "seed": self.seed}
         with quiet():
-            return evaluate_beside(self.graph, lambda rows: Prediction(p[rows], p[rows]), self.config, **goal)
+            return evaluate(self.graph, lambda rows: Prediction(p[rows], p[rows]), self.config, **goal)
 
     def shown(self, value: float | None) -> str:
         """A value of the metric as people read it."""
