@@ -1,8 +1,11 @@
 """Pages read back: their sections, tables, plots and data, as a program finds them."""
 
+import base64
 import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+
+import numpy as np
 
 VOID = {"meta", "input", "br", "img", "link", "hr"}
 
@@ -12,6 +15,7 @@ class ReadTable:
     caption: str = ""
     header: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
+    tones: list[list[str]] = field(default_factory=list)
 
     def cell(self, row: str, column: str) -> str:
         (cells,) = [cells for cells in self.rows if cells[0] == row]
@@ -31,7 +35,7 @@ class ReadPage(HTMLParser):
         self.words: dict[str, str] = {}
         self.scripts: dict[str, str] = {}
         self._open: list[tuple[str, dict]] = []
-        self._section, self._row = "", []
+        self._section, self._row, self._tones = "", [], []
         self.feed(text)
         self.close()
         assert self._open == []
@@ -47,9 +51,10 @@ class ReadPage(HTMLParser):
         elif tag == "table":
             self.sections[self._section].append(ReadTable())
         elif tag == "tr":
-            self._row = []
+            self._row, self._tones = [], []
         elif tag in ("td", "th"):
             self._row.append("")
+            self._tones.append(given.get("class", "").split()[-1:])
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop()[0] == tag, tag
@@ -59,6 +64,7 @@ class ReadPage(HTMLParser):
             table, row = self.sections[self._section][-1], [" ".join(cell.split()) for cell in self._row]
             if table.header:
                 table.rows.append(row)
+                table.tones.append([tone[0] for tone in self._tones])
             else:
                 table.header = row
 
@@ -76,9 +82,20 @@ class ReadPage(HTMLParser):
             self._row[-1] += data
 
     @property
+    def ids(self) -> list[str]:
+        return [given["id"] for _, given in self.tags if "id" in given]
+
+    @property
     def plots(self) -> dict[str, dict]:
         return {name: json.loads(text) for name, text in self.scripts.items() if name[-1:].isdigit()}
 
     def table(self, section: str, caption: str) -> ReadTable:
         (table,) = [t for t in self.sections[section] if t.caption.startswith(caption)]
         return table
+
+
+def numbers(values) -> list[float]:
+    """A list of numbers of a plot, packed or not."""
+    if isinstance(values, dict):
+        return np.frombuffer(base64.b64decode(values["bdata"]), dtype=np.dtype(values["dtype"])).tolist()
+    return list(values)

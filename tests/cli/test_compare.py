@@ -96,7 +96,7 @@ def test_a_weighted_folder_and_the_backbones_of_other_graphs(rapgnn, folder, tmp
     assert code == 0, err
     record = json.loads(out.read_text())[0]
     assert (record["dataset"], record["engine"]) == (path.name, "polynomial")
-    refused(rapgnn("compare", path, *QUICK, "--methods", "rap", "--backbone", "gine"), "needs edge features")
+    refused(rapgnn("compare", SBM, *QUICK, "--methods", "rap", "--backbone", "gine"), "needs edge features")
 
 
 def test_a_graph_without_validation_or_test_nodes_trains(rapgnn, folder, tmp_path):
