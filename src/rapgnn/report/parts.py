@@ -63,6 +63,7 @@ def figure(traces: Sequence[Any], x: str, y: str, **layout: Any) -> Any:
         "font": {"color": INK, "size": 13, "family": "system-ui, sans-serif"},
         "showlegend": False,
         "hovermode": "closest",
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#8a94a0", "activecolor": INK},
         # Each axis makes room on its own side alone: otherwise both may push each other to and fro.
         "xaxis": axis | {"title": {"text": x, "standoff": 8}, "automargin": "bottom"},
         "yaxis": axis | {"title": {"text": y, "standoff": 8}, "automargin": "left"},
