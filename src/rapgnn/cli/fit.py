@@ -14,8 +14,8 @@ from rapgnn.cli.hops import (
     check_workers,
     disk_graph,
     fit_from_disk,
+    hops_option,
     is_disk_graph,
-    worker_engine,
 )
 from rapgnn.cli.report import check_report, write_page
 from rapgnn.errors import InputError
@@ -72,8 +72,7 @@ def fit(
             raise InputError("--network needs the graph in memory: leave --memory, --store and --cluster out.")
         check_workers(data)
         kept = {"memory_limit": memory, "scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
-        kept |= {"engine": worker_engine(store), "cluster": cluster}
-        limited = RAPNodeClassifier(settings=overrides, **kept)
+        limited = RAPNodeClassifier(settings=overrides, hops=hops_option(store, cluster), **kept)
         with disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
             check_goal(metric, class_weight, disk.task)
             fit_from_disk(limited, disk, out, store, json_file)

@@ -56,10 +56,10 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             counts the same, but with a ``scoring`` the search may try ``"balanced"``.
         memory_limit: how much memory the process may take, such as ``"8GiB"``, pages of files aside: the hops then come
             in blocks of columns from a graph on disk, and nothing is searched for. Nodes of one graph only.
-        engine: ``"ray"`` computes the hops of a graph on disk on Ray, on the machines of a cluster or the cores of this
-            one; ``"torch"``: by the processes that torchrun started, all of which call ``fit``; None: in this process.
-        cluster: the address of a Ray cluster, which makes the engine ``"ray"``; with that engine and None: the one that
-            RAY_ADDRESS or this machine names, else one that is started here.
+        hops: where hops are: ``"memory"``; a folder that keeps those of the labelled rows, for the next fit too;
+            ``"ray"``: computed on Ray, that of RAY_ADDRESS or this machine, else one that is started here;
+            ``"ray://address"``; ``"torchrun"``: by the processes that torchrun started, all of which call ``fit_disk``.
+            All but the first are for the nodes of one graph, which goes to disk, and nothing is searched for.
         seed: decides everything random.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: cuda where there is one.
         verbose: log every candidate and the choice, through the logger ``rapgnn``.
@@ -88,8 +88,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         scoring: str | None = None,
         class_weight: str | dict[Any, float] | None = None,
         memory_limit: str | int | None = None,
-        engine: str | None = None,
-        cluster: str | None = None,
+        hops: str | Path = "memory",
         seed: int = 0,
         device: str = "cpu",
         verbose: bool = False,
@@ -114,8 +113,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         self.scoring = scoring
         self.class_weight = class_weight
         self.memory_limit = memory_limit
-        self.engine = engine
-        self.cluster = cluster
+        self.hops = hops
         self.seed = seed
         self.device = device
         self.verbose = verbose
@@ -130,8 +128,8 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             on_epoch: called after every epoch, where there is no search.
         """
         self._check_arguments()
-        for name in ("memory_limit", "engine", "cluster"):
-            if getattr(self, name) is not None:
+        for name, default in (("memory_limit", None), ("hops", "memory")):
+            if getattr(self, name) != default:
                 raise InputError(f"{name} is for the nodes of one graph: leave it out here.")
         start = start_config(graph)
         fixed, network = self._fixed(start), self._one_network()
