@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -58,9 +59,7 @@ def nodes(graph: DiskGraph) -> np.ndarray:
     return np.union1d(graph.train, graph.val)
 
 
-@pytest.mark.parametrize("seen", [True, False], ids=["by files", "by objects"])
-def test_hops_are_those_of_one_process(seen: bool, ray, graph, right, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(on_ray, "seen", lambda *_: seen)
+def test_hops_are_those_of_one_process(ray, graph, right, tmp_path: Path):
     shown: list[tuple[int, int]] = []
     hops = RayHops(graph, untrained(graph, CONFIG), Budget(), width=2)
     hops.store(tmp_path / "store", right.rows, lambda *done: shown.append(done))
@@ -134,9 +133,11 @@ def test_a_cluster_that_is_not_there_is_refused_in_one_sentence(ray, graph, rapg
     assert not (tmp_path / "model").exists()
 
 
-def test_what_a_task_refuses_is_one_sentence(ray, graph):
+def test_what_a_task_refuses_is_one_sentence(ray, graph, tmp_path: Path):
     with pytest.raises(InputError, match=r"column 0 is at fault\.$"):
         list(blocks_on_ray(ray, graph, [slice(0, 1)], fault))
+    with pytest.raises(InputError, match="missing or another one"):
+        list(blocks_on_ray(ray, replace(graph, folder=tmp_path, fingerprint="0"), [slice(0, 1)], fault))
 
 
 def test_without_ray_the_sentence_says_how_to_get_it(graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -224,13 +224,7 @@ class Hops:
     """
 
     def __init__(
-        self,
-        graph: DiskGraph,
-        model: RAPGNN,
-        budget: Budget,
-        workers: Workers = ALONE,
-        *,
-        width: int | None = None,
+        self, graph: DiskGraph, model: RAPGNN, budget: Budget, workers: Workers = ALONE, *, width: int | None = None
     ):
         config = model.config
         self.graph, self.model, self.budget, self.workers = graph, model.to(budget.device), budget, workers
@@ -250,7 +244,7 @@ class Hops:
             self.first.fingerprint(),
             self.first.channels,
         )
-        self.depth = self.of.hops[-1] + 1  # steps of a block
+        self.depth, self.reason = self.of.hops[-1] + 1, ""  # steps of a block; why they are exact, after a check
 
     @cached_property
     def matrix(self) -> StreamedMatrix:
@@ -259,19 +253,14 @@ class Hops:
         how = {"self_loops": config.self_loops, "eps": config.eps, "device": self.budget.device}
         return StreamedMatrix(self.graph, config.backbone, **how, keep=keep, part=self.part)
 
-    @cached_property
-    def reason(self) -> str:
+    def check_exact(self) -> str:
         """Why the shortcut is exact here; refused where it is not. One number stands for the signs of many."""
-        model = self.model
-        if model.spec.activation == "identity":
-            matrix = first = True  # signs do not matter
-        else:
-            matrix, first = self.matrix.nonnegative, bool(self.workers.smallest(self.first.nonnegative))
-        sign = GraphOperator(one_by_one(1.0 if matrix else -1.0), eps=model.config.eps)
+        model, linear = self.model, self.model.spec.activation == "identity"  # then signs do not matter
+        first = linear or bool(self.workers.smallest(self.first.nonnegative))
+        sign = GraphOperator(one_by_one(1.0 if linear or self.matrix.nonnegative else -1.0), eps=model.config.eps)
         obstacle = model.spec.obstacle(sign, torch.tensor([[0.0 if first else -1.0]]))
         if obstacle is not None:
             raise InputError(f"the hops of a graph on disk would not be exact: {obstacle}; set activation to identity.")
-        linear = model.spec.activation == "identity"
         return "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
 
     def store(self, folder: Path | str, nodes: np.ndarray, on_hop: OnHop = silent) -> HopStore:
@@ -281,7 +270,7 @@ class Hops:
             nodes: ascending.
             folder: a new one, or a store of the same graph, embedding and layers that has these nodes.
         """
-        assert self.reason  # what would not be exact is refused before any work
+        self.reason = self.check_exact()
         stores: list[HopStore] = []
         self.workers.at_first(lambda: stores.append(HopStore.create(folder, self.of, nodes)))
         store = stores[0] if stores else HopStore.open(folder, verify=False, complete=False)
@@ -309,6 +298,8 @@ class Hops:
                     store.finish(columns)
                 done += self.depth
             except torch.OutOfMemoryError:
+                if whole is not None:  # the others would not know of the other width
+                    raise
                 store.drop(columns)
                 self.width = narrower(columns[1] - columns[0])
             except BaseException:

@@ -4,7 +4,6 @@ import os
 import platform
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 
 from rapgnn.errors import InputError
 from rapgnn.models.rapgnn import RAPGNN
-from rapgnn.scale.disk_graph import ARRAYS, DiskGraph, is_sealed, read_manifest
+from rapgnn.scale.disk_graph import DiskGraph, is_sealed, read_manifest
 from rapgnn.scale.hops import Budget, Hops, OnHop, silent
 from rapgnn.scale.matrix import StreamedMatrix, held_bytes
 from rapgnn.scale.store import HopsOf, HopStore
@@ -77,7 +76,7 @@ def hops_of_block(graph: DiskGraph, columns: slice, *, model: RAPGNN, rows: np.n
 
 
 _matrices: dict[HopsOf, StreamedMatrix] = {}
-_graphs: dict[tuple[str, str], DiskGraph] = {}
+_graphs: dict[str, DiskGraph] = {}
 
 
 def import_ray() -> Any:
@@ -133,12 +132,11 @@ def blocks_on_ray(
 
     Args:
         ray: connected, see ``connected``.
-        graph: opened by the driver.
+        graph: opened by the driver, in a folder that all machines see.
         compute: (graph, columns) -> result; a function of a module, or a ``functools.partial`` of one.
         memory: bytes of one task, which Ray keeps free for it; None: it does not count them.
     """
-    shared = ray.put(OnDisk(graph.folder.absolute(), graph.fingerprint) if seen(ray, graph) else _in_memory(graph))
-    function = ray.put(compute)
+    function, named = ray.put(compute), (graph.folder.absolute(), graph.fingerprint)
     task = ray.remote(max_retries=RETRIES, num_cpus=1, **({} if memory is None else {"memory": memory}))(_block)
     running: dict[Any, slice] = {}
     waiting = list(reversed(blocks))
@@ -146,7 +144,7 @@ def blocks_on_ray(
         while waiting or running:
             while waiting and len(running) < AHEAD * cores_of(ray):
                 block = waiting.pop()
-                running[task.remote(function, shared, block)] = block
+                running[task.remote(function, *named, block)] = block
             (first, *_), _ = ray.wait(list(running), num_returns=1)
             yield running.pop(first), _result(ray, first)
     finally:
@@ -154,50 +152,15 @@ def blocks_on_ray(
             ray.cancel(one)
 
 
-class OnDisk:
-    """A graph's folder, named for a task that opens it where it runs."""
-
-    def __init__(self, folder: Path, fingerprint: str):
-        self.folder, self.fingerprint = folder, fingerprint
-
-    def there(self) -> bool:
-        """Whether the same graph is in this folder of this machine."""
-        return is_sealed(self.folder) and read_manifest(self.folder).get("fingerprint") == self.fingerprint
-
-    def open(self) -> DiskGraph:
-        """The graph; a process of Ray's keeps it open for its next task. The driver has compared the checksums."""
-        key = str(self.folder), self.fingerprint
-        if key not in _graphs:
-            if not self.there():
-                raise InputError(
-                    f"the graph {self.folder} is missing or another one on {platform.node()}: copy it there."
-                )
-            _graphs.clear()
-            _graphs[key] = DiskGraph.open(self.folder, verify=False)
-        return _graphs[key]
-
-
-def seen(ray: Any, graph: DiskGraph) -> bool:
-    """Whether every machine of the cluster sees the graph's folder."""
-    named = OnDisk(graph.folder.absolute(), graph.fingerprint)
-    machines = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    if len(machines) <= 1 and ray.get_runtime_context().get_node_id() in machines:
-        return named.there()
-    at = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-    task = ray.remote(num_cpus=0)(OnDisk.there)
-    return all(ray.get([task.options(scheduling_strategy=at(node, soft=False)).remote(named) for node in machines]))
-
-
-def _in_memory(graph: DiskGraph) -> DiskGraph:
-    """The graph with plain arrays, which Ray hands to the tasks of a machine without copying them."""
-    arrays = {name: getattr(graph, name) for name in ARRAYS}
-    return replace(graph, **{name: None if a is None else np.asarray(a) for name, a in arrays.items()})
-
-
-def _block(compute: Compute, graph: OnDisk | DiskGraph, block: slice) -> Any:
-    """One block, in a process of Ray's."""
+def _block(compute: Compute, folder: Path, fingerprint: str, block: slice) -> Any:
+    """One block, in a process of Ray's, which keeps the graph open for its next task; the driver has checked it."""
     torch.set_num_threads(1)
-    return compute(graph.open() if isinstance(graph, OnDisk) else graph, block)
+    if fingerprint not in _graphs:
+        if not is_sealed(folder) or read_manifest(folder).get("fingerprint") != fingerprint:
+            raise InputError(f"the graph {folder} is missing or another one on {platform.node()}: copy it there.")
+        _graphs.clear()
+        _graphs[fingerprint] = DiskGraph.open(folder, verify=False)
+    return compute(_graphs[fingerprint], block)
 
 
 def _result(ray: Any, task: Any) -> Any:

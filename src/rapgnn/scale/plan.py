@@ -370,7 +370,7 @@ def by_rows(p: Problem, machines: Machines, rates: Rates) -> Cost:
     count = machines.count
     own, edges, halo = -(-p.nodes // count), -(-p.edges // count), p.halo(count)
     seen = own + halo
-    fixed = BASE + SLACK + (8 + 4 * p.weighted) * edges + 24 * seen
+    fixed = BASE + SLACK + (16 + 4 * p.weighted) * edges + 24 * seen
     width = _width(p.features, machines.memory - fixed, 4 * BUFFERS * seen)
     blocks = -(-p.features // width)
     memory = fixed + 4 * BUFFERS * seen * width
