@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.files import TEMPORARY, is_regular, locked, new_folder, read_regular, sha256, write_atomic, write_error
+from rapgnn.files import TEMPORARY, is_regular, locked, new_folder, sha256, write_atomic, write_error
+from rapgnn.scale.disk_graph import check_file, open_array, read_json
 
 FORMAT = "rapgnn-hops-1"
 MANIFEST, ROWS = "hops.json", "rows.npy"
@@ -119,7 +120,7 @@ class HopStore:
             blocks = _blocks(manifest)
             files = {ROWS: manifest["rows"]} | {name: f for block in blocks.values() for name, f in block.items()}
             for name, file in files.items():
-                _check_file(folder / name, int(file["bytes"]), file["sha256"] if verify else None)
+                check_file(folder / name, int(file["bytes"]), file["sha256"] if verify else None, "hop store", CURE)
             rows = np.load(folder / ROWS, allow_pickle=False)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise InputError(f"refused {folder / MANIFEST}: it is altered: {CURE}.") from error
@@ -224,10 +225,14 @@ class HopStore:
         out = np.empty((count, len(chosen), self.of.channels), dtype=np.float32)
         for columns in sorted(self.blocks):
             if columns not in self._maps:
-                self._maps[columns] = [_map(self.path(columns, hop)) for hop in self.of.hops]
+                self._maps[columns] = [open_array(self.path(columns, hop)) for hop in self.of.hops]
             for i, hop in enumerate(chosen):
                 out[:, i, slice(*columns)] = self._maps[columns][self.of.hops.index(hop)][rows]
         return torch.from_numpy(out)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    return read_json(folder / MANIFEST, FORMAT, "hop store", CURE)
 
 
 def _blocks(manifest: dict[str, Any]) -> dict[Columns, dict[str, Any]]:
@@ -245,33 +250,3 @@ def _save(path: Path, shape: tuple[int, ...], kind: str, parts: Iterable[np.ndar
         np.lib.format.write_array_header_1_0(file, header)
         for part in parts:
             file.write(part.data)
-
-
-def _map(path: Path) -> np.ndarray:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError:  # an array without entries cannot be mapped
-        return np.load(path, allow_pickle=False)
-
-
-def _check_file(path: Path, size: int, digest: str | None) -> None:
-    if not is_regular(path):
-        raise InputError(f"the hop store is incomplete: {path} is missing: {CURE}.")
-    present = path.stat().st_size
-    if present != size:
-        raise InputError(f"refused {path}: it has {present:,} bytes, not {size:,}: {CURE}.")
-    if digest is not None and sha256(path) != digest:
-        raise InputError(f"refused {path}: it is altered (its SHA-256 differs from the manifest's): {CURE}.")
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        manifest = json.loads(read_regular(path, 1 << 26))
-    except OSError as error:
-        raise InputError(f"{folder} is no hop store: {path} cannot be read.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"refused {path}: it is truncated or altered (no JSON): {CURE}.") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"refused {path}: it is no manifest of the format {FORMAT}: {CURE}.")
-    return manifest
