@@ -175,10 +175,10 @@ def score_disk(estimator: Any, graph: Any) -> dict[str, Any]:
         shared.say("the data name no split, so there is nothing to score.")
         return {"metric": name}
     with shown_hops(f"{graph.name} scores") as on_hop:
-        found = estimator.measure_rows(graph, splits, on_hop)
-    for split, value in found.items():
+        scores = estimator.measure_rows(graph, splits, on_hop)
+    for split, value in scores.items():
         typer.echo(f"{split:<6} {metric.title} {shown(metric, value)}")
-    return {"metric": name} | found
+    return {"metric": name} | scores
 
 
 def open_estimator(model: Path, memory: str | None, device: str) -> Any:
@@ -212,7 +212,7 @@ def _write_parts(path: Path, estimator: Any, graph: Any, parts: Any, probabiliti
 
     ids = graph.ids()
     with path.open("w", newline="", encoding="utf-8") as file:
-        for nodes, found in parts:
+        for nodes, prediction in parts:
             y = torch.from_numpy(np.array(graph.y[nodes]))
             none = torch.zeros(0, dtype=torch.int64)
             part = Graph(
@@ -228,7 +228,7 @@ def _write_parts(path: Path, estimator: Any, graph: Any, parts: Any, probabiliti
                 ids=nodes if ids is None else ids[nodes],
             )
             classes = estimator.schema_.classes
-            table = prediction_table(part, lambda _, found=found: found, classes, probabilities, labelled_rows(y))
+            table = prediction_table(part, lambda _, p=prediction: p, classes, probabilities, labelled_rows(y))
             table.to_csv(file, index=False, header=not nodes[0])
 
 

@@ -97,14 +97,14 @@ def plan(
     else:
         known = known_rates(measure, shared.say)
     known = replace(known, network=network * 1e9 / 8)
-    found = costs(problem, there, known)
-    chosen = best(found)
+    layouts = costs(problem, there, known)
+    chosen = best(layouts)
     about = {"problem": vars(problem), "machines": vars(there), "rates": known.to_dict()}
     taken = None if chosen is None else chosen.layout
-    shared.write_json([cost.to_dict() | about | {"chosen": cost.layout == taken} for cost in found], json_file)
+    shared.write_json([cost.to_dict() | about | {"chosen": cost.layout == taken} for cost in layouts], json_file)
     typer.echo(str(problem))
     typer.echo(f"{machines} x {memory}, {known.machine}")
-    rows = plan_rows(found)
+    rows = plan_rows(layouts)
     for key in rows[0]:
         typer.echo(f"{key:<20}" + "".join(f"{row[key]:<32}" for row in rows).rstrip())
-    typer.echo(advice(found, there))
+    typer.echo(advice(layouts, there))

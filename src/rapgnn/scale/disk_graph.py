@@ -79,9 +79,9 @@ def seal(folder: Path, about: dict[str, Any], say: Say = lambda line: None) -> N
     for name in names:
         say(f"checksum of {name}")
         files[name] = {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-    told = {"num_nodes", "num_edges", "num_features", "task"}
+    sizes = {"num_nodes", "num_edges", "num_features", "task"}
     content = {name: noted["sha256"] for name, noted in files.items() if name != IDS}
-    marks = json.dumps([{k: about[k] for k in sorted(told)}, content], sort_keys=True)
+    marks = json.dumps([{k: about[k] for k in sorted(sizes)}, content], sort_keys=True)
     fingerprint = hashlib.sha256(marks.encode()).hexdigest()[:16]
     manifest = {"format": FORMAT, **about, "fingerprint": fingerprint, "files": files}
     text = json.dumps(manifest, indent=1)
@@ -229,12 +229,12 @@ class DiskGraph:
             arrays[name] = open_array(array_path(folder, name)) if there else None
         _check_shapes(folder, arrays, sizes)
         classes = manifest.get("classes")
-        told = {key: manifest[key] for key in ("name", "task", "fingerprint")}
+        words = {key: manifest[key] for key in ("name", "task", "fingerprint")}
         encoding = manifest.get("encoding")
         return cls(
             folder,
             **sizes,
-            **told,
+            **words,
             classes=None if classes is None else tuple(classes),
             **arrays,
             encoding=None if encoding is None else Encoding.from_dict(encoding),
@@ -265,9 +265,9 @@ class DiskGraph:
                 np.save(array_path(folder, name), np.ascontiguousarray(getattr(graph, name).cpu().numpy()))
             if graph.ids is not None:
                 write_ids(folder, graph.ids)
-            told = about(graph.name, n, m, graph.num_features, graph.num_outputs, weighted, graph.task, graph.classes)
+            sizes = about(graph.name, n, m, graph.num_features, graph.num_outputs, weighted, graph.task, graph.classes)
             encoding = None if graph.encoding is None else graph.encoding.to_dict()
-            seal(folder, {**told, "encoding": encoding, "notes": list(graph.notes)})
+            seal(folder, {**sizes, "encoding": encoding, "notes": list(graph.notes)})
         return cls.open(folder)
 
     @property
@@ -313,7 +313,7 @@ class DiskGraph:
 
 def about(name: str, n: int, m: int, c: int, outputs: int, weighted: bool, task: str, classes: Any) -> dict[str, Any]:
     """What a manifest says of a graph besides its files."""
-    kept = None if classes is None else [plain(value) for value in classes]
+    names = None if classes is None else [plain(value) for value in classes]
     return {
         "name": name,
         "num_nodes": n,
@@ -322,7 +322,7 @@ def about(name: str, n: int, m: int, c: int, outputs: int, weighted: bool, task:
         "num_outputs": outputs,
         "weighted": weighted,
         "task": task,
-        "classes": kept,
+        "classes": names,
     }
 
 

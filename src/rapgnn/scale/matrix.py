@@ -147,15 +147,15 @@ class StreamedMatrix:
         if self._kept is not None and not magnitude:
             yield from self._kept
             return
-        kept: list[Block] = []
+        blocks: list[Block] = []
         for rows, matrix in self._streamed(cut(self.graph.indptr, self.entries, self._most_rows(width)), self._read):
             if magnitude and self.negative:
                 matrix = self._magnitudes_of(rows, matrix)
             if self._keep and not magnitude:
-                kept.append((rows, matrix))
+                blocks.append((rows, matrix))
             yield rows, matrix
         if self._keep and not magnitude:
-            self._kept = kept
+            self._kept = blocks
 
     def _magnitudes_of(self, rows: slice, matrix: SparseMatrix) -> SparseMatrix:
         """The magnitudes of a block's entries; an edge that is listed twice has that of its sum."""

@@ -157,26 +157,26 @@ class Rates:
         by_width = []
         for w in widths:
             points = sorted((row[0], row[2]) for row in self.product if row[1] == w)
-            sizes, seconds = np.log([p[0] for p in points]), np.log([p[1] for p in points])
-            by_width.append(float(np.interp(np.log(max(1.0, table)), sizes, seconds)))
-        found = float(np.exp(np.interp(np.log(width), np.log(widths), by_width)))
-        return found * max(1.0, width / widths[-1])
+            sizes, logarithms = np.log([p[0] for p in points]), np.log([p[1] for p in points])
+            by_width.append(float(np.interp(np.log(max(1.0, table)), sizes, logarithms)))
+        seconds = float(np.exp(np.interp(np.log(width), np.log(widths), by_width)))
+        return seconds * max(1.0, width / widths[-1])
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
-    def from_dict(given: Any) -> "Rates":
+    def from_dict(values: Any) -> "Rates":
         """From what ``to_dict`` gave; anything else is refused."""
         try:
-            if set(given) != {f.name for f in fields(Rates)}:
+            if set(values) != {f.name for f in fields(Rates)}:
                 raise ValueError
-            product = tuple((float(t), int(w), float(s)) for t, w, s in given["product"])
-            rest = ("machine", "cores", "product")
-            speeds = {name: float(value) for name, value in given.items() if name not in rest}
-            if not product or min(s for _, _, s in product) <= 0 or min(*speeds.values(), given["cores"]) <= 0:
+            product = tuple((float(t), int(w), float(s)) for t, w, s in values["product"])
+            cores, machine = int(values["cores"]), str(values["machine"])
+            speeds = {k: float(v) for k, v in values.items() if k not in ("machine", "cores", "product")}
+            if not product or min(cores, *speeds.values(), *(s for _, _, s in product)) <= 0:
                 raise ValueError
-            return Rates(machine=str(given["machine"]), cores=int(given["cores"]), product=product, **speeds)
+            return Rates(machine, cores, product, **speeds)
         except (TypeError, ValueError, KeyError) as error:
             raise InputError("the rates are damaged: measure them again (--measure).") from error
 
@@ -192,10 +192,9 @@ def known_rates(measure: bool = False, say: Callable[[str], None] = lambda line:
             say(f"{path} is damaged: measured again")
     say("measuring this machine, about half a minute, kept for the next time")
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = measure_rates(path.parent)
-    text = json.dumps(found.to_dict(), indent=1)
-    write_atomic(path, lambda temporary: temporary.write_text(text))
-    return found
+    rates = measure_rates(path.parent)
+    write_atomic(path, lambda temporary: temporary.write_text(json.dumps(rates.to_dict(), indent=1)))
+    return rates
 
 
 def measure_rates(folder: Path) -> Rates:
@@ -314,19 +313,23 @@ class Cost:
 
 def costs(problem: Problem, machines: Machines, rates: Rates) -> list[Cost]:
     """Every layout that so many machines can run."""
-    found = [in_memory(problem, machines, rates), from_disk(problem, machines, rates)]
-    if machines.count > 1:
-        found += [on_ray(problem, machines, rates), by_rows(problem, machines, rates)]
-    return found
+    layouts = [in_memory, from_disk, *((on_ray, by_rows) if machines.count > 1 else ())]
+    return [layout(problem, machines, rates) for layout in layouts]
 
 
-def best(found: list[Cost]) -> Cost | None:
+def best(layouts: list[Cost]) -> Cost | None:
     """The fastest that fits; where a simpler one is hardly slower, that one. None: no machine has the memory."""
-    fitting = [cost for cost in found if cost.fits]
+    fitting = [cost for cost in layouts if cost.fits]
     if not fitting:
         return None
     least = min(cost.total for cost in fitting)
     return next(cost for cost in fitting if cost.total <= 1.1 * least)
+
+
+def _width(columns: int, room: int, per_column: int) -> int:
+    """Columns of a block, all blocks alike; one, where there is not even room for that."""
+    width = max(1, min(columns, room // per_column))
+    return -(-columns // -(-columns // width))
 
 
 def in_memory(p: Problem, machines: Machines, rates: Rates) -> Cost:
@@ -345,9 +348,36 @@ def in_memory(p: Problem, machines: Machines, rates: Rates) -> Cost:
     return Cost("memory", width, blocks, memory, memory <= machines.memory, read, p.kept_bytes, seconds)
 
 
-def from_disk(p: Problem, machines: Machines, rates: Rates) -> Cost:
-    """The hops of one block of columns after another, the edges read from disk for every hop of every block."""
-    return _blocks(p, p.features, machines.memory, rates)
+def from_disk(p: Problem, machines: Machines, rates: Rates, columns: int | None = None, tasks: int = 1) -> Cost:
+    """One machine's blocks of columns one after another, the edges read from disk for every hop of every block.
+
+    Args:
+        columns: that this machine has; None: all.
+        tasks: blocks at the same time.
+    """
+    columns, memory = columns or p.features, machines.memory
+    entries = min(ENTRIES["cpu"], max(1, p.edges))
+    held = BASE + 24 * p.nodes + entries * (20 + 8 * p.weighted) + PRODUCT_BYTES["cpu"] + ROW_BYTES
+    beside = SLACK + 16 * entries + 2 * PRODUCT_BYTES["cpu"] + 2 * ROW_BYTES  # set aside when the width is chosen
+    width = _width(-(-columns // tasks), memory // tasks - held - beside, 8 * p.nodes)
+    blocks = -(-columns // width)
+    needed = tasks * (held + 8 * p.nodes * width)
+    cached = memory - needed >= p.graph_bytes  # the system keeps the edges in memory that is left
+    hops = p.layers - 1 + (p.rows / p.nodes if 2 * p.rows <= p.nodes else 1.0)  # the last one visits the kept rows
+    per_hop = p.edges * rates.per_edge(4 * p.nodes * width, width)
+    reading = p.graph_bytes / (rates.memory / 2 if cached else rates.disk_read * tasks)  # tasks read side by side
+    kept = 4 * p.rows * columns * (p.layers + 1)
+    scan = 4 * p.nodes * columns
+    seconds = {
+        "degrees": p.edges / rates.count,
+        "read": scan / rates.disk_read + (p.graph_bytes / rates.disk_read if cached else 0.0),
+        "product": blocks * hops * max(reading, per_hop),
+        "passes": (PASSES * hops + 4) * scan / rates.memory + 2 * scan / rates.page_faults,
+        "write": kept * (1 / rates.disk_write + 1 / rates.checksum) + blocks * (p.layers + 2) / rates.files,
+    }
+    read = scan + p.graph_bytes * (1 if cached else round(blocks * hops))
+    fits, again = needed + tasks * beside <= memory, 0 if cached else blocks * p.graph_bytes
+    return Cost("disk", width, blocks, needed, fits, read, kept, seconds, read_per_hop=again)
 
 
 def on_ray(p: Problem, machines: Machines, rates: Rates) -> Cost:
@@ -356,7 +386,7 @@ def on_ray(p: Problem, machines: Machines, rates: Rates) -> Cost:
     A task has one core, and every core of a machine has a task.
     """
     share = -(-p.features // machines.count)
-    one = _blocks(p, share, machines.memory, rates, min(share, rates.cores))
+    one = from_disk(p, machines, rates, share, min(share, rates.cores))
     used = -(-p.features // share)
     moved = p.kept_bytes * (used - 1) // used + p.graph_bytes * (used - 1)
     write = p.kept_bytes * (1 / rates.disk_write + 1 / rates.checksum)
@@ -389,38 +419,6 @@ def by_rows(p: Problem, machines: Machines, rates: Rates) -> Cost:
     return Cost("rows", width, blocks, memory, memory <= machines.memory, read, p.kept_bytes, seconds, **travels)
 
 
-def _blocks(p: Problem, columns: int, memory: int, rates: Rates, tasks: int = 1) -> Cost:
-    """One machine's blocks of columns, so many at the same time."""
-    entries = min(ENTRIES["cpu"], max(1, p.edges))
-    held = BASE + 24 * p.nodes + entries * (20 + 8 * p.weighted) + PRODUCT_BYTES["cpu"] + ROW_BYTES
-    beside = SLACK + 16 * entries + 2 * PRODUCT_BYTES["cpu"] + 2 * ROW_BYTES  # set aside when the width is chosen
-    width = _width(-(-columns // tasks), memory // tasks - held - beside, 8 * p.nodes)
-    blocks = -(-columns // width)
-    needed = tasks * (held + 8 * p.nodes * width)
-    cached = memory - needed >= p.graph_bytes  # the system keeps the edges in memory that is left
-    hops = p.layers - 1 + (p.rows / p.nodes if 2 * p.rows <= p.nodes else 1.0)  # the last one visits the kept rows
-    per_hop = p.edges * rates.per_edge(4 * p.nodes * width, width)
-    reading = p.graph_bytes / (rates.memory / 2 if cached else rates.disk_read * tasks)  # tasks read side by side
-    kept = 4 * p.rows * columns * (p.layers + 1)
-    scan = 4 * p.nodes * columns
-    seconds = {
-        "degrees": p.edges / rates.count,
-        "read": scan / rates.disk_read + (p.graph_bytes / rates.disk_read if cached else 0.0),
-        "product": blocks * hops * max(reading, per_hop),
-        "passes": (PASSES * hops + 4) * scan / rates.memory + 2 * scan / rates.page_faults,
-        "write": kept * (1 / rates.disk_write + 1 / rates.checksum) + blocks * (p.layers + 2) / rates.files,
-    }
-    read = scan + p.graph_bytes * (1 if cached else round(blocks * hops))
-    fits, again = needed + tasks * beside <= memory, 0 if cached else blocks * p.graph_bytes
-    return Cost("disk", width, blocks, needed, fits, read, kept, seconds, read_per_hop=again)
-
-
-def _width(columns: int, room: int, per_column: int) -> int:
-    """Columns of a block, all blocks alike; one, where there is not even room for that."""
-    width = max(1, min(columns, room // per_column))
-    return -(-columns // -(-columns // width))
-
-
 # A plan for people: a table of layouts, and what to type.
 
 
@@ -432,7 +430,7 @@ def show_seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
-def plan_rows(found: list[Cost]) -> list[dict[str, str]]:
+def plan_rows(layouts: list[Cost]) -> list[dict[str, str]]:
     """One row per layout, words by column."""
     return [
         {
@@ -445,15 +443,15 @@ def plan_rows(found: list[Cost]) -> list[dict[str, str]]:
             "kept": show_size(cost.kept),
             "time": show_seconds(cost.total),
         }
-        for cost in found
+        for cost in layouts
     ]
 
 
-def advice(found: list[Cost], machines: Machines) -> str:
+def advice(layouts: list[Cost], machines: Machines) -> str:
     """Which layout to take, in a sentence."""
-    chosen = best(found)
+    chosen = best(layouts)
     if chosen is None:
-        least = min(found, key=lambda cost: cost.memory)
+        least = min(layouts, key=lambda cost: cost.memory)
         return (
             f"no layout fits into {show_size(machines.memory)}: {LAYOUTS[least.layout][0]} needs the least, "
             f"{show_size(least.memory)} per machine."
