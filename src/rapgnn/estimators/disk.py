@@ -32,9 +32,10 @@ from rapgnn.training.schema import Schema
 
 def store_folder(hops: str | Path) -> Path | None:
     """The folder that an estimator's ``hops`` names; None where it names none."""
-    if not isinstance(hops, str | Path) or not str(hops):
+    ray = isinstance(hops, str) and ray_address(hops)
+    if not isinstance(hops, str | Path) or not str(hops) or ("://" in str(hops) and not ray):
         raise InputError(f'hops must be "memory", a folder, "ray" or "torchrun", got {shown(hops)}.')
-    return None if hops in ("memory", "torchrun") or ray_address(hops) else Path(hops)
+    return None if ray or hops in ("memory", "torchrun") else Path(hops)
 
 
 def disk_schema(graph: DiskGraph) -> Schema:
