@@ -13,6 +13,15 @@ from rapgnn import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
 from rapgnn.errors import InputError
 from rapgnn.estimators import average
 from rapgnn.estimators import average as draws
+from rapgnn.estimators.evaluation import chosen_words
+from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.graph.lists import make_graphs
+from rapgnn.graph.scores import BALANCED, metrics_for, with_goal
+from rapgnn.network.average import Average, Config
+from rapgnn.network.config import Config
+from rapgnn.network.hop_network import HopNetwork
+from rapgnn.search.candidate import NetCandidate, RapCandidate, with_all_rows
+from rapgnn.search.portfolio import Wanted
 from rapgnn.search.search import (
     DRAWS,
     FACTORS,
@@ -23,17 +32,7 @@ from rapgnn.search.search import (
     sharper,
     together,
 )
-from rapgnn.search.portfolio import Wanted
-from rapgnn.estimators.evaluation import chosen_words
 from rapgnn.search.validation import Judge, Verdict
-from rapgnn.search.candidate import NetCandidate, RapCandidate, with_all_rows
-from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.graph.lists import make_graphs
-from rapgnn.graph.scores import BALANCED, metrics_for, with_goal
-from rapgnn.network.average import Average, Config
-from rapgnn.network.config import Config
-from rapgnn.network.config import Config
-from rapgnn.network.hop_network import HopNetwork
 from rapgnn.training.checkpoint import load_checkpoint
 from rapgnn.training.predict import model_on, scores_of
 from samples import collection, rare

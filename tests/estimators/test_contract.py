@@ -279,7 +279,7 @@ def test_rows_that_make_no_sense_are_refused():
             call()
 
 
-@pytest.mark.parametrize("engine", [[], {}, "spark"])
-def test_an_engine_that_is_none_is_refused(small_graph, engine):
-    with pytest.raises(InputError):
-        RAPNodeClassifier(engine=engine).fit(small_graph)
+@pytest.mark.parametrize("hops", [[], {}, "spark://host"])
+def test_a_home_of_hops_that_is_none_is_refused(small_graph, hops):
+    with pytest.raises(InputError, match="hops must be"):
+        RAPNodeClassifier(hops=hops).fit(small_graph)

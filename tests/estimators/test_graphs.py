@@ -9,10 +9,10 @@ import torch
 from torch_geometric.data import Data
 
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPGraphRegressor
-from rapgnn.search.portfolio import CLASSES, NUMBERS, REACHES, first_kernels, further_kernels
-from rapgnn.search.costs import net_cost
 from rapgnn.graph.lists import make_graphs
 from rapgnn.network.config import Config
+from rapgnn.search.costs import net_cost
+from rapgnn.search.portfolio import CLASSES, NUMBERS, REACHES, first_kernels, further_kernels
 from samples import FAST, graph_list, node_data
 
 

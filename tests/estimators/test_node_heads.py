@@ -10,6 +10,9 @@ import torch
 from rapgnn import InputNotice, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.estimators import average
+from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.network.config import Config
+from rapgnn.search.candidate import NetCandidate
 from rapgnn.search.portfolio import (
     COVERED,
     FAR,
@@ -33,9 +36,6 @@ from rapgnn.search.portfolio import (
     treatments,
 )
 from rapgnn.search.validation import ENOUGH
-from rapgnn.search.candidate import NetCandidate
-from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.network.config import Config
 
 HOPS = Config(features="standard", places=True, jumping="cat", num_layers=2)
 VIEWS = {

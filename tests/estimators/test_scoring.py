@@ -10,9 +10,9 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, roc
 
 from rapgnn import Config, InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, from_pyg
 from rapgnn.estimators.evaluation import counting_split, evaluate, fit_without_edges
-from rapgnn.search.candidate import NetCandidate, RapCandidate
 from rapgnn.network.average import Average, Config
 from rapgnn.network.config import Config
+from rapgnn.search.candidate import NetCandidate, RapCandidate
 from rapgnn.training.predict import model_on
 from samples import FAST, graph_list, node_data, rare
 
@@ -125,7 +125,7 @@ def test_probabilities_are_the_same_with_and_without_their_spread(small_graph, s
 
 def judged(graph, scoring=None, **settings):
     model = RAPNodeClassifier(scoring=scoring, **(PLAIN | settings)).fit(graph)
-    return evaluate(graph, model_on(model.model_, graph), scoring, fit_without_edges(graph, model.config_, 0))
+    return evaluate(graph, model_on(model.model_, graph), model.config_, scoring=scoring)
 
 
 def test_a_useless_model_is_called_so():

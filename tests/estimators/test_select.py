@@ -6,15 +6,15 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from rapgnn.estimators.select import choose, cost, sketched, training_cost
 from torch_geometric.data import Data
 
 from rapgnn import InputNotice, RAPGraphRegressor, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.estimators import select
 from rapgnn.estimators import select as sketch
-from rapgnn.search.costs import sparse_training_cost
-from rapgnn.estimators.select import choose, cost, sketched, training_cost
 from rapgnn.network.config import Config
+from rapgnn.search.costs import sparse_training_cost
 from rapgnn.sparse import dense
 from rapgnn.training import wide
 from samples import graph_list, node_data, word_graph
