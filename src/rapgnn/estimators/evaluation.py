@@ -13,6 +13,8 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import POOLINGS
 from rapgnn.graph.scores import Metric, metrics_for, per_class
+from rapgnn.network.config import Config
+from rapgnn.network.network import describe
 from rapgnn.search.costs import cost, training_cost
 from rapgnn.search.start import DRAWN, linear_settings, start_config, suited
 from rapgnn.search.train import train
@@ -120,7 +122,7 @@ def shown(metric: Metric, value: float | None) -> str:
 
 
 def fit_without_edges(
-    graph: Graph, config: Any, seed: int, device: str = "cpu", scoring: str | None = None, class_weight: Any = None
+    graph: Graph, config: Config, seed: int, device: str = "cpu", scoring: str | None = None, class_weight: Any = None
 ) -> Predictor:
     """A model of the same rows without their edges: the features as they are, then through a random non-linear map,
     a head in closed form; the better of the two on validation. Where rows are graphs, their nodes' features are pooled.
@@ -137,9 +139,8 @@ def fit_without_edges(
     # A layer without edges and with weights of 1 is the identity.
     layer: dict[str, Any] = {"num_layers": 1, "jumping": "last", "structure": "identity", "schedule": "fixed"}
     layer |= {"backbone": "gcn", "self_loops": True} if graph.ptr is None else {"backbone": "gin"}
-    network = getattr(config, "network", config)
-    pooling = network.pooling if network.pooling in POOLINGS else "sum"
-    layer |= {"normalize_features": getattr(network, "normalize_features", False), "pooling": pooling}
+    pooling = config.pooling if config.pooling in POOLINGS else "sum"
+    layer |= {"normalize_features": config.normalize_features, "pooling": pooling}
     signed, allowed, found = not nonnegative(bare.x), training_cost(graph), []
     for embedding in (linear_settings(bare), DRAWN):
         fixed = suited(signed, start, layer | embedding)
@@ -164,15 +165,14 @@ def _rank(value: float, higher: bool) -> float:
 
 def chosen_words(model: Any) -> str:
     """One network's settings, or those of an average's members."""
-    members = getattr(model, "members", None)
-    if members is None:
-        return _network(model.config) + f", {model.config.embedding} embedding, {model.config.head} head"
+    if not hasattr(model, "members"):
+        return describe(model.config)
     shown = [words for words, use in listed(model) if use != "elsewhere"]
     if len(shown) == 1:
         return shown[0]
-    counts = Counter(shown)  # members with the same settings learned from different teachers
-    said = [words if times == 1 else f"{times} x {words}" for words, times in counts.items()]
-    return f"the average of {len(shown)}, " + "; ".join(said)
+    counts = Counter(shown)  # members with the same settings learned from different averages
+    parts = [words if times == 1 else f"{times} x {words}" for words, times in counts.items()]
+    return f"the average of {len(shown)}: " + "; ".join(parts)
 
 
 def listed(average: Any) -> list[tuple[str, str]]:
@@ -183,33 +183,5 @@ def listed(average: Any) -> list[tuple[str, str]]:
         draws = found[key][2] if key in found else 0
         found[key] = member.config, use, draws + 1
     return [
-        (member_words(config) + (f", {draws} draws" if draws > 1 else ""), use) for config, use, draws in found.values()
+        (describe(config) + (f", {draws} draws" if draws > 1 else ""), use) for config, use, draws in found.values()
     ]
-
-
-def member_words(config: Any) -> str:
-    """One member's settings."""
-    if not hasattr(config, "lift"):
-        words = ["RAP " + _network(getattr(config, "network", config))]
-    elif config.colours:
-        words = [f"colours after {_count(config.num_layers, 'step')}"]
-    else:
-        words = [f"{config.backbone}, {_count(config.num_layers, 'hop')}"]
-        words += [f"{config.lift or config.width} random features"] if config.lift or config.width else []
-        words += ["known labels"] if config.known else []
-        words += ["trained layer"] if config.hidden else []
-        words += ["on another's predictions"] if config.first is not None else []
-    if getattr(config, "landmarks", 0):
-        words.append(f"{config.kernel} kernel")
-    treatment = getattr(config, "features", "none")
-    if treatment != "none" and not getattr(config, "identity", 0):
-        words.append(f"{treatment} features")
-    return ", ".join(words)
-
-
-def _network(config: Any) -> str:
-    return f"{config.backbone}, {_count(config.num_layers, 'layer')}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
