@@ -236,8 +236,11 @@ class Config:
             check_layers(self.propagate)
             if self.jumping == "ppr" or self.edges != "given" or self.pooling == "log":
                 raise InputError("jumping ppr, edges other than given and pooling log need fixed coefficients.")
-            if self.units or self.landmarks or self.known_labels or previous is not None or self.node_columns:
-                raise InputError("units, landmarks, known_labels, previous and node_columns need fixed coefficients.")
+            columns = self.degree_columns or self.node_columns
+            if self.units or self.landmarks or self.known_labels or previous is not None or columns:
+                raise InputError(
+                    "units, landmarks, known_labels, previous, degree_columns and node_columns need fixed coefficients."
+                )
             return
         if rule.edges:
             raise InputError(f"{self.backbone} needs random coefficients: its messages are not linear.")
