@@ -91,13 +91,15 @@ _OF_HOPS = {  # what only fixed coefficients have, and the values that random on
 def check_settings(graph: Graph, start: Config, fixed: dict[str, Any]) -> None:
     """Refuse settings that contradict each other, or that the graph does not admit, before any work."""
     config = first_point(graph, start, fixed)
+    if config.previous is not None:
+        raise InputError("previous is a network that the search itself has tried: leave it out.")
     if config.components > graph.num_features:
         raise InputError(f"components must be at most the {graph.num_features} columns there are.")
     if graph.ptr is None:
         if config.coefficients == "colours":
             raise InputError("colours are counted in sets of graphs: leave them out for the nodes of one graph.")
         return
-    for name in ("node_columns", "known_labels", "previous"):
+    for name in ("node_columns", "known_labels"):
         if getattr(config, name):
             raise InputError(f"{name} is for the nodes of one graph: leave it out for a set of graphs.")
     if config.edges != "given":
