@@ -13,30 +13,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from string import Formatter
-from typing import Any, ClassVar
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.files import write_atomic
-from rapgnn.memory import read_size, show_size
+from rapgnn.memory import read_size
 from rapgnn.scale.plan.estimate import advice, plan_rows, sizes
 from rapgnn.scale.plan.layouts import Machines, Problem, best, costs
 from rapgnn.scale.plan.rates import Rates
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.suite.compare import goals, metric_title, suite_table
-from rapgnn_lab.paper.claims.claim import FAILS, HOLDS, PART
-from rapgnn_lab.paper.claims.judged import format_claims, judge_claims
+from rapgnn_lab.paper.claims.judged import FAILS, HOLDS, PART, format_claims, judge_claims
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
 from rapgnn_lab.paper.rows import MOLBACE, MOLECULES, NOTHING_SET, PLANETOID, RESERVOIRS, TU, UNITS, figure
 from rapgnn_lab.paper.run import describe
 from rapgnn_lab.results import (
     DATASETS,
     NONE,
-    format_ms,
+    Cells,
     format_published,
-    format_ratio,
     format_table,
+    make_table,
     one_published,
     one_sentence,
     read_records,
@@ -65,43 +62,6 @@ CLUSTERS = {"plan-papers": ((1, "64GiB"), (8, "64GiB")), "plan-billion": ((1, "6
 
 
 Table = Callable[[Path], str]  # of the repository's folder
-
-
-class Cells(Formatter):
-    """Cells of a record by a template such as ``{nodes:,} | {epoch_ms:ms}``; what it does not have is a dash."""
-
-    KINDS: ClassVar = {
-        "ms": format_ms,
-        "x": format_ratio,
-        "points": lambda share: f"{100 * share:.1f}",
-        "percent": lambda share: f"{100 * share:.0f} %",
-        "MB": "{:,.0f} MB".format,
-        "bytes": show_size,
-        "size": lambda megabytes: show_size(round(megabytes * 2**20)),
-    }
-
-    def get_value(self, key: Any, args: Any, kwargs: Any) -> Any:
-        """Of the record."""
-        return kwargs.get(key)
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        """By Python's formats, and those of ``KINDS``."""
-        if value is None:
-            return NONE
-        kind = self.KINDS.get(format_spec)
-        return format(value, format_spec) if kind is None else kind(value)
-
-
-def make_table(records: Iterable[Record], columns: str) -> str:
-    """A row per record.
-
-    Args:
-        columns: ``heading: template``, parted by ``|``. Those before the first that has a format are words.
-    """
-    parts = [column.partition(":") for column in columns.split("|")]
-    names, cells = ([part[at].strip() for part in parts] for at in (0, 2))
-    words = next((at for at, cell in enumerate(cells) if ":" in cell), len(cells))
-    return format_table(names, ([Cells().vformat(cell, (), r) for cell in cells] for r in records), max(1, words))
 
 
 def on_machines(root: Path, file: str) -> list[Record]:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from string import Formatter
+from typing import Any, ClassVar
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError, check_choice
-from rapgnn.files import write_atomic
+from rapgnn.memory import show_size
+from rapgnn_lab import store
 
 
 def results_folder(root: Path) -> Path:
@@ -31,14 +33,13 @@ def read_records(root: Path, file: str) -> list[Record]:
     path = results_folder(root) / f"{file}.json"
     if not path.is_file():
         raise InputError(f"results/{file}.json is not there: it was not measured.")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return store.read_records(path)
 
 
 def write_records(root: Path, file: str, records: Sequence[Record]) -> Path:
     """Put records in place of those that were there."""
     path = results_folder(root) / f"{file}.json"
-    text = json.dumps(list(records), indent=1) + "\n"
-    write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    store.write_json(path, records)
     return path
 
 
@@ -137,6 +138,11 @@ def _line(cells: Sequence[str]) -> str:
     return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
 
 
+def format_number(value: float | None) -> str:
+    """Three digits, and thousands in full."""
+    return NONE if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def format_figure(record: Record | None, prefix: str = "") -> str:
     """A graph dataset's metric with its spread, and the number of seeds where it is below five.
 
@@ -174,3 +180,41 @@ def format_ms(value: float) -> str:
 def title_of(dataset: str) -> str:
     """A dataset's name for people."""
     return DATASETS.get(dataset, dataset)
+
+
+class Cells(Formatter):
+    """Cells of a record by a template such as ``{nodes:,} | {epoch_ms:ms}``; what it does not have is a dash."""
+
+    KINDS: ClassVar = {
+        "n": format_number,
+        "ms": format_ms,
+        "x": format_ratio,
+        "points": lambda share: f"{100 * share:.1f}",
+        "percent": lambda share: f"{100 * share:.0f} %",
+        "MB": "{:,.0f} MB".format,
+        "bytes": show_size,
+        "size": lambda megabytes: show_size(round(megabytes * 2**20)),
+    }
+
+    def get_value(self, key: Any, args: Any, kwargs: Any) -> Any:
+        """Of the record."""
+        return kwargs.get(key)
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """By Python's formats, and those of ``KINDS``."""
+        if value is None:
+            return NONE
+        kind = self.KINDS.get(format_spec)
+        return format(value, format_spec) if kind is None else kind(value)
+
+
+def make_table(records: Iterable[Record], columns: str) -> str:
+    """A row per record.
+
+    Args:
+        columns: ``heading: template``, parted by ``|``. Those before the first that has a format are words.
+    """
+    parts = [column.partition(":") for column in columns.split("|")]
+    names, cells = ([part[at].strip() for part in parts] for at in (0, 2))
+    words = next((at for at, cell in enumerate(cells) if ":" in cell), len(cells))
+    return format_table(names, ([Cells().vformat(cell, (), r) for cell in cells] for r in records), max(1, words))

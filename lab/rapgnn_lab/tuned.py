@@ -1,16 +1,36 @@
-"""Settings chosen on validation by ``rapgnn tune`` and stored with the project, by dataset, method and embedding."""
+"""Settings chosen on validation by ``rapgnn tune`` and stored with the project, by dataset, method and embedding.
 
+    python -m rapgnn_lab.tuned [--check]   # results/tune/*.json -> lab/rapgnn_lab/tuned.json
+
+Of the searches for one dataset, method, embedding and column the one with the best validation metric counts. The
+column is "faithful" for the paper's own space and "best" for all others.
+
+``chosen`` marks the embedding that is best for RAP-GNN; ``tie_break_val_mean`` of further seeds decides where two are
+equal. On the citation graphs 500 validation nodes cannot tell accuracies apart that differ by less than their standard
+error: among the embeddings within one of the best the simplest is taken (Breiman's rule), as numbers that are drawn or
+trained go.
+"""
+
+import gzip
 import json
+import math
+import statistics
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from rapgnn.compare import BEST
+from rapgnn.compare import BEST, Record
 from rapgnn.errors import InputError, check_choice
-from rapgnn.search.start import MANY_GRAPHS, start_config, usual_embedding
+from rapgnn.files import write_atomic
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
+from rapgnn.search.start import MANY_GRAPHS, start_config, usual_embedding
 from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.results import one_sentence, results_folder
 
 FAITHFUL = "faithful"
 COLUMNS = (FAITHFUL, BEST)
@@ -98,3 +118,102 @@ def _pick(graph: Graph, method: str, column: str, embedding: str) -> dict[str, A
     if column == BEST:
         return best_settings(graph.name, method, embedding, graph.objective.higher, faithful=True)
     return next((row["settings"] for row in _rows(graph.name, method, FAITHFUL, embedding)), None)
+
+
+TARGET = Path("lab/rapgnn_lab/tuned.json")
+KEYS = ("dataset", "method", "embedding", "column", "space", "val_mean", "trials", "settings")
+LOWER_IS_BETTER = ("rmse",)
+VALIDATION_NODES = {"cora": 500, "citeseer": 500, "pubmed": 500}
+SIMPLEST_FIRST = ("identity", "fixed-random", "pretrained", "pretrained-gnn", "learnable", "random")
+
+
+def read_choices(root: Path = Path()) -> list[Record]:
+    """What every search chose, from results/tune/*.json."""
+    files = sorted((results_folder(root) / "tune").glob("*.json"))
+    if not files:
+        raise InputError("results/tune holds no .json file: write some with rapgnn tune --json.")
+    return [record for file in files for record in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def read_trials(root: Path = Path()) -> list[Record]:
+    """Every recorded trial, as ``trial_records`` gives those of a file: study, trial, settings, value, val_values.
+
+    The value is None where a training refused the settings.
+    """
+    trials, faithful = (
+        json.loads(gzip.decompress((results_folder(root) / "tune" / name).read_bytes()))
+        for name in ("trials.json.gz", "faithful-trials.json.gz")
+    )
+    for search in faithful:
+        dataset, _, rest = search["search"].partition("-")  # DATASET-METHOD, or DATASET-METHOD-EMBEDDING
+        method = max((m for m in METHODS if f"{rest}-".startswith(f"{m}-")), key=len)
+        for t in search["trials"]:
+            embedding = rest[len(method) + 1 :] or t["settings"]["embedding"]
+            values = list(t["values"].values())
+            value = None if None in values else statistics.fmean(values)
+            study = f"{dataset}/{method}/{embedding}/{FAITHFUL}"
+            trials.append(t | {"study": study, "value": value, "val_values": values})
+    return trials
+
+
+def collect(records: Iterable[Record]) -> list[Record]:
+    """The best choice for every dataset, method, embedding and column, with the value that breaks a tie."""
+    records = [record | {"column": FAITHFUL if record.get("space") == FAITHFUL else BEST} for record in records]
+    ties = {_key(r): r["tie_break_val_mean"] for r in records if "tie_break_val_mean" in r}
+    best: dict[tuple[str, ...], Record] = {}
+    for record in (r for r in records if "settings" in r):
+        key = _key(record)
+        if key not in best or _merit(record) > _merit(best[key]):
+            best[key] = record
+    rows = []
+    for key, record in sorted(best.items()):
+        rivals = [other for other in best.values() if _key(other)[:2] + _key(other)[3:] == (key[0], "rap", BEST)]
+        chosen = record in rivals and choose_embedding(rivals, ties) is record
+        rows.append({name: record[name] for name in KEYS} | {"tie_break": ties.get(key, 0.0), "chosen": chosen})
+    return rows
+
+
+def choose_embedding(rows: Sequence[Record], ties: dict[tuple[str, ...], float]) -> Record:
+    """The row of the embedding that is best for a dataset."""
+    best = max(rows, key=lambda r: (_merit(r), ties.get(_key(r), 0.0)))
+    nodes = VALIDATION_NODES.get(best["dataset"])
+    if nodes is None:
+        return best
+    error = math.sqrt(best["val_mean"] * (1 - best["val_mean"]) / nodes)
+    near = [r for r in rows if r["val_mean"] >= best["val_mean"] - error]
+    return min(near, key=lambda r: SIMPLEST_FIRST.index(r["embedding"]))
+
+
+def _key(record: Record) -> tuple[str, ...]:
+    return record["dataset"], record["method"], record["embedding"], record["column"]
+
+
+def _merit(record: Record) -> float:
+    return -record["val_mean"] if record.get("metric") in LOWER_IS_BETTER else record["val_mean"]
+
+
+def format_tuned(rows: Iterable[Record]) -> str:
+    """The text of tuned.json: one line per choice."""
+    return "[\n" + ",\n".join(" " + json.dumps(row) for row in rows) + "\n]\n"
+
+
+@one_sentence
+def main(words: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = ArgumentParser(prog="python -m rapgnn_lab.tuned", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if tuned.json differs")
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: this folder)")
+    given = parser.parse_args(words)
+    target, rows = given.root / TARGET, collect(read_choices(given.root))
+    text = format_tuned(rows)
+    if not given.check:
+        write_atomic(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    elif not target.is_file() or target.read_text(encoding="utf-8") != text:
+        print(f"{TARGET} differs from what results/tune says")
+        return 1
+    print(f"{len(rows)} choices in {TARGET}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

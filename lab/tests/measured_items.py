@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rapgnn_lab.paper import layers, rows, timed
-from rapgnn_lab.paper.cells import Store
+from rapgnn_lab.paper.cells import open_store
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.run import reproduce
 from small_items import QUICK, Stand, small_config
@@ -27,6 +27,6 @@ def measure_into(out: Path) -> dict[str, list[dict]]:
         table = ITEMS["table1"]
         cora = replace(table, cells=lambda *given: [c for c in table.cells(*given) if c.dataset == "cora"])
         items = [replace(item, figures=None) for item in (cora, *(ITEMS[name] for name in THERE[1:]))]
-        run = reproduce(items, QUICK, Stand(), Store(out))
+        run = reproduce(items, QUICK, Stand(), open_store(out))
     assert run.failed == {}
     return run.records

@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from rapgnn.errors import InputError
-from rapgnn.search.start import start_config, usual_embedding
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
+from rapgnn.search.start import start_config, usual_embedding
 from rapgnn_lab.baselines.systems import METHODS as DESCRIBED
 from rapgnn_lab.paper.accuracy import accuracy_cell
-from rapgnn_lab.paper.cells import KINDS, PARTS, Budget, Cell, Graphs, Item, Scale, Store
+from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Scale, open_store
 from rapgnn_lab.paper.run import Reproduced, reproduce
 from rapgnn_lab.results import format_figure, format_table
 from rapgnn_lab.tune.space import VARIANTS
@@ -18,9 +18,9 @@ from samples import collection
 TINY = "sbm:nodes=120,train=5,val=20,test=20"
 SMALL = Config(num_layers=2, hidden_channels=8, epochs=10, pretrain_epochs=5)
 METHODS = ("rap", "end-to-end", "fixed-diagonal", "random-full")
-FEW = {"stored": Budget(1e9, 4, 8), "pretrained": Budget(1e9, 2, 3)}
-FEW |= dict.fromkeys(("walked", "batched"), Budget(1e9, 2, 4))
-QUICK = Scale(quick=True, budgets=FEW)  # even fewer epochs than a quick run has
+QUICK = Scale(
+    quick=True, caps={"stored": 8, "pretrained": 3, "walked": 4, "batched": 4}
+)  # even fewer epochs than a quick run has
 
 
 def small_item(name: str = "meadow", methods: tuple[str, ...] = METHODS, seeds: int = 2, **settings) -> Item:
@@ -78,7 +78,7 @@ def small_config(graph: Graph, method: str, column: str, embedding: str | None =
 
 def run_in(out: Path, *items: Item, quick: bool = False, **options) -> Reproduced:
     """Measure items into a folder, as a new process would."""
-    return reproduce(items, Scale(quick), Graphs(), Store(out, **options))
+    return reproduce(items, Scale(quick), Graphs(), open_store(out, **options))
 
 
 def scores(run: Reproduced) -> dict[str, list[list[float]]]:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError, check_choice
-from rapgnn.network.weights import DISTRIBUTIONS
 from rapgnn.network.config import ACTIVATIONS
+from rapgnn.network.weights import DISTRIBUTIONS
 from rapgnn.prng import random_words
 from rapgnn.sparse import Features
 

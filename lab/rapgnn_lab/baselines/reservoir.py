@@ -13,8 +13,8 @@ from rapgnn.graph.backbones import Backbone, plain, symmetric
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.heads import TargetScale
-from rapgnn.network.scaling import Standardize
 from rapgnn.network.hop_network import graph_blocks
+from rapgnn.network.scaling import Standardize
 from rapgnn.sparse import Features, SparseMatrix, row_block
 from rapgnn_lab.baselines.random_layer import RandomLayer
 

@@ -14,22 +14,20 @@ from rapgnn import compare
 from rapgnn.compare import Method
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
+from rapgnn.network.config import Config
 from rapgnn.network.heads import Head, TargetScale
 from rapgnn.network.ridge import RidgeHead, RidgeRegression
 from rapgnn.network.scaling import Standardize
-from rapgnn.network.config import Config
 from rapgnn.prng import Stream, seeded
 from rapgnn.training.fit import Fitted
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, as_prediction
 from rapgnn.training.solve import PENALTIES, ridge_targets, row_weights
-from rapgnn_lab.baselines.fdgnn import FDGNN, FDGNNSettings
-from rapgnn_lab.baselines.mrgnn import MRGNN, MRGNNSettings
+from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings
 from rapgnn_lab.baselines.prgnn import PRGNN, PRGNNSettings
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
 from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, choices
-from rapgnn_lab.baselines.ugcn import UGCN, UGCNSettings
 
 
 @dataclass(frozen=True)

@@ -1,30 +1,39 @@
-"""One epoch and one prediction: RAP by the shortcut and layer by layer, the paper's other strategies, end-to-end
-training on the same sparse product, and what a user would pick instead from PyTorch Geometric.
+"""One epoch, one prediction and peak memory: RAP by the shortcut and layer by layer, the paper's other strategies,
+end-to-end training on the same sparse product, and what a user would pick instead from PyTorch Geometric.
 
-On one graph by depth, and on many graphs in batches. Every method validates after every epoch.
+Times are taken on one graph by depth, and on many graphs in batches; every method validates after every epoch. Memory
+is that of training, on a graph by depth and at ogbn-proteins' size. On a GPU it is the peak of torch's allocator. On a
+CPU every method runs in a process of its own (``python -m`` of this module), and it is the peak resident size of that
+process. Both are above what the loaded data take: features and operator.
 """
 
 import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from rapgnn.compare import Record, fit, warm_up
+from rapgnn.datasets import load_dataset
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.search.start import graph_backbone
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import edge_bounds
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
-from rapgnn.sparse import dense
+from rapgnn.search.start import graph_backbone
+from rapgnn.sparse import SparseMatrix, dense
 from rapgnn.training.fit import build_rapgnn
 from rapgnn_lab.bench import timing
-from rapgnn_lab.bench.rows import Row, machine
+from rapgnn_lab.bench.generated import PowerLaw
+from rapgnn_lab.bench.timing import ReadyGraph, fits, message_bytes, ready, train_epochs, trained_bytes
+from rapgnn_lab.store import Row, answer, machine, with_ratios
+from rapgnn_lab.store import in_child as measure_in_child
 
 SHORTCUT_EPOCHS, GRAPH_EPOCHS = 512, 128
 GRAPH_LAYERS, GRAPH_HIDDEN = 4, 64
@@ -356,3 +365,86 @@ def data_list(graph: Graph, split: str) -> list[Any]:
         ends = graph.edge_index[:, edges] - ptr[g]
         data.append(Data(x=x[nodes], edge_index=ends, edge_attr=attributes, y=graph.y[g : g + 1].cpu()))
     return data
+
+
+# Peak memory of training.
+
+MEMORY_HIDDEN, SHARE_LAYERS = 256, 4  # channels; layers on a graph of ogbn-proteins' size
+MEMORY_EPOCHS = 3  # of what walks over the graph: buffers of the optimiser are there from the second on
+LABELLED_EPOCHS = 64  # of what touches the labelled rows alone: draws are made many together
+WALKS = ("rap-stepwise", "random-full", "end-to-end")
+in_child = partial(measure_in_child, "rapgnn_lab.bench.depth")
+
+
+def plan_memory(
+    data: str | PowerLaw, depths: Sequence[int], methods: Sequence[str] = tuple(TITLES), device: str = "cpu"
+) -> list[Row]:
+    """A row per depth and method, of a dataset or of a graph to be generated."""
+    name, source = (data, data) if isinstance(data, str) else (data.name, asdict(data))
+    loaded = cache(lambda: load_graph({"data": source, "device": device}))
+
+    def row(depth: int, method: str) -> Row:
+        task = {"data": source, "method": method, "num_layers": depth, "hidden_channels": MEMORY_HIDDEN}
+        request = task | {"device": device}
+        measure = lambda: in_child(request) if device == "cpu" else peak_of(request, loaded())  # noqa: E731
+        return Row({"dataset": name, "title": TITLES[method]} | task | machine(device), measure)
+
+    return [row(depth, method) for depth in depths for method in TITLES if method in methods]
+
+
+with_memory_ratios = partial(with_ratios, wanted={"memory_ratio_vs_end_to_end": ("end-to-end", "peak_memory_mb")})
+
+
+def load_graph(request: Record) -> ReadyGraph:
+    """The graph of a request, its operator built, on its device."""
+    data, data_dir = request["data"], request.get("data_dir")
+    graph = load_dataset(data, data_dir and Path(data_dir)) if isinstance(data, str) else PowerLaw(**data).generate()
+    return ready(graph.normalized_features().to(request["device"]))
+
+
+def peak_of(request: Record, graph: ReadyGraph) -> Record:
+    """Train one method for a few epochs: its peak above what is there, and what that is."""
+    name, device = request["method"], graph.y.device
+    config = bench_config(request["num_layers"], request["hidden_channels"])
+    _train(name, tiny_graph(device), bench_config(2, 8))  # what libraries take is nobody's
+    sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
+    sizes["data_mb"] = (_bytes(graph.x) + _bytes(graph.operator("gcn").matrix)) / 2**20
+    if not fits(_needed(name, graph, config), device):
+        return sizes | {"peak_memory_mb": None, "note": "does not fit"}
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    with PeakMemory(device) as peak:
+        _train(name, graph, config)
+    return {"peak_memory_mb": peak.megabytes} | sizes
+
+
+def _needed(name: str, graph: ReadyGraph, config: Config) -> int:
+    """About the bytes of the methods that may need more than there are."""
+    if name == "end-to-end":
+        return trained_bytes(graph, config)
+    if name == "end-to-end-pyg":
+        return trained_bytes(graph, config) + message_bytes(graph, config.hidden_channels)
+    return message_bytes(graph, graph.num_features) if name == "pyg-sgconv" else 0
+
+
+def _train(name: str, graph: ReadyGraph, config: Config) -> None:
+    if name in PEERS:
+        train_epochs(PEERS[name](graph, config), graph, MEMORY_EPOCHS - 1)
+        return
+    many = name not in WALKS and graph.objective.metric == "accuracy"  # ranks of many labels take longer than all else
+    epochs = LABELLED_EPOCHS if many else MEMORY_EPOCHS
+    if name == "pretrained-embedding":
+        config = config.update(embedding="pretrained", pretrain_epochs=epochs)
+    else:
+        config = config.update(epochs=epochs, engine="stepwise" if name == "rap-stepwise" else config.engine)
+    fit("rap" if name == "rap-stepwise" else name, graph, config, 0)
+
+
+def _bytes(x: torch.Tensor | SparseMatrix) -> int:
+    parts = (x.values, x.col, x.crow) if isinstance(x, SparseMatrix) else (x,)
+    return sum(part.element_size() * part.numel() for part in parts)
+
+
+if __name__ == "__main__":
+    answer(lambda request: peak_of(request, load_graph(request)))

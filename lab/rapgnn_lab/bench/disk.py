@@ -27,7 +27,7 @@ from rapgnn.memory import PeakAnonymous, anonymous_bytes, read_size
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.training.predict import predictor_on
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
-from rapgnn_lab.bench.rows import Row, answer, in_child, machine
+from rapgnn_lab.store import Row, answer, in_child, machine
 
 IDS = ("numbers", "words")
 ROWS = 1 << 17  # nodes that are written together

@@ -17,10 +17,10 @@ from rapgnn.errors import InputError, InputNotice
 from rapgnn.estimators.estimators import RAPNodeClassifier
 from rapgnn.graph.graph import Graph
 from rapgnn.sparse import dense
-from rapgnn_lab.bench.rows import Row, machine, with_ratios
+from rapgnn_lab.bench.suite.compare import draw_points
 from rapgnn_lab.bench.suite.rivals import Personalized, Ranges, Run, Settings, Stack, train_rival
-from rapgnn_lab.bench.suite.tuning import draw_points
 from rapgnn_lab.bench.timing import seconds_of
+from rapgnn_lab.store import Row, machine, with_ratios
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from rapgnn.training.fit import build_rapgnn, fit_rap
 from rapgnn_lab.bench import timing
 from rapgnn_lab.bench.depth import MEASURES, bench_config
 from rapgnn_lab.bench.generated import PowerLaw
-from rapgnn_lab.bench.rows import Row, machine, measure_or_say
+from rapgnn_lab.store import Row, machine, measure_or_say
 
 LAYERS = 3
 QUANTITIES = ("build_seconds", "hops_seconds", "epoch_ms", "predict_seconds", "peak_memory_mb", "end_to_end_epoch_ms")

@@ -7,7 +7,6 @@ against the bandwidth of a copy, measured in the same run.
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
-from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
@@ -21,12 +20,11 @@ from rapgnn.compare import Record
 from rapgnn.graph.graph import Graph
 from rapgnn.sparse import SparseMatrix
 from rapgnn_lab.bench.generated import PowerLaw
-from rapgnn_lab.bench.rows import Row, machine
 from rapgnn_lab.bench.timing import copy_bandwidth, median_ms
+from rapgnn_lab.store import Row, machine
 
 GENERATED = PowerLaw(100_000, 2_000_000, features=1, train=1, val=0, test=0)
 ORDERS = ("given", "degree", "rcm")
-HAS_NUMBA = find_spec("numba") is not None  # it is no dependency of this package
 Product = Callable[[Tensor], Any]
 
 
@@ -42,41 +40,17 @@ def _scipy(matrix: SparseMatrix) -> Product:
     return lambda x: csr @ x.numpy()
 
 
-def _numba(matrix: SparseMatrix) -> Product:
-    """Rows in parallel, a row's entries one after another."""
-    import numba  # type: ignore[import-not-found]
-
-    @numba.njit(parallel=True, fastmath=True)
-    def product(crow, col, values, x, out):
-        for row in numba.prange(len(crow) - 1):
-            out[row] = 0.0
-            for entry in range(crow[row], crow[row + 1]):
-                value, source = values[entry], col[entry]
-                for channel in range(x.shape[1]):
-                    out[row, channel] += value * x[source, channel]
-
-    crow, col, values = (part.numpy() for part in (matrix.crow, matrix.col, matrix.values))
-
-    def run(x: Tensor) -> np.ndarray:
-        out = np.empty((len(crow) - 1, x.shape[1]), dtype=np.float32)
-        product(crow, col, values, x.numpy(), out)
-        return out
-
-    return run
-
-
 KERNELS: dict[str, tuple[str, Callable[[SparseMatrix], Product], tuple[str, ...]]] = {
     "rapgnn": ("rapgnn", lambda matrix: matrix.__matmul__, ("cpu", "cuda")),
     "torch-csr": ("torch CSR @", _torch_csr, ("cpu", "cuda")),
     "torch-reduce": ("torch.sparse.mm sum", partial(_torch_csr, reduce=True), ("cpu",)),
     "scipy": ("scipy, one thread", _scipy, ("cpu",)),
-    **({"numba": ("numba, parallel", _numba, ("cpu",))} if HAS_NUMBA else {}),
 }
 """Title, how the product is made of a matrix, and the devices it runs on."""
 
 
 def plan(graphs: Sequence[Graph], widths: Sequence[int], orders: Sequence[str], device: str, repeats: int) -> list[Row]:
-    """A row per graph, order, width and kernel; numba's where it is installed."""
+    """A row per graph, order, width and kernel."""
     bandwidth = cache(lambda: copy_bandwidth(device))
     matrix_of = lru_cache(maxsize=1)(lambda i, order: reordered(graphs[i].operator("gcn").matrix, order).to(device))
 

@@ -15,8 +15,8 @@ from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.nodes import split_per_class
 from rapgnn.memory import PeakMemory
 from rapgnn.sparse import SparseMatrix
-from rapgnn_lab.bench.rows import Row, machine
 from rapgnn_lab.bench.timing import seconds_of
+from rapgnn_lab.store import Row, machine
 
 LABELS: dict[str, float | int] = {"60 % labelled": 0.6, "20 labels per class": 20}
 NODES, FEATURES, SEEDS = 34_493, 8_415, 3

@@ -56,10 +56,10 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
         if "device" in given:
             given["device"] = pick_device(given["device"])
         title, rows, finish = plan(**given)
-        from rapgnn_lab.bench import plots, tables
-        from rapgnn_lab.bench.rows import RowStore, measure_rows, source_code
+        from rapgnn_lab.bench import shown
+        from rapgnn_lab.store import Store, measure_rows, source_code
 
-        store = RowStore(json_file, " ".join(["rapgnn", *sys.argv[1:]]), again)
+        store = Store(json_file, " ".join(["rapgnn", *sys.argv[1:]]), again)
         with shared.show_progress() as track:
             track.start(title, len(rows))
             records = finish(measure_rows(rows, store, track.advance))
@@ -69,8 +69,8 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
             older = f", {other} of them by other source code" if other else ""
             shared.say(f"{len(store.reused)} rows were there from an earlier run{older}; --again measures them anew.")
         if plot:
-            plots.plot(name, records, plot)
-        tables.show(name, title, records)
+            shown.plot(name, records, plot)
+        shown.show(name, title, records)
 
     parameters = list(inspect.signature(plan).parameters.values())
     for option, (kind, default) in options.items():
@@ -116,7 +116,7 @@ def depth(
     """
     depths = read_numbers("--layers", layers)
     from rapgnn_lab.bench import depth
-    from rapgnn_lab.bench.rows import with_ratios
+    from rapgnn_lab.store import with_ratios
 
     chosen = read_names("method", methods, list(depth.TITLES))
     graph = shared.load(dataset, None).to(device)
@@ -138,7 +138,7 @@ def graphs(
     Example: rapgnn bench graphs molhiv --batch-size 512 --repeats 1
     """
     from rapgnn_lab.bench.depth import plan_graphs
-    from rapgnn_lab.bench.rows import with_ratios
+    from rapgnn_lab.store import with_ratios
 
     graph = shared.load(dataset, None).to(device)
     if graph.ptr is None:
@@ -159,20 +159,20 @@ def memory(
     Example: rapgnn bench memory pubmed --layers 32 --share 0.1
     """
     depths = read_numbers("--layers", layers)
-    from rapgnn_lab.bench import memory
+    from rapgnn_lab.bench import depth
     from rapgnn_lab.bench.generated import proteins_size
 
-    chosen = read_names("method", methods, list(memory.TITLES))
+    chosen = read_names("method", methods, list(depth.TITLES))
     rows = []
     if dataset != "none":
         if shared.load(dataset, None).ptr is not None:
             raise InputError(f"{dataset} is a set of graphs: bench memory takes one graph.")
-        rows += memory.plan(dataset, depths, chosen, device)
+        rows += depth.plan_memory(dataset, depths, chosen, device)
     if share:
-        rows += memory.plan(proteins_size(share), [memory.SHARE_LAYERS], chosen, device)
+        rows += depth.plan_memory(proteins_size(share), [depth.SHARE_LAYERS], chosen, device)
     if not rows:
         raise InputError("there is nothing to measure: name a dataset or a --share above 0.")
-    return f"memory, {memory.HIDDEN} channels", rows, memory.finish
+    return f"memory, {depth.MEMORY_HIDDEN} channels", rows, depth.with_memory_ratios
 
 
 @benchmark
@@ -203,7 +203,7 @@ def spmm(
 ) -> Planned:
     """The sparse product by kernel, graph, width and node order, against the bandwidth of a copy.
 
-    numba's kernel is measured where it is installed. Example: rapgnn bench spmm pubmed --widths 256 --orders given
+    Example: rapgnn bench spmm pubmed --widths 256 --orders given
     """
     columns = read_numbers("--widths", widths)
     from rapgnn_lab.bench.spmm import GENERATED, ORDERS, plan
@@ -301,25 +301,23 @@ def auto(
     graphs: Annotated[str, typer.Option(help="Which of the suite's graphs, separated by commas; all.")] = "all",
     trials: Trials = 20,
     seeds: Seeds = 5,
-    suite: Annotated[str, typer.Option(help="unseen: 7 graphs, GCN alone; nodes, sets or all: 4 rivals.")] = "unseen",
+    suite: Annotated[str, typer.Option(help="nodes, sets or all.")] = "nodes",
     measure: Annotated[str, typer.Option(help="both; ours: with the stored searches; rivals.")] = "both",
     rivals: Annotated[
         Path | None, typer.Option(help="Folder that stores every rival's search; a rerun goes on.")
     ] = None,
     table: Annotated[Path | None, typer.Option(help="Write the table as Markdown to this file.")] = None,
     device: shared.Device = "cpu",
-    workers: Annotated[int, typer.Option(help="Searches that run at a time, with --measure rivals.")] = 1,
 ) -> Planned:
     """The estimators with nothing set against networks of PyG that were tuned on the same validation rows.
 
     The device is where rivals are tuned; times are always taken on the CPU.
 
-    Example: rapgnn bench auto --graphs digits,words --trials 10
+    Example: rapgnn bench auto --graphs roles,useless --trials 10
     """
     from rapgnn.files import check_writable
-    from rapgnn_lab.bench.suite.compare import plan, write_table
-    from rapgnn_lab.bench.suite.registry import SUITES
-    from rapgnn_lab.bench.suite.tuning import tune_all
+    from rapgnn_lab.bench.suite.compare import plan, tune, write_table
+    from rapgnn_lab.bench.suite.graphs import GRAPHS, SUITES
 
     check_choice("suite", suite, SUITES)
     check_choice("measure", measure, ("both", "ours", "rivals"))
@@ -328,7 +326,8 @@ def auto(
     if measure != "both" and rivals is None:
         raise InputError(f"--measure {measure} needs --rivals, the folder that stores their searches.")
     if measure == "rivals" and rivals is not None:
-        for record in tune_all(names, trials, seeds, rivals, device, workers):
+        for name, rival in [(one, rival) for one in names for rival in GRAPHS[one].rivals]:
+            record = tune(name, rival, trials, seeds, rivals, device)
             typer.echo(f"{record['dataset']} {record['title']} {record['metric']} {record['mean']:.4f}")
         raise typer.Exit
     rows = plan(names, trials, seeds, rivals, measure == "both", device)

@@ -31,7 +31,7 @@ def reproduce(
     from rapgnn.device import pick_device
     from rapgnn.errors import check_choice
     from rapgnn.files import check_writable
-    from rapgnn_lab.paper.cells import Graphs, Scale, Store
+    from rapgnn_lab.paper.cells import Graphs, Scale, open_store
     from rapgnn_lab.paper.items import ITEMS
     from rapgnn_lab.paper.run import reproduce as run_items
 
@@ -41,7 +41,7 @@ def reproduce(
     check_writable(out / "README.md")
     chosen = [item for name, item in ITEMS.items() if not items or name in items]
     scale, graphs = Scale(quick), Graphs(pick_device(device), data_dir, say)
-    store = Store(out, again, say)
+    store = open_store(out, again)
     if listed:
         write_json(_show_list(chosen, scale, graphs, store), json_file)
         return

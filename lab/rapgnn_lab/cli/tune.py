@@ -20,7 +20,7 @@ def tune(
     minutes: Annotated[float | None, typer.Option(help="Time for the whole search.")] = None,
     workers: Annotated[int, typer.Option(help="Processes that share the search.")] = 1,
     method: Annotated[str, typer.Option(help="The method to tune.")] = "rap",
-    space: Annotated[str | None, typer.Option(help="any (your data), faithful, paper or wide.")] = None,
+    space: Annotated[str | None, typer.Option(help="any, or the paper's: faithful (its datasets).")] = None,
     embedding: Annotated[str | None, typer.Option(help="Fix it; space any chooses it otherwise.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per trial (default 3; 1 for folds).")] = None,
     metric: MetricOption = None,
@@ -42,10 +42,10 @@ def tune(
     from rapgnn.compare import STRATEGIES
     from rapgnn.errors import check_choice
     from rapgnn.estimators.estimators import estimator_for
-    from rapgnn.search.start import start_config
     from rapgnn.files import check_writable
     from rapgnn.graph.scores import with_goal
     from rapgnn.network.embedding import EMBEDDINGS
+    from rapgnn.search.start import start_config
     from rapgnn.training.checkpoint import check_target
     from rapgnn.training.fit import fit_rap
     from rapgnn_lab.baselines.systems import METHODS
@@ -73,9 +73,8 @@ def tune(
     graph = shared.load(dataset, data_dir, attributes, reading)
     check_goal(metric, class_weight, graph.task)
     graph = shared.on_device(with_goal(graph, metric, class_weight), device)
-    space = space or ("paper" if graph.name in TABLES else ANY)
+    space = space or (FAITHFUL if graph.name in TABLES else ANY)
     seeds = seeds or (1 if graph.folds else 3)
-    embedding = embedding or ("pretrained" if space in ("paper", "wide") else None)
     title, show = f"{graph.name} {method}", graph.objective.show
     with shared.show_progress() as track:
         track.start(title, trials)

@@ -1,25 +1,19 @@
 """A cell is one measurement, stored by its key; an item is a table or a figure, as its cells and how they are shown."""
 
-import contextlib
-import gzip
 import hashlib
 import json
-import time
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import DATASETS, load_dataset
-from rapgnn.search.start import MANY_GRAPHS
-from rapgnn.files import TEMPORARY, is_regular, write_atomic
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.nodes import FOLDS
+from rapgnn.search.start import MANY_GRAPHS
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.bench.rows import plain
 from rapgnn_lab.paper.plots import Figure
+from rapgnn_lab.store import Store, plain, read_records
 
 KEY_DIGITS = 16
 
@@ -56,29 +50,8 @@ def cell_key(cell: Cell, checksum: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Epochs of a quick run: as many as the work allows, but not fewer and not more than these.
-
-    Args:
-        work: multiply-adds of all epochs.
-    """
-
-    work: float
-    fewest: int
-    most: int
-
-    def epochs(self, wanted: int, work: float) -> int:
-        """How many of the wanted epochs there are, one of which is so much work."""
-        return min(wanted, max(self.fewest, min(self.most, int(self.work / max(work, 1)))))
-
-
-BUDGETS = {
-    "walked": Budget(1e10, 5, 100),  # every epoch walks through the graph, and is one step
-    "batched": Budget(3e9, 5, 30),  # the same in batches of graphs, a step each
-    "stored": Budget(6e8, 30, 200),  # epochs on stored hops
-    "pretrained": Budget(6e7, 5, 100),  # phase 1
-}
+CAPS = {"walked": 20, "stored": 200, "pretrained": 100}
+"""The most epochs of a quick run: those that walk through the graph, those on stored hops, those of phase 1."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +60,12 @@ class Scale:
 
     Args:
         quick: fewer seeds, folds and epochs.
-        budgets: of a quick run's epochs, by what an epoch is.
+        caps: the most epochs of a quick run, by what an epoch is.
         many_graphs: of more graphs than these a quick run trains on every 20th.
     """
 
     quick: bool = False
-    budgets: dict[str, Budget] = field(default_factory=lambda: BUDGETS)
+    caps: dict[str, int] = field(default_factory=lambda: CAPS)
     many_graphs: int = MANY_GRAPHS
 
     @property
@@ -180,102 +153,17 @@ class Item:
     figures: Callable[[list[Record]], list[Figure]] | None = None
 
 
-# The store: every record is in a file of its own as soon as it is measured, ``OUT/cells/<key>.json``. The files of
-# finished items, ``OUT/<item>.json``, hold the same records, and so does ``OUT/cells.json.gz``, where ``pack`` puts the
-# cells of a folder that is to be kept: a folder without ``cells`` is as good.
-
-CELLS, PACKED = "cells", "cells.json.gz"
-UNFINISHED_SECONDS = 60.0  # after which a file under a temporary name belongs to nobody
+CELLS = "cells.json.gz"
 SHOWN = ("item", "quick", "command", "labels")  # what a table's file adds to a record, beside the cell's labels
 
 
-class Store:
-    """Records by key.
-
-    Args:
-        out: the folder; it is made when there is something to write.
-        again: find nothing of earlier runs.
-        say: takes a line on what cannot be read.
-    """
-
-    def __init__(self, out: Path, again: bool = False, say: Callable[[str], None] = lambda line: None):
-        self.out, self.say = out, say
-        self._damaged: set[Path] = set()
-        _remove_unfinished(out, out / CELLS)
-        records = [] if again else self._read_all(*sorted(out.glob("[!.]*.json")))
-        self._known = {record["key"]: _unlabelled(record) for record in reversed(records)}
-
-    def find(self, key: str) -> Record | None:
-        """What was measured under this key, by this run or an earlier one."""
-        return self._known.get(key)
-
-    def add(self, record: Record, file: bool = True) -> Record:
-        """Write a record that was measured now; the record as it will be found.
-
-        Args:
-            file: False: it is found again in this run, without a file of its own.
-        """
-        stored = self._known[record["key"]] = plain(record)
-        if file:
-            self.write(self._path(stored["key"]), stored)
-        return stored
-
-    def read(self, path: Path) -> list[Record]:
-        """The records of an item, of packed cells or of one cell; none where there is no file, or it is damaged."""
-        if not is_regular(path):
-            return []
-        value: Any = None
-        with contextlib.suppress(OSError, ValueError, EOFError, zlib.error):
-            data = path.read_bytes()
-            value = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-        records = [value] if path.parent.name == CELLS else value
-        if isinstance(records, list) and all(isinstance(r, dict) for r in records):
-            there = [record for record in records if isinstance(record.get("key"), str)]
-            if path.parent.name != CELLS or [r["key"] for r in there] == [path.stem]:
-                return there
-        if path not in self._damaged:
-            self._damaged.add(path)
-            self.say(f"{path} is damaged: what it held is not used.")
-        return []
-
-    def _read_all(self, *items: Path) -> list[Record]:
-        """The records of these items, then the packed cells, then those in files of their own."""
-        paths = [*items, self.out / PACKED, *sorted((self.out / CELLS).glob("[!.]*.json"))]
-        return [record for path in paths for record in self.read(path)]
-
-    def pack(self) -> Path:
-        """Put the cells that lie in files of their own, and those packed before, into one small file."""
-        path, packed = self.out / PACKED, {record["key"]: record for record in self._read_all()}
-        data = gzip.compress(json.dumps([packed[key] for key in sorted(packed)]).encode(), mtime=0)
-        write_atomic(path, lambda temporary: temporary.write_bytes(data))
-        return path
-
-    def write_item(self, path: Path, records: Sequence[Record]) -> None:
-        """Put an item's records in place; of those that were there, what is not among them goes to the cells."""
-        new = {record["key"] for record in records}
-        for record in self.read(path):
-            if record["key"] not in new and not is_regular(self._path(record["key"])):
-                self.write(self._path(record["key"]), _unlabelled(record))
-        self.write(path, list(records))
-
-    def write(self, path: Path, value: Record | list[Record]) -> None:
-        """Put a record, or a list of them, in place."""
-        text = json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-        write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-    def _path(self, key: str) -> Path:
-        return self.out / CELLS / f"{key}.json"
+def open_store(out: Path, again: bool = False) -> Store:
+    """The cells of a folder: those in ``cells.json.gz``, and the same records in the files of finished items."""
+    items = [record for path in sorted(out.glob("[!.]*.json")) for record in read_records(path)]
+    return Store(out / CELLS, again=again, earlier=[unlabelled(record) for record in items if "key" in record])
 
 
-def _unlabelled(record: Record) -> Record:
+def unlabelled(record: Record) -> Record:
     """A record without what a table has added to it."""
     names = {*SHOWN, *record.get("labels", ())}
     return {name: value for name, value in record.items() if name not in names}
-
-
-def _remove_unfinished(*folders: Path) -> None:
-    """Remove what runs that were killed had begun to write; what is young may be another run's."""
-    for path in (path for folder in folders for path in folder.glob(".rapgnn-*")):
-        with contextlib.suppress(OSError):
-            if TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
-                path.unlink()

@@ -3,14 +3,13 @@
 The items here are tables of accuracies: rows on datasets, with notes below them.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError
-from rapgnn.files import is_regular, read_regular
+from rapgnn.files import is_regular
 from rapgnn_lab.paper import layers, rows, timed
 from rapgnn_lab.paper.accuracy import ESTIMATOR
 from rapgnn_lab.paper.cells import Cell, Graphs, Item, Scale
@@ -34,6 +33,7 @@ from rapgnn_lab.paper.rows import (
     strategies,
 )
 from rapgnn_lab.results import NONE, format_ms, format_table, one_published, title_of
+from rapgnn_lab.store import read_records
 from rapgnn_lab.tune.space import VARIANTS
 
 FOLDS_CUT = "the first 2 of 10 folds are held out, the others only train"
@@ -280,11 +280,6 @@ def read_measured(folder: Path) -> Measured:
         )
     measured: Measured = {}
     for name, path in {name: folder / f"{name}.json" for name in ITEMS}.items():
-        try:
-            records = json.loads(read_regular(path)) if is_regular(path) else []
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read: {error}; measure it again with rapgnn reproduce.") from error
-        if not (isinstance(records, list) and all(isinstance(r, dict) for r in records)):
-            raise InputError(f"{path} holds no list of records: measure it again with rapgnn reproduce.")
+        records = read_records(path) if is_regular(path) else []
         measured |= {name: records} if records else {}
     return measured

@@ -19,8 +19,8 @@ from rapgnn.compare import OnEpoch, Record
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
-from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.propagation import Propagation
+from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.stepwise import Layers, propagate
 from rapgnn.sparse import dense
 from rapgnn.training.baselines import EndToEnd

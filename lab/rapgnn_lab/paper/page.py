@@ -12,8 +12,18 @@ from rapgnn.compare import Record
 from rapgnn.device import versions
 from rapgnn.report.page import Page
 from rapgnn.report.parts import Cell, Chip, Chips, Facts, More, Notice, Part, Prose, Section, Table
-from rapgnn_lab.paper.claims.claim import FAILS, HOLDS, METRICS, MISSING, PART, better, not_behind
-from rapgnn_lab.paper.claims.judged import CLAIMS, PROVISIONAL, format_claims, judge_claims
+from rapgnn_lab.paper.claims.judged import (
+    CLAIMS,
+    FAILS,
+    HOLDS,
+    MISSING,
+    PART,
+    PROVISIONAL,
+    RULES,
+    format_claims,
+    judge_claims,
+)
+from rapgnn_lab.paper.claims.scores import METRICS
 from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, compare_to_quoted, outcome
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
 from rapgnn_lab.paper.plots import glance, to_part
@@ -30,8 +40,8 @@ COLOURS = (
 )
 TONES = {HOLDS: "good", PART: "mixed", FAILS: "bad", MISSING: "quiet"}
 SUPPORT = {
-    not_behind.sentence: {AHEAD: "good", TIED: "good", BEHIND: "bad"},
-    better.sentence: {AHEAD: "good", TIED: "mixed", BEHIND: "bad"},
+    RULES["not-behind"].sentence: {AHEAD: "good", TIED: "good", BEHIND: "bad"},
+    RULES["better"].sentence: {AHEAD: "good", TIED: "mixed", BEHIND: "bad"},
 }
 """How a claim is judged -> what the outcome of one comparison says for it."""
 WORST = ("good", "quiet", "mixed", "bad")

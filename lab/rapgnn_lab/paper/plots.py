@@ -11,11 +11,11 @@ import numpy as np
 
 from rapgnn.compare import Record
 from rapgnn.report import parts
-from rapgnn_lab.results import NONE, title_of
+from rapgnn_lab.results import NONE, format_number, title_of
 
 ORDER = (
     *("rap", "end-to-end", "rap-stepwise", "random-full", "fixed-full", "end-to-end-pyg", "fixed-diagonal"),
-    *("pretrained-embedding", "identity", "random-full-uniform", "end-to-end-small"),
+    *("pretrained-embedding", "identity", "random-full-uniform", "end-to-end-small", "pyg-sgconv", "pyg-sign"),
 )
 """The strategies; a place is a colour and a marker, the same in all plots."""
 OUTGROWS = "random-full-uniform"  # its variance leaves the image, so that the others can be told apart
@@ -77,14 +77,10 @@ class Figure:
     table: parts.Table | None = None
 
 
-def _number(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def _lines(records: Sequence[Record], key: str, x: str, x_title: str, title: str, unit: str) -> Panel:
+def lines(records: Sequence[Record], key: str, x: str, x_title: str, title: str, unit: str) -> Panel:
     """A line per strategy; shares of accuracy in percent, on a linear axis."""
     share = key == "mean"
-    factor, show = (100, "{:.1f}".format) if share else (1, _number)
+    factor, show = (100, "{:.1f}".format) if share else (1, format_number)
     series = {}
     for method in dict.fromkeys(r["method"] for r in records):
         mine = sorted((r for r in records if r["method"] == method and r.get(key)), key=lambda r: r[x])
@@ -139,12 +135,12 @@ def depth(records: list[Record]) -> list[Figure]:
     """Times and memory by the number of layers; accuracy on a linear axis of its own."""
     times = [r for r in records if r["kind"] == "time"]
     scored = [r | {"num_layers": r["config"]["num_layers"]} for r in records if r["kind"] == "accuracy"]
-    panels = [_lines(times, key, "num_layers", "layers", f"{t} ({unit})", unit) for key, (t, unit) in BY_DEPTH.items()]
+    panels = [lines(times, key, "num_layers", "layers", f"{t} ({unit})", unit) for key, (t, unit) in BY_DEPTH.items()]
     header = ["", "layers", *(f"{title}, {unit}" for title, unit in BY_DEPTH.values())]
-    rows = [[r["title"], r["num_layers"], *(_number(r.get(key)) for key in BY_DEPTH)] for r in times]
+    rows = [[r["title"], r["num_layers"], *(format_number(r.get(key)) for key in BY_DEPTH)] for r in times]
     words = ("layers", "Accuracy on the test nodes (%)", "test accuracy (%)")
     figures = [Figure("depth-costs", panels, parts.table(header, rows, "Time and memory by depth"))] if times else []
-    return figures + ([Figure("depth-accuracy", [_lines(scored, "mean", "num_layers", *words)])] if scored else [])
+    return figures + ([Figure("depth-accuracy", [lines(scored, "mean", "num_layers", *words)])] if scored else [])
 
 
 def memory(records: list[Record]) -> list[Figure]:
@@ -152,7 +148,7 @@ def memory(records: list[Record]) -> list[Figure]:
     there, panels = [r for r in records if r.get("peak_memory_mb")], []
     for name in dict.fromkeys(r["dataset"] for r in there):
         mine = {r["title"]: r["peak_memory_mb"] for r in there if r["dataset"] == name}
-        words = ", ".join(f"{title} {_number(peak)} MB" for title, peak in mine.items())
+        words = ", ".join(f"{title} {format_number(peak)} MB" for title, peak in mine.items())
         first = next(r for r in there if r["dataset"] == name)
         title = f"{title_of(name)}, {first['num_layers']} layers, {first['hidden_channels']} channels"
         series = {"": Series(list(mine.values()), list(mine))}
@@ -165,7 +161,7 @@ def large(records: list[Record]) -> list[Figure]:
     times, panels = [r for r in records if r["kind"] == "time"], []
     for dataset, backbone in dict.fromkeys((r["dataset"], r["backbone"]) for r in times):
         mine = [r for r in times if (r["dataset"], r["backbone"]) == (dataset, backbone)]
-        ours = ", ".join(f"{r['title']} {_number(r.get('train_ms_per_epoch'))} ms" for r in mine)
+        ours = ", ".join(f"{r['title']} {format_number(r.get('train_ms_per_epoch'))} ms" for r in mine)
         series, title = _dots(mine, [r["title"] for r in mine], TIMES), f"{dataset}, {BACKBONES[backbone]}"
         panels.append(Panel("dots", title, f"Our training epoch: {ours}.", "ms", "", series))
     return [Figure("large-times", panels)] if panels else []
@@ -174,7 +170,7 @@ def large(records: list[Record]) -> list[Figure]:
 def collapse(records: list[Record]) -> list[Figure]:
     """Rank and variance by layer."""
     words = {key: (title, key.replace("_", " ")) for key, title in BY_LAYER.items()}
-    return [Figure("collapse-layers", [_lines(records, key, "layer", "layer", *said) for key, said in words.items()])]
+    return [Figure("collapse-layers", [lines(records, key, "layer", "layer", *said) for key, said in words.items()])]
 
 
 def weights(records: list[Record]) -> list[Figure]:
@@ -210,8 +206,8 @@ def look(place: int) -> Record:
     return {"color": parts.colour(place), "marker": marker, "ls": "-" if place < len(parts.COLOURS) else "--"}
 
 
-def save_image(figures: Sequence[Figure], title: str, path: Path) -> None:
-    """All panels as one PNG file, whatever the name, with one legend below."""
+def save_image(figures: Sequence[Figure], title: str, path: Path, kind: str = "png") -> None:
+    """All panels as one image of this kind, whatever the file's name, with one legend below."""
     import matplotlib
     import matplotlib.figure
 
@@ -232,7 +228,7 @@ def save_image(figures: Sequence[Figure], title: str, path: Path) -> None:
             place = {"loc": "outside lower center", "ncols": 4, "fontsize": 9, "frameon": False}
             image.legend(handles.values(), handles.keys(), **place)
         image.suptitle(title)
-        image.savefig(path, dpi=150, format="png")
+        image.savefig(path, dpi=150, format=kind)
 
 
 def _log(axes: Any, side: str) -> None:
@@ -247,10 +243,10 @@ def _draw_lines(axes: Any, panel: Panel) -> None:
         axes.plot(one.x, one.y, label=name, **look(one.place), markevery=max(1, len(one.x) // 8))
         if one.spread:
             axes.errorbar(one.x, one.y, one.spread, color=parts.colour(one.place), fmt="none", capsize=3, lw=1)
-    if panel.x == "layers":
+    if panel.x != "layer":
         ticks = sorted({place for one in panel.series.values() for place in one.x})
         axes.set_xscale("log")
-        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.xaxis.minorticks_off()
     if panel.log:
         _log(axes, "y")
@@ -274,7 +270,7 @@ def _draw_dots(axes: Any, panel: Panel) -> None:
 def _draw_bars(axes: Any, panel: Panel) -> None:
     (one,) = panel.series.values()
     drawn = axes.barh(one.y, one.x, color=[parts.colour(0)], zorder=2)
-    axes.bar_label(drawn, [_number(value) for value in one.x], padding=4, fontsize=9)
+    axes.bar_label(drawn, [format_number(value) for value in one.x], padding=4, fontsize=9)
     axes.invert_yaxis()
     _log(axes, "x")
     axes.set_xlim(10 ** math.floor(math.log10(min(one.x)) - 0.1), 3 * max(one.x))  # bars begin at a power of ten
@@ -335,7 +331,7 @@ def _plotly_dots(panel: Panel) -> Any:
 
 def _plotly_bars(panel: Panel) -> Any:
     (one,) = panel.series.values()
-    drawn = parts.bars(one.y, one.x, panel.x, texts=[_number(value) for value in one.x])
+    drawn = parts.bars(one.y, one.x, panel.x, texts=[format_number(value) for value in one.x])
     return drawn.update_layout(xaxis=parts.log_axis(one.x), meta="log-x")
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.network.embedding import EMBEDDINGS
 from rapgnn.network.config import Config
+from rapgnn.network.embedding import EMBEDDINGS
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.accuracy import BOTH, ESTIMATOR, PAPER, accuracy_cell, estimator_cell
 from rapgnn_lab.paper.cells import Cell, Graphs, Scale
@@ -148,7 +148,7 @@ def _cell(graph: Graph, row: Row, column: str, config: Config, scale: Scale) -> 
     return accuracy_cell(graph.name, row.method, config, scale.seeds, labels, every=scale.every(graph))
 
 
-# What a quick run leaves out: epochs, the more of them the more work one is, and most of many graphs.
+# What a quick run leaves out: epochs, most of those that walk through the graph, and most of many graphs.
 
 
 def walks(method: str, config: Config) -> bool:
@@ -175,32 +175,16 @@ def cut(graph: Graph, method: str, config: Config, scale: Scale) -> tuple[Config
     """The settings of a quick run, and what was cut in words; unchanged in a full run, and where there is no epoch."""
     if not scale.quick or not METHODS[method].configured:
         return config, ""
-    every, trained, budgets = scale.every(graph), METHODS[method].trained, scale.budgets
+    every, trained = scale.every(graph), METHODS[method].trained
     epochs, before = config.epochs, config.pretrain_epochs
-    nodes, rows = graph.num_nodes / every, (len(graph.train) + len(graph.val)) / every
-    d = config.hidden_channels * (2 if config.embedding_output == "split" else 1)  # both signs side by side
-    d = d if EMBEDDINGS[config.embedding].mlp else graph.num_features
     if method != "pretrained-embedding" and (trained or config.head != "ridge"):  # a solved head has no epochs
-        if walks(method, config):
-            budget = budgets["walked" if graph.ptr is None else "batched"]
-            epochs = budget.epochs(epochs, _walked(graph, method, config, d) / every)
-        else:
-            epochs = budgets["stored"].epochs(epochs, rows * (config.num_layers + 1) * d)
+        epochs = min(epochs, scale.caps["walked" if walks(method, config) else "stored"])
     if not trained and EMBEDDINGS[config.embedding].trained == "before":
-        work = (rows if graph.ptr is None else nodes) * config.hidden_channels
-        before = budgets["pretrained"].epochs(before, work)
+        before = min(before, scale.caps["pretrained"])
     said = [f"{epochs} of {config.epochs} epochs"] if epochs < config.epochs else []
     said += [f"{before} of {config.pretrain_epochs} of phase 1"] if before < config.pretrain_epochs else []
     said += [f"every {every}th graph of training and validation"] if every > 1 else []
     return config.update(epochs=epochs, pretrain_epochs=before), ", ".join(said)
-
-
-def _walked(graph: Graph, method: str, config: Config, d: int) -> float:
-    """Multiply-adds of all layers of width d on the whole graph."""
-    chosen = METHODS[method].configure(config)
-    full = METHODS[method].trained or chosen.structure == "full"
-    maps = graph.num_nodes * d * chosen.factors * (d if full else 1)
-    return chosen.num_layers * (maps + graph.edge_index.shape[1] * d)
 
 
 # In Markdown: a table per dataset, ours beside the paper's, and below what was measured.

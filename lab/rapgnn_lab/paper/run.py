@@ -11,10 +11,10 @@ from rapgnn.compare import OnEpoch, Record
 from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError, OutputError
 from rapgnn.files import is_regular, write_atomic
-from rapgnn_lab.bench.rows import measure_or_say, source_code
-from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Scale, Store, cell_key
+from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Scale, cell_key, unlabelled
 from rapgnn_lab.paper.claims.judged import NOTES, format_claims, judge_claims
 from rapgnn_lab.paper.plots import save_image
+from rapgnn_lab.store import Store, measure_or_say, plain, read_records, source_code, write_json
 
 INDEX, CLAIMS = "README.md", "claims.json"
 AtWork = Callable[[int, int, str], None]  # (cells done, all cells, what is measured now)
@@ -56,7 +56,8 @@ def reproduce(
         known: the items that the page shows where their files are there; None: these.
         at_work: called often with how far it is.
     """
-    run, done, index, plans = Reproduced(), 0, [], []
+    assert store.path is not None
+    run, done, index, plans, out = Reproduced(), 0, [], [], store.path.parent
     for item in items:
         at_work(0, 0, f"{item.name}: data")
         try:
@@ -80,8 +81,8 @@ def reproduce(
             done += 1
         if item.name not in run.failed:
             run.records[item.name] = records
-            run.written += write_item(store, item, records)
-            index = write_index(store, known or items)
+            run.written += write_item(store, out, item, records)
+            index = write_index(out, known or items)
     run.written += index
     return run
 
@@ -93,14 +94,14 @@ def measured(cell: Cell, graphs: Graphs, store: Store, on_epoch: OnEpoch = None)
     """
     key = cell_key(cell, graphs.checksum(cell.dataset))
     named = {"kind": cell.kind, "dataset": cell.dataset, "key": key}
-    record = store.find(key)
+    record = store.find({"key": key})
     if record is None and cell.kind in PARTS:
         parts = [measured(part, graphs, store, on_epoch) for part in PARTS[cell.kind].split(cell, graphs)]
         origin = {name: parts[-1][name] for name in ("device", "date", "versions", "source") if name in parts[-1]}
         origin["hardware"] = " and ".join(dict.fromkeys(part["hardware"] for part in parts))
-        record = store.add(origin | PARTS[cell.kind].join(cell, parts) | named, file=False)
+        record = plain(origin | PARTS[cell.kind].join(cell, parts) | named)
     elif record is None:
-        record = store.add(_measure(cell, graphs, on_epoch) | named)
+        record = store.add(_measure(cell, graphs, on_epoch) | named, {"key": key})
     return record | cell.labels | ({"labels": sorted(cell.labels)} if cell.labels else {})
 
 
@@ -120,7 +121,7 @@ def _measure(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
 
 def is_there(cell: Cell, graphs: Graphs, store: Store) -> bool:
     """Whether nothing of a cell is left to measure."""
-    if store.find(cell_key(cell, graphs.checksum(cell.dataset))) is not None:
+    if store.find({"key": cell_key(cell, graphs.checksum(cell.dataset))}) is not None:
         return True
     parts = PARTS[cell.kind].split(cell, graphs) if cell.kind in PARTS else []
     return bool(parts) and all(is_there(part, graphs, store) for part in parts)
@@ -134,10 +135,15 @@ def command(item: str, quick: bool) -> str:
     return f"rapgnn reproduce {item}{' --quick' if quick else ''}"
 
 
-def write_item(store: Store, item: Item, records: Sequence[Record]) -> list[Path]:
-    """Write the files of an item whose cells are all there; what was written."""
-    json_file, page, plot = (store.out / f"{item.name}.{suffix}" for suffix in ("json", "md", "png"))
-    store.write_item(json_file, records)
+def write_item(store: Store, out: Path, item: Item, records: Sequence[Record]) -> list[Path]:
+    """Write the files of an item whose cells are all there; what was written. What its file held before and is not
+    among the records goes to the cells."""
+    json_file, page, plot = (out / f"{item.name}.{suffix}" for suffix in ("json", "md", "png"))
+    keys = {record["key"] for record in records}
+    for record in read_records(json_file) if is_regular(json_file) else []:
+        if record["key"] not in keys:
+            store.keep(unlabelled(record), {"key": record["key"]})
+    write_json(json_file, records)
     text = f"# {item.title}\n\n{describe(item, records)}\n"
     if item.figures is not None:
         figures, title = item.figures(list(records)), f"{item.title}; {records[0]['hardware']}"
@@ -163,14 +169,14 @@ def describe(item: Item, records: Sequence[Record]) -> str:
     return "\n\n".join(parts)
 
 
-def write_index(store: Store, items: Sequence[Item]) -> list[Path]:
+def write_index(out: Path, items: Sequence[Item]) -> list[Path]:
     """Write the page of all items that are there, headed by what they say of the paper's claims."""
-    files = {item: store.out / f"{item.name}.json" for item in items}
-    records = {item.name: store.read(path) for item, path in files.items() if is_regular(path)}
+    files = {item.name: out / f"{item.name}.json" for item in items}
+    records = {name: read_records(path) for name, path in files.items() if is_regular(path)}
     judged = judge_claims(records)
-    store.write(store.out / CLAIMS, judged)
+    write_json(out / CLAIMS, judged)
     parts = ["# The paper's tables and figures, measured again", format_claims(judged).strip()]
-    for page in (store.out / f"{name}.md" for name in records):
+    for page in (out / f"{name}.md" for name in records):
         if is_regular(page):
             parts.append(re.sub(r"^#", "##", page.read_text(encoding="utf-8").strip(), flags=re.MULTILINE))
     quick = any(r.get("quick") for rows in records.values() for r in rows)
@@ -180,8 +186,8 @@ def write_index(store: Store, items: Sequence[Item]) -> list[Path]:
         "names of items after `reproduce` choose some. A run can be stopped at any moment: the next one goes on "
         "where it was. `rapgnn reproduce --list` says what there is."
     )
-    _write_text(store.out / INDEX, "\n\n".join(parts) + "\n")
-    return [store.out / INDEX, store.out / CLAIMS]
+    _write_text(out / INDEX, "\n\n".join(parts) + "\n")
+    return [out / INDEX, out / CLAIMS]
 
 
 def _write_text(path: Path, text: str) -> None:

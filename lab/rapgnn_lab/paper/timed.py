@@ -16,11 +16,8 @@ from rapgnn.datasets.sources import cache_dir, data_dir, find_in
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, measure, warm_up_methods
+from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, bench_config, in_child, measure, peak_of, warm_up_methods
 from rapgnn_lab.bench.generated import SIZES, PowerLaw, proteins_size
-from rapgnn_lab.bench.memory import in_child, peak_of
-from rapgnn_lab.bench.rows import machine, measure_or_say
-from rapgnn_lab.bench.tables import number
 from rapgnn_lab.bench.timing import ReadyGraph, fits, message_bytes, ready, trained_bytes
 from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.accuracy import accuracy_cell
@@ -38,9 +35,18 @@ from rapgnn_lab.paper.rows import (
     published,
     settings,
     show_cuts,
-    walks,
 )
-from rapgnn_lab.results import NONE, Published, find_published, format_ms, format_ratio, format_table, title_of
+from rapgnn_lab.results import (
+    NONE,
+    Published,
+    find_published,
+    format_ms,
+    format_number,
+    format_ratio,
+    format_table,
+    title_of,
+)
+from rapgnn_lab.store import machine, measure_or_say
 
 TITLES = {
     "pretrained-embedding": METHODS["pretrained-embedding"].title,
@@ -140,7 +146,6 @@ REPEATS = 5
 TIMED = tuple(method for method in TITLES if method != "pretrained-embedding")
 SCORED = ("end-to-end", "fixed-diagonal", "fixed-full", "random-full", "rap")
 SEEDS = 3
-WALKED_EPOCHS = 10  # of a quick run, where every epoch walks through the graph
 
 
 def depth_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
@@ -163,8 +168,6 @@ def score_cell(graph: Graph, method: str, config: Config, num_layers: int, scale
     """The accuracy of a method with its settings at another depth."""
     config = config.update(num_layers=num_layers, hidden_channels=CHANNELS_SCORED)
     short, said = cut(graph, method, config, scale)
-    if scale.quick and walks(method, short) and short.epochs > WALKED_EPOCHS:
-        short, said = short.update(epochs=WALKED_EPOCHS), f"{WALKED_EPOCHS} of {config.epochs} epochs"
     labels = {"column": FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
     return accuracy_cell(DATASET, method, short, range(1 if scale.quick else SEEDS), labels)
 
@@ -256,7 +259,7 @@ def show_memory(records: list[Record]) -> str:
         for r in mine:
             peak = r.get("peak_memory_mb")
             ratio = format_ratio(whole / peak) if whole and peak else NONE
-            rows.append([r["title"], r.get("note") or number(peak), ratio, _paper_saving(r)])
+            rows.append([r["title"], r.get("note") or format_number(peak), ratio, _paper_saving(r)])
         where = f"{title_of(name)}, {mine[0]['num_layers']} layers, {mine[0]['hidden_channels']} channels"
         parts.append(f"## {where}\n\n{format_table(['', 'MB', 'below End-to-End', 'paper'], rows)}")
     gpu = str(records[0]["device"]).startswith("cuda")
@@ -405,7 +408,7 @@ def _table(table: LargeTable, records: Sequence[Record]) -> str:
         row = [bold(r["title"], method == "rap"), score, published(table.paper(method))]
         for ours, theirs in (("train_ms_per_epoch", "paper_train_ms"), ("infer_all_ms", "paper_eval_ms")):
             row += [r.get("note") or format_ms(r[ours]), f"{r[theirs]:,.0f}" if theirs in r else NONE]
-        rows.append([*row, number(r.get("peak_memory_mb"))])
+        rows.append([*row, format_number(r.get("peak_memory_mb"))])
     first = next(iter(times.values()))
     metric = "rocauc" if table.dataset == "ogbn-proteins" else "accuracy"
     header = ["", UNITS[metric], "paper", "train, ms", "paper", "evaluation, ms", "paper", "MB"]

@@ -19,28 +19,19 @@ TOO_FEW = 20  # finished trials below which importances say nothing
 
 
 def importances(study: optuna.Study) -> dict[str, float]:
-    """{setting: share of the differences between trials that it explains on its own}, greatest first; they add up to 1.
+    """{setting: share of the differences between trials that it explains}, greatest first; they add up to 1.
 
-    fANOVA on the trials' ranks, so that an error that exploded counts as the worst and no more. It needs every setting
-    in every trial: where one plays no part any value would have done as well, so one is drawn. Empty where there are
-    too few trials, or all are as good.
+    fANOVA on the trials' ranks, so that an error that exploded counts as the worst and no more, of the settings that
+    every trial has. Empty where there are too few trials, or all are as good.
     """
-    trials = finished(study)
+    trials = [t for t in finished(study) if t.params]
     if len(trials) < TOO_FEW or len({t.value for t in trials}) < 2:
         return {}
-    domains = {name: domain for t in trials for name, domain in t.distributions.items()}
-    whole, sampler = optuna.create_study(), optuna.samplers.RandomSampler(seed=0)
-    for trial, rank in zip(trials, rankdata([t.value for t in trials]), strict=True):
-        params = {
-            name: trial.params[name]
-            if trial.distributions.get(name) == domain
-            else sampler.sample_independent(whole, trial, name, domain)
-            for name, domain in domains.items()
-        }
-        whole.add_trial(optuna.trial.create_trial(params=params, distributions=domains, value=float(rank)))
+    ranked = optuna.create_study()
+    for t, rank in zip(trials, rankdata([t.value for t in trials]), strict=True):
+        ranked.add_trial(optuna.trial.create_trial(params=t.params, distributions=t.distributions, value=rank))
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
-    shares = optuna.importance.get_param_importances(whole, evaluator=evaluator)
-    return {name: float(share) for name, share in sorted(shares.items(), key=lambda item: (-item[1], item[0]))}
+    return optuna.importance.get_param_importances(ranked, evaluator=evaluator)
 
 
 def plot_study(storage: Path, best: Record, task: str, path: Path) -> None:

@@ -24,16 +24,16 @@ from typing import Any
 import optuna
 import torch
 from optuna.trial import FrozenTrial, TrialState
+from rapgnn.estimators.select import CLASS_WEIGHT, choose
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import QueuePool
 
 from rapgnn.compare import Record, run
 from rapgnn.errors import InputError, OutputError
-from rapgnn.estimators.select import CLASS_WEIGHT, choose
-from rapgnn.search.start import start_config
 from rapgnn.files import check_writable, locked, new_folder
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import BALANCED, with_goal
+from rapgnn.search.start import start_config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.tune.space import ANY, suggest
 

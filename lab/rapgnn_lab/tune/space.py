@@ -1,11 +1,10 @@
-"""What a search may choose: four spaces by name, each a function from a trial of Optuna to settings of ``Config``.
+"""What a search may choose: two spaces by name, each a function from a trial of Optuna to settings of ``Config``.
 
 "faithful" is the paper's three tables of hyperparameters in full, its architecture and its inference. What the tables
 do not state is fixed as in the examples that the paper builds on (PyTorch Geometric's, OGB's), or, where these leave a
 choice that matters, searched and named here: weight decay, the length of phase 1, self-loops, whether features are
 normalised, whether h⁰ passes a ReLU, the signed distribution of full random weights, and whether a random GIN layer has
-one weight or as many as its MLP. "paper" is the tables with one number of epochs and one depth of the head, "wide" goes
-past them, and "any" fits any graph.
+one weight or as many as its MLP. "any" fits any graph.
 """
 
 from collections.abc import Sequence
@@ -13,16 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from rapgnn.errors import InputError
-from rapgnn.search.start import MANY_GRAPHS
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
 from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.search.start import MANY_GRAPHS
 from rapgnn.sparse import nonnegative
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.tuned import FAITHFUL
 
 ANY = "any"
-SPACES = (ANY, FAITHFUL, "paper", "wide")
+SPACES = (ANY, FAITHFUL)
 PATIENCE = 50  # epochs on molecules, for every method: the best one on validation counts, and it is an early one
 GRAPH_EPOCHS = 200
 Pair = tuple[float, float]
@@ -81,12 +80,6 @@ TABLES = {
     ),
     "ogbn-products": Table((1,), (2, 3, 4), (256, 300), (20, 30), (0.003, 0.03), (0.15, 0.3), **_LAYER),
 }
-# Past the paper: wider and deeper, for any graph; end-to-end training is searched here too.
-WIDE = Table((1, 2), (2, 3, 4, 6, 8, 12, 16, 32), (64, 128, 256, 512), (500,), (0.001, 0.1), (0.0, 0.9))
-WIDE_GRAPHS = Table(
-    (1, 2), (1, 2, 3, 4, 5), (32, 64, 128, 256), (350,), (0.0005, 0.05), (0.0, 0.6), (128, 512), head_layers=(2,)
-)
-
 _LINEAR = {"embedding": "learnable", "embedding_layers": 1, "embedding_output": "none", "activation": "identity"}
 VARIANTS: dict[str, dict[str, Any]] = {"learnable-linear": _LINEAR}
 """Embeddings past the paper's five, by what they fix: a linear one trains at the shortcut's cost."""
@@ -173,64 +166,9 @@ def suggest_faithful(trial: Any, method: str, embedding: str | None, graph: Grap
     return point.settings | variant
 
 
-def suggest_in_ranges(trial: Any, method: str, embedding: str, wide: bool, graph: Graph) -> dict[str, Any]:
-    """One point of the space "wide", or of "paper", which is the wide one for graphs that the paper has not."""
-    many, trained, slow = graph.ptr is not None, METHODS[method].trained, is_slow(method, embedding)
-    past = WIDE_GRAPHS if many else WIDE
-    table = past if wide else TABLES.get(graph.name, past)
-    point, kind = Point(trial, embedding=embedding), EMBEDDINGS[embedding]
-    alone = method == ALONE
-    if many:
-        point.settings["epochs"] = min(*table.epochs, graph_epochs(graph, method))
-        point.choose("batch_size", table.batch_size)
-    else:
-        point.settings["epochs"] = max(table.epochs)
-        point.choose("normalize_features", [True, False])
-    if trained or kind.mlp:
-        point.choose("hidden_channels", table.hidden_channels)
-        if many or not kind.one_layer:
-            point.choose("embedding_layers", table.embedding_layers)
-    if not trained and kind.trained != "with" and (alone or kind.trained == "before"):
-        point.training((table.lr[0], max(table.lr[1], 0.01)), *PHASE1[many], "pretrain_")
-        if wide and not alone:
-            point.choose("embedding_output", ["relu", "split"])
-        lengths = [5, 10, 25, 50, 200] if wide else [50, 200]
-        point.choose("pretrain_epochs", [10, 30, 100] if many else lengths)
-    if alone:
-        if many:
-            point.choose("pooling", ["sum", "mean"])
-        return point.settings
-    point.choose("num_layers", table.num_layers)
-    if many:
-        point.choose("batch_norm", [True, False])
-        if wide or not trained:
-            point.choose("factors", [1, 2, 3])
-        if not trained:
-            point.choose("standardize", [True, False])
-        point.choose("pooling", ["sum", "mean"] if wide else ["sum"])
-        point.choose("jumping", ["last", "cat"] if wide else ["last"])
-    else:
-        point.choose("self_loops", [False, True])
-    heads = ["linear", "mlp"] if many and wide else ["mlp"] if many and max(table.head_layers) > 1 else ["linear"]
-    head = point.choose("head", heads + (["ridge"] if wide and not slow else []))
-    if head == "ridge":
-        point.size("ridge", 1e-6 if many else 1e-4, 1e2)
-        return point.settings
-    if head == "mlp" and wide:
-        point.choose("head_layers", [2, 3])
-    point.training(table.lr, table.dropout, DECAY[many])
-    if slow:  # an epoch through the graph is expensive; the cheap ones run to the end
-        point.settings["patience"] = 40 if many else 100
-    return point.settings
-
-
 def suggest(trial: Any, method: str, embedding: str | None, space: str, graph: Graph) -> dict[str, Any]:
     """One point of the space, as settings of ``Config``."""
-    if space == ANY:
-        return suggest_any(trial, method, embedding, graph)
-    if space == FAITHFUL:
-        return suggest_faithful(trial, method, embedding, graph)
-    return suggest_in_ranges(trial, method, embedding or "pretrained", space == "wide", graph)
+    return (suggest_any if space == ANY else suggest_faithful)(trial, method, embedding, graph)
 
 
 def suggest_any(trial: Any, method: str, embedding: str | None, graph: Graph) -> dict[str, Any]:

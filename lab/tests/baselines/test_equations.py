@@ -8,11 +8,9 @@ import torch
 
 from hostile_graphs import WEIGHTS, hostile_graphs
 from rapgnn.sparse import dense, row_block
-from rapgnn_lab.baselines.fdgnn import FDGNN, FDGNNSettings
-from rapgnn_lab.baselines.mrgnn import MRGNN, MRGNNSettings
+from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings
 from rapgnn_lab.baselines.random_layer import spectral_radius
 from rapgnn_lab.baselines.reservoir import fixed_point
-from rapgnn_lab.baselines.ugcn import UGCN, UGCNSettings
 from samples import collection
 
 EXACT = FDGNNSettings(units=12, num_layers=3, radius=0.9, input_scaling=1.0, tolerance=1e-12, max_iterations=2000)

@@ -5,18 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from rapgnn.models import random_net as module
 
 from hostile_graphs import WEIGHTS, hostile_graphs, renumbered, shapes
 from rapgnn import Config, make_graph
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.models import random_net as module
 from rapgnn.network.hop_network import graph_blocks
-from rapgnn_lab.baselines.fdgnn import FDGNNSettings
-from rapgnn_lab.baselines.mrgnn import MRGNNSettings
+from rapgnn_lab.baselines.encoders import FDGNNSettings, MRGNNSettings, UGCNSettings
 from rapgnn_lab.baselines.prgnn import PRGNNSettings
 from rapgnn_lab.baselines.reservoir import choices
 from rapgnn_lab.baselines.systems import RESERVOIRS, SYSTEMS, fit_reservoir
-from rapgnn_lab.baselines.ugcn import UGCNSettings
 from samples import collection, on_test
 
 

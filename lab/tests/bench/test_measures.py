@@ -12,7 +12,7 @@ from rapgnn.compare import STRATEGIES
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.sparse import dense
-from rapgnn_lab.bench import depth, disk, memory, peers, scale, spmm, timing
+from rapgnn_lab.bench import depth, disk, peers, scale, spmm, timing
 from rapgnn_lab.bench.generated import (
     DISK_SIZES,
     SIZES,
@@ -21,7 +21,7 @@ from rapgnn_lab.bench.generated import (
     shared_size,
     write_power_law,
 )
-from rapgnn_lab.bench.rows import in_child, measure_rows, with_ratios
+from rapgnn_lab.store import in_child, measure_rows, with_ratios
 from samples import collection
 
 SMALL = PowerLaw(120, 600, features=5, classes=3, train=30, val=20, test=20)
@@ -131,18 +131,18 @@ def test_sizes_and_shares():
 
 @pytest.mark.parametrize("method", list(depth.TITLES))
 def test_every_method_trains_for_its_memory(method):
-    record = memory.peak_of({"method": method, "num_layers": 2, "hidden_channels": 4}, timing.ready(SMALL.generate()))
+    record = depth.peak_of({"method": method, "num_layers": 2, "hidden_channels": 4}, timing.ready(SMALL.generate()))
     assert record["data_mb"] > 0
     assert record["peak_memory_mb"] is None or record["peak_memory_mb"] >= 0
 
 
 def test_memory_in_a_process_of_its_own():
-    (record,) = memory.finish(measure_rows(memory.plan(SMALL, [1], ["rap"])))
+    (record,) = depth.with_memory_ratios(measure_rows(depth.plan_memory(SMALL, [1], ["rap"])))
     assert (record["dataset"], record["method"], record["nodes"]) == ("power-law", "rap", 120)
     assert record["data_mb"] > 0
     assert record["memory_ratio_vs_end_to_end"] is None  # which was not measured
     with pytest.raises(InputError):
-        in_child("rapgnn_lab.bench.memory", {"method": "rap"})
+        in_child("rapgnn_lab.bench.depth", {"method": "rap"})
 
 
 def test_sizes_are_measured_with_their_floor_and_slopes():
@@ -165,7 +165,7 @@ def test_end_to_end_training_that_does_not_fit_is_left_out(monkeypatch):
     monkeypatch.setattr(timing, "free_memory", lambda device: 1.0)
     graph = timing.ready(SMALL.generate())
     for method in ("end-to-end", "end-to-end-pyg", "pyg-sgconv"):
-        record = memory.peak_of({"method": method, "num_layers": 2, "hidden_channels": 4}, graph)
+        record = depth.peak_of({"method": method, "num_layers": 2, "hidden_channels": 4}, graph)
         assert (record["peak_memory_mb"], record["note"]) == (None, "does not fit")
     (record,) = measure_rows(scale.plan({"a": SMALL}, [4], "cpu", 2, 1))
     assert (record["end_to_end_epoch_ms"], record["speedup_vs_end_to_end"]) == (None, None)

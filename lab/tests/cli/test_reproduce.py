@@ -30,7 +30,7 @@ def test_tables_are_printed_and_files_written(rapgnn, tmp_path):
         assert f"{100 * record['mean']:.2f} ± {100 * record['std']:.2f}" in said
     assert said.index("The meadow") < said.index("The wood")
     assert {path.name for path in out.iterdir()} == {
-        *("README.md", "claims.json", "cells", "meadow.json", "meadow.md", "wood.json", "wood.md")
+        *("README.md", "claims.json", "cells.json.gz", "meadow.json", "meadow.md", "wood.json", "wood.md")
     }
 
 

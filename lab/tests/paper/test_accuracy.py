@@ -8,8 +8,9 @@ from rapgnn import RAPNodeClassifier
 from rapgnn.compare import run, strict_folds
 from rapgnn.network.config import Config
 from rapgnn_lab.paper.accuracy import accuracy_cell, estimator_cell, join, split, thinned, train
-from rapgnn_lab.paper.cells import Graphs, Store
+from rapgnn_lab.paper.cells import CELLS, Graphs, open_store
 from rapgnn_lab.paper.run import measured
+from rapgnn_lab.store import read_records
 from samples import collection
 from small_items import TINY, Given, whole
 
@@ -105,8 +106,8 @@ def test_an_estimator_s_folds_are_the_strict_ones(folds):
 
 def test_a_stopped_run_goes_on_after_the_last_fit(tmp_path):
     graphs, cell = Graphs(), estimator_cell(TINY, [0, 1], {"title": "here"})
-    done = measured(split(cell, graphs)[0], graphs, Store(tmp_path))
-    record = measured(cell, graphs, Store(tmp_path))
+    done = measured(split(cell, graphs)[0], graphs, open_store(tmp_path))
+    record = measured(cell, graphs, open_store(tmp_path))
     assert record["values"][0] == done["values"][0]
     assert record["title"] == "here"
-    assert len(list((tmp_path / "cells").iterdir())) == 2
+    assert len(read_records(tmp_path / CELLS)) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.paper.cells import Cell, Graphs, Scale, Store, cell_key
+from rapgnn_lab.paper.cells import Cell, Graphs, Scale, cell_key, open_store
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.run import is_there
 from small_items import TINY
@@ -48,7 +48,7 @@ def test_numbers_that_changed_have_other_keys(monkeypatch, kind, spec):
 
 def test_every_stored_cell_is_found_by_its_settings_and_data(data_dir):
     """A change of the code that changes no number loses no measurement."""
-    store, graphs = Store(RESULTS), Graphs(data_dir=data_dir)
+    store, graphs = open_store(RESULTS), Graphs(data_dir=data_dir)
     for name in ("table1", "identity", "embeddings", "estimators"):
         cells = ITEMS[name].cells(Scale(), graphs)
         assert [cell for cell in cells if not is_there(cell, graphs, store)] == []

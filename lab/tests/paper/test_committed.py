@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rapgnn_lab.paper.cells import Store
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.run import describe, write_index
 
@@ -22,6 +21,6 @@ def test_a_committed_table_is_that_of_its_records(name):
 def test_the_committed_claims_are_those_of_the_records(tmp_path):
     for path in (*RESULTS.glob("*.json"), *RESULTS.glob("*.md")):
         shutil.copy(path, tmp_path)
-    write_index(Store(tmp_path), list(ITEMS.values()))
+    write_index(tmp_path, list(ITEMS.values()))
     for name in ("README.md", "claims.json"):
         assert (tmp_path / name).read_text() == (RESULTS / name).read_text()

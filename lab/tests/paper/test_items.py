@@ -8,7 +8,7 @@ import pytest
 from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper import rows
-from rapgnn_lab.paper.cells import PARTS, Cell, Scale, Store, cell_key
+from rapgnn_lab.paper.cells import PARTS, Cell, Scale, cell_key, open_store
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.rows import METHODS_OF_TABLES, cut, walks
 from rapgnn_lab.paper.run import reproduce
@@ -35,7 +35,7 @@ def measure(tmp_path):
     """Measures an item: its records and its page."""
 
     def call(item):
-        run = reproduce([item], QUICK, Stand(), Store(tmp_path))
+        run = reproduce([item], QUICK, Stand(), open_store(tmp_path))
         assert run.failed == {}
         return run.records[item.name], (tmp_path / f"{item.name}.md").read_text()
 
@@ -190,12 +190,10 @@ def test_what_walks_through_the_graph_is_cut_most(method, settings, walking):
     config, graph = SMALL.update(epochs=500, **settings), Stand().get("cora")
     assert walks(method, config) == walking
     few, said = cut(graph, method, config, Scale(quick=True))
-    expected = 100 if walking else 500 if method == "pretrained-embedding" else 200
+    expected = 20 if walking else 500 if method == "pretrained-embedding" else 200
     assert few.epochs == expected
     assert (f"{expected} of 500 epochs" in said) == (expected < 500)
     assert cut(graph, method, config, Scale()) == (config, "")
-    larger = config.update(num_layers=8, hidden_channels=4096)
-    assert cut(graph, method, larger, Scale(quick=True))[0].epochs <= (5 if method == "end-to-end" else expected)
 
 
 def test_of_many_graphs_a_quick_run_trains_on_some():

@@ -90,7 +90,7 @@ def made_up(graphs: Graphs, quick: bool) -> list[dict]:
 def test_the_page(nowhere, tmp_path):
     text = show_large(made_up(nowhere, quick=True))
     for row in (
-        "| End-to-End | not available here | 77.29 ± 0.46 | out of memory | 14,078 | out of memory | 9,969 | - |",
+        "| End-to-End | not available here | 77.29 ± 0.46 | out of memory | 14,078 | out of memory | 9,969 | – |",
         "| **RAP-GNN, shortcut** | not available here | 77.74 ± 0.43 | 120 | 7,934 | 220 | 7,109 | 320 |",
         "`rapgnn data get ogbn-proteins` and `rapgnn data get ogbn-products`",
     ):

@@ -11,10 +11,10 @@ from rapgnn import randomize
 from rapgnn.compare import fit
 from rapgnn.network.config import Config
 from rapgnn.network.rapgnn import model_inputs
-from rapgnn.prng import seeded
 from rapgnn.network.stepwise import propagate
+from rapgnn.prng import seeded
 from rapgnn.training.baselines import EndToEnd
-from rapgnn_lab.paper.cells import Cell, Graphs, Scale, Store
+from rapgnn_lab.paper.cells import CELLS, Cell, Graphs, Scale, open_store
 from rapgnn_lab.paper.collapse import collapse_by_layer, collapse_metrics
 from rapgnn_lab.paper.layers import (
     FIGURES,
@@ -38,6 +38,7 @@ from rapgnn_lab.paper.layers import (
 )
 from rapgnn_lab.paper.plots import unpack
 from rapgnn_lab.paper.run import measured
+from rapgnn_lab.store import read_records
 
 TINY = "sbm:nodes=90,classes=3,features=12,train=5,val=20,test=20"
 CONFIG = Config(num_layers=4, hidden_channels=8, epochs=4, pretrain_epochs=4, rescale=False, dropout=0.0)
@@ -136,9 +137,9 @@ def small(scale: Scale) -> list[Cell]:
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
     out = tmp_path_factory.mktemp("collapse")
-    graphs, store = Graphs(), Store(out)
+    graphs, store = Graphs(), open_store(out)
     found = [measured(cell, graphs, store) | {"quick": True} for cell in small(Scale(quick=True))]
-    assert len(list((out / "cells").iterdir())) == len(STRATEGIES)  # each strategy was measured once
+    assert len(read_records(out / CELLS)) == len(STRATEGIES)  # each strategy was measured once
     return found
 
 
@@ -211,8 +212,8 @@ def test_the_matrices_are_those_of_the_trained_network(tmp_path):
         for n, cell in zip((1, 2), matrix_cells(Scale(quick=True), Graphs())[:2], strict=True)
     ]
     graphs = Graphs()
-    records = [measured(cell, graphs, Store(tmp_path)) for cell in both]
-    assert len(list((tmp_path / "cells").iterdir())) == 1  # one training
+    records = [measured(cell, graphs, open_store(tmp_path)) for cell in both]
+    assert len(read_records(tmp_path / CELLS)) == 1  # one training
     graph = graphs.get(TINY)
     model = fit("end-to-end", graph, config, 0).model
     start = EndToEnd(graph.num_features, graph.num_outputs, config, 0, 0)

@@ -11,8 +11,7 @@ from measured_items import THERE, measure_into
 from rapgnn.errors import InputError
 from rapgnn.report.page import to_html
 from rapgnn.report.parts import Prose, Table
-from rapgnn_lab.paper.claims.claim import MISSING
-from rapgnn_lab.paper.claims.judged import CLAIMS, judge_claims
+from rapgnn_lab.paper.claims.judged import CLAIMS, MISSING, judge_claims
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.page import item_tables, read_measured, to_parts, write_report
 from rapgnn_lab.paper.plots import to_part

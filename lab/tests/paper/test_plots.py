@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from rapgnn.prng import seeded
+from rapgnn_lab.bench.depth import TITLES as BENCH_TITLES
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.layers import STRATEGIES, describe_matrix
 from rapgnn_lab.paper.plots import ORDER, look, save_image
@@ -66,6 +67,6 @@ def test_a_plot_is_an_image(name, tmp_path, readable_plot):
 
 
 def test_every_strategy_has_a_style_of_its_own():
-    assert {*TITLES, *STRATEGIES} <= set(ORDER)
+    assert {*TITLES, *STRATEGIES, *BENCH_TITLES} <= set(ORDER)
     looks = [tuple(look(place).values()) for place in range(len(ORDER))]
     assert len(set(looks)) == len(looks)

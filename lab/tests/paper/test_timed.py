@@ -89,8 +89,7 @@ def test_the_settings_stay_at_another_depth(method, graphs):
     assert (config["num_layers"], config["hidden_channels"], config["epochs"]) == (32, 64, 1000)
     assert (full.spec["seeds"], quick.spec["seeds"], "cut" in full.labels) == ([0, 1, 2], [0], False)
     usual, _ = cut(graph, method, CONFIG, Scale(quick=True))
-    walked = method == "end-to-end"  # fewer than in the tables: there are many depths
-    assert quick.spec["config"]["epochs"] == (10 if walked else usual.epochs)
+    assert quick.spec["config"]["epochs"] == usual.epochs
 
 
 def times(quick: bool = False) -> list[dict]:

@@ -8,9 +8,9 @@ import torch
 
 from rapgnn.compare import STRATEGIES, fit
 from rapgnn.errors import InputError
-from rapgnn.search.start import start_config
 from rapgnn.graph.graph import Graph
 from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.search.start import start_config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.tune.space import SPACES, WIDEST, suggest
 from samples import KINDS

@@ -44,7 +44,15 @@ class Stage:
 
 
 def random_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
-    """RAP-GNN with a head in closed form."""
+    """RAP-GNN with a head in closed form; with another head, or an embedding, where what is fixed asks for it."""
+    if base.head != "ridge" or EMBEDDINGS[base.embedding].mlp:
+        nodes = (("gcn", 4, "last"), ("gcn", 2, "last"), ("gcn", 8, "last"), ("sage", 2, "last"))
+        sets = (("gin", 3, "cat"), ("gin", 3, "last"), ("gin", 2, "cat"))
+        for backbone, depth, jumping in nodes if graph.ptr is None else sets:
+            shape = {"backbone": backbone, "num_layers": depth, "jumping": jumping, "self_loops": backbone == "gcn"}
+            if BACKBONES[base.backbone].edges == BACKBONES[backbone].edges:
+                yield base.update(**shape)
+        return
     if graph.ptr is None:
         linear = {"embedding": "identity", "head": "ridge", "activation": "identity", "normalize_features": False}
         shapes = (("gcn", 4, "last"), ("gcn", 8, "last"), ("sage", 2, "last"), ("gcn", 2, "cat"))

@@ -76,6 +76,7 @@ class Search:
     """What is tried on a graph, and what comes of it.
 
     Args:
+        start: the settings that nothing else decides.
         fixed: what the user has set.
         late: whether the user's time is up.
         on_trial: told of every candidate.
@@ -85,14 +86,15 @@ class Search:
     def __init__(
         self,
         graph: Graph,
-        base: Config,
+        start: Config,
         fixed: dict[str, Any],
         seed: int,
         late: Callable[[], bool],
         on_trial: OnTrial | None = None,
         alone: bool = False,
     ):
-        self.graph, self.base, self.fixed, self.seed = graph, base, fixed, seed
+        self.graph, self.fixed, self.seed = graph, fixed, seed
+        self.base = first_point(graph, start, fixed)
         self.late, self.on_trial = late, on_trial
         self.by_metric = graph.objective.scoring is not None
         self.validation = Validation(graph, alone)
@@ -113,7 +115,7 @@ class Search:
             first_only: nothing but the first point is tried.
         """
         allowance = min(allowance, ENDLESS)
-        first = [first_point(self.graph, self.base, self.fixed)] if self.fixed or first_only else []
+        first = [self.base] if self.fixed or first_only else []
         left = self._walk(first, allowance) - allowance  # which is always tried
         left = 0.0 if first_only else self._try_all(allowance + left)
         if reweigh:

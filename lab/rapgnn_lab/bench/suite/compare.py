@@ -1,14 +1,20 @@
-"""The estimators with nothing set beside the rivals' stored searches, one record per graph, and their table.
+"""The estimators with nothing set beside rivals that were tuned on the same validation rows.
 
-The estimators are measured by themselves; a rival's scores come from its search, and one run of the best rival is timed
-in the same process as every fit.
+A rival's search draws random points; every trial is stored, and the best one is trained on new seeds. There is one file
+per graph and rival, written anew after every trial: a run that was stopped goes on where it ended, and a search whose
+graph or space has changed since begins anew. The estimators are measured by themselves; one run of the best rival is
+timed in the same process as every fit. There is one record per graph, and a table of all.
 """
 
+import hashlib
+import json
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,18 +24,140 @@ import torch
 
 from rapgnn.compare import Record, warm_up
 from rapgnn.datasets.catalog import BlockModel
+from rapgnn.device import hardware, versions
 from rapgnn.errors import InputNotice
 from rapgnn.estimators.estimators import estimator_for
-from rapgnn.files import write_atomic
+from rapgnn.files import is_regular, write_atomic
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
 from rapgnn.sparse import SparseMatrix, dense
-from rapgnn_lab.bench.rows import Row, machine
-from rapgnn_lab.bench.suite.registry import GRAPHS, Entry
-from rapgnn_lab.bench.suite.rivals import EPOCHS, SPACES, rival_features, train_rival
-from rapgnn_lab.bench.suite.tuning import define, draw_points, read_search, tune
+from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
+from rapgnn_lab.bench.suite.rivals import EPOCHS, SPACES, TITLES, Ranges, Settings, merit, rival_features, train_rival
 from rapgnn_lab.results import NONE, format_ratio, format_table
+from rapgnn_lab.store import Row, machine, plain, write_json
+
+PATIENCE = 40  # epochs without a better validation score after which a trial ends
+MARK, LEAST = 50, 5  # a trial that is below the median of at least so many others after so many epochs ends
+
+
+def space_of(entry: Entry, rival: str) -> Ranges:
+    """The ranges of a search.
+
+    Where nodes have no features, a column per node may stand in; directed edges may count both ways.
+    """
+    ids = {} if entry.features or entry.sets else {"ids": (False, True)}
+    both = {"both_ways": (False, True)} if entry.directed else {}
+    return SPACES[rival] | ids | both
+
+
+def define(entry: Entry, graphs: Sequence[Graph], rival: str, trials: int, seeds: int) -> str:
+    """Eight hexadecimal digits of all that decides a search: the graphs, their splits, the metric, the space."""
+    rules = [entry.metric, space_of(entry, rival), trials, seeds, EPOCHS, PATIENCE, MARK, LEAST]
+    digest = hashlib.sha256(json.dumps(rules).encode())
+    for graph in graphs:
+        digest.update(graph.fingerprint().encode() + graph.test.numpy().tobytes())
+    return digest.hexdigest()[:8]
+
+
+def draw_points(space: Ranges, trials: int) -> list[Settings]:
+    """The same random points for every graph."""
+    rng = np.random.default_rng(0)
+    return [{key: values[rng.integers(len(values))] for key, values in space.items()} for _ in range(trials)]
+
+
+def read_search(folder: Path | None, name: str, rival: str, definition: str) -> Record | None:
+    """A stored search, finished or not; None where there is none of this definition."""
+    path = None if folder is None else folder / f"{name}-{rival}.json"
+    if path is None or not is_regular(path):
+        return None
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return record if record.get("definition") == definition else None
+
+
+def tune(
+    name: str, rival: str, trials: int, seeds: int, folder: Path | None, device: str = "cpu", epochs: int = EPOCHS
+) -> Record:
+    """Search, then train the best point: with so many seeds, or once per fold. Gives the record, and stores it in the
+    folder after every training; a stored search has ``EPOCHS`` epochs."""
+    entry = GRAPHS[name]
+    graphs = [make() for make in entry.makes]
+    here, definition = hardware(device), define(entry, graphs, rival, trials, seeds)
+    record: Record = read_search(folder, name, rival, definition) or {
+        "command": " ".join(["rapgnn", *sys.argv[1:]]),
+        "dataset": name,
+        "rival": rival,
+        "title": TITLES[rival],
+        "definition": definition,
+        "metric": entry.metric,
+        "search_trials": trials,
+        "epochs": EPOCHS,
+        "patience": PATIENCE,
+        "splits": [{"trials": [], "final": []} for _ in graphs],
+        "device": device,
+        "hardware": here,
+        "threads": torch.get_num_threads(),
+        "versions": versions(),
+        "done": False,
+    }
+    if record["done"]:
+        return record
+    if here not in (record["hardware"], *record.get("resumed_on", [])):
+        record["resumed_on"] = [*record.get("resumed_on", []), here]
+
+    def store() -> None:
+        record["date"] = date.today().isoformat()
+        if folder is not None:
+            write_json(folder / f"{name}-{rival}.json", record)
+
+    points = draw_points(space_of(entry, rival), trials)
+    for graph, split in zip(graphs, record["splits"], strict=True):
+        for point in points[len(split["trials"]) :]:
+            split["trials"].append(trial(rival, graph, entry.metric, point, split["trials"], device, epochs))
+            store()
+        split["chosen"] = _best(entry.metric, graph.task, split["trials"])["settings"]
+        for seed in range(len(split["final"]), 1 if len(graphs) > 1 else seeds):
+            run = train_rival(rival, graph, entry.metric, split["chosen"], seed, epochs, device=device)
+            split["final"].append({"seed": seed, "val": run.val, "test": run.test, "seconds": run.seconds})
+            store()
+    final = [run for split in record["splits"] for run in split["final"]]
+    record |= {
+        "settings": record["splits"][0]["chosen"],
+        "val": statistics.fmean(run["val"] for run in final),
+        "values": [run["test"] for run in final],
+        "mean": statistics.fmean(run["test"] for run in final),
+        "search_seconds": sum(t["seconds"] for split in record["splits"] for t in split["trials"]),
+        "done": True,
+    }
+    store()
+    return plain(record)
+
+
+def trial(
+    rival: str, graph: Graph, metric: str, point: Settings, earlier: Sequence[Record], device: str, epochs: int
+) -> Record:
+    """One point, trained with the first seed; it ends after ``MARK`` epochs where it is below the others' median."""
+    marks = [other["at_mark"] for other in earlier if other["at_mark"] is not None]
+    hurdle = statistics.median(marks) if len(marks) >= LEAST else -float("inf")
+
+    def behind(curve: Sequence[float]) -> bool:
+        return len(curve) == MARK and curve[-1] < hurdle
+
+    run = train_rival(rival, graph, metric, point, 0, epochs, PATIENCE, behind, device)
+    scores = {"val": run.val, "val_loss": run.val_loss, "test": run.test, "seconds": run.seconds, "epochs": run.epochs}
+    then = run.curve[min(MARK, run.epochs) - 1]
+    return {"settings": point} | scores | {"at_mark": then if then > -float("inf") else None}
+
+
+def _best(metric: str, task: str, trials: Sequence[Record]) -> Record:
+    """The best by validation, equal ones by their loss."""
+
+    def order(trial: Record) -> tuple[float, float]:
+        value, loss = (float("nan") if trial[key] is None else trial[key] for key in ("val", "val_loss"))
+        return merit(metric, task, value), -loss if loss == loss else -float("inf")
+
+    return max(trials, key=order)
+
 
 LEVEL = 0.5  # points that count as level
 PLAIN: Record = {"hidden_channels": 64, "num_layers": 2, "residual": False, "scale": "none"}
@@ -111,17 +239,8 @@ def bench(
         "timed_epochs": [count for _, count in theirs],
         **({} if entry.sets else time_plain(first, entry.metric, epochs)),
         "calibration_error": statistics.fmean(errors) if errors else None,
-        **_gcn(rivals, entry.rivals == ("gcn",), rival_seconds),
         "chosen": chosen,
     }
-
-
-def _gcn(rivals: Sequence[Record], alone: bool, seconds: float | None) -> Record:
-    """The GCN's scores; where it is the only rival, its trials and seconds too."""
-    for record in (r for r in rivals if r["rival"] == "gcn"):
-        own = {f"gcn_{key}": record[key] for key in ("mean", "values", "settings")}
-        return own | ({"gcn_trials": record["splits"][0]["trials"], "gcn_seconds": seconds} if alone else {})
-    return {}
 
 
 def fit_ours(entry: Entry, graph: Graph, seed: int) -> tuple[float, float, Record]:

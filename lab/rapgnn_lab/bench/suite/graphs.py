@@ -1,8 +1,12 @@
-"""The generated graphs of the suite, single ones and sets; each has the property that its kind is named after.
+"""The suite: its generated graphs, single ones and sets, each with the property that its kind is named after; and every
+graph by name, what kind it is, the metric it is judged by, and its rivals.
 
 A seed decides everything.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +17,8 @@ from rapgnn.datasets import load_dataset
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.lists import make_graphs
-from rapgnn.graph.nodes import split_per_class, split_rows
+from rapgnn.graph.nodes import make_folds, split_per_class, split_rows
 from rapgnn.graph.table import structural_features
-from rapgnn.sparse import dense
 
 MOST_SHOWN, MOST_DEGREE = 5, 12  # larger numbers share the last column
 PAIR = 2  # main topics of a class
@@ -388,53 +391,99 @@ def molecules(graphs: int = 2000, nodes: float = 26.0, labels: int = 36, noise: 
     return make_graphs(x, edges, np.array(sizes), labelled, *by_shares(labelled, 0.15, 0.25, seed), name="molecules")
 
 
-def _neighbours(x: np.ndarray, k: int) -> np.ndarray:
-    from sklearn.neighbors import kneighbors_graph
+# Every graph by name.
 
-    near = kneighbors_graph(x, k).tocoo()
-    both = np.concatenate([np.stack([near.row, near.col]), np.stack([near.col, near.row])], axis=1)
-    return np.unique(both, axis=1).astype(np.int64)
-
-
-def digits() -> Graph:
-    """Handwritten digits: pixels as features, edges between images that look alike in their left halves."""
-    from sklearn.datasets import load_digits
-
-    x, y = map(np.asarray, load_digits(return_X_y=True))
-    halves = x.reshape(-1, 8, 8)[:, :, :4].reshape(len(x), -1)
-    return make_graph(x / 16.0, _neighbours(halves, 8), y, *split_per_class(y, 10), name="digits")
+FOLDS = 5
+PUBLISHED = ("cora", "citeseer", "pubmed")
+Make = Callable[[], Graph]
 
 
-def tumours() -> Graph:
-    """Breast tumours: measurements as features, edges between tumours with similar first ten measurements."""
-    from sklearn.datasets import load_breast_cancer
+@dataclass(frozen=True)
+class Entry:
+    """A graph, or a set of graphs, of the suite.
 
-    x, y = map(np.asarray, load_breast_cancer(return_X_y=True))
-    x = (x - x.mean(0)) / x.std(0)
-    return make_graph(x, _neighbours(x[:, :10], 6), y, *split_per_class(y, 0.5), name="tumours")
+    Args:
+        about: what kind it is.
+        metric: what it is judged by, a name from ``rapgnn.graph.scores``.
+        makes: one function per split; a dataset that is judged by folds has one per fold.
+        sets: whether it is a set of graphs.
+        features: False: the nodes have none; x then holds what ``structural_features`` finds.
+        directed: whether edges are listed one way on purpose.
+        rivals: the networks it is measured against.
+    """
 
-
-def topics(homophily: float, train: float | int, name: str, nodes: int = 4000, seed: int = 1) -> Graph:
-    """Documents: 0/1 bags of 800 words about one of six topics, with links; a few documents get most of the links."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(6, size=nodes)
-    common = rng.dirichlet(np.full(800, 0.3))
-    own = rng.dirichlet(np.full(800, 0.05), size=6)
-    x = rng.random((nodes, 800)) < 1 - np.exp(-(30 * common + 7 * own[y]))
-    fame = rng.pareto(2.0, size=nodes) + 0.2
-    source = rng.integers(nodes, size=4 * nodes)
-    wanted = np.where(rng.random(len(source)) < homophily, y[source], (y[source] + 1 + (y[source] % 2)) % 6)
-    target = np.empty_like(source)
-    for topic in range(6):
-        members, mine = np.flatnonzero(y == topic), wanted == topic
-        target[mine] = rng.choice(members, size=int(mine.sum()), p=fame[members] / fame[members].sum())
-    edges = np.concatenate([np.stack([source, target]), np.stack([target, source])], axis=1)
-    return make_graph(x.astype(np.float32), edges, y, *split_per_class(y, train), name=name)
+    about: str
+    metric: str
+    makes: tuple[Make, ...]
+    sets: bool = False
+    features: bool = True
+    directed: bool = False
+    rivals: tuple[str, ...] = ("gcn", "appnp", "sage")
 
 
-def atoms() -> Graph:
-    """Molecules as one graph without features: which atoms are carbon, nitrogen, oxygen or anything else."""
-    mutag = load_dataset("mutag")
-    y = np.minimum(dense(mutag.x).argmax(1).numpy(), 3)
-    edges = mutag.edge_index.numpy()
-    return make_graph(structural_features(edges, len(y)), edges, y, *split_per_class(y, 0.4), name="atoms")
+def _one(about: str, *makes: Make, metric: str = "accuracy", **more: Any) -> Entry:
+    return Entry(about, metric, makes, **more)
+
+
+_set = partial(_one, sets=True, rivals=("gin",))
+
+
+def _divided(name: str, seed: int) -> Graph:
+    """60, 20 and 20 percent of the nodes by chance, every class in proportion."""
+    graph = load_dataset(name)
+    train, val, test = (torch.from_numpy(part) for part in split_rows(graph.y, seed, (0.2, 0.2)))
+    return replace(graph, name=f"{name}-60", train=train, val=val, test=test)
+
+
+def _fold(name: str, k: int, seed: int) -> Graph:
+    """One fold is tested, the next one validates, the others train: no graph serves twice."""
+    graph = load_dataset(name)
+    parts = make_folds(graph, seed, FOLDS)
+    val, test = parts[(k + 1) % FOLDS], parts[k]
+    train = torch.cat([part for part in parts if part is not val and part is not test]).sort().values
+    return replace(graph, train=train, val=val, test=test, name=f"{name}, fold {k}")
+
+
+def _folds(name: str, times: int = 1) -> tuple[Make, ...]:
+    return tuple(partial(_fold, name, k, seed) for seed in range(times) for k in range(FOLDS))
+
+
+def _splits(name: str, times: int) -> Entry:
+    about = "citations, 60 % labelled" + (f", {times} splits" if times > 1 else "")
+    return _one(about, *(partial(_divided, name, seed) for seed in range(times)))
+
+
+FEW = partial(documents, 15_000, 6000, 15, counts=False, per_class=20, name="documents-few", seed=1)
+NODES = {
+    "minesweeper": _one("grid, 7 features, half of them hidden", minesweeper, metric="rocauc"),
+    "crowd": _one("dense, 10 features, 22 % positive", crowd, metric="rocauc"),
+    "documents": _one("word counts, 40 classes, 60 % labelled", partial(documents, length=30.0, own=0.4)),
+    "documents-few": _one("0/1 words, 15 classes, 20 labels per class", FEW),
+    "roles": _one("no features, place in a shape decides", roles, features=False),
+    "communities": _one("no features, community decides, 20 % labelled", communities, features=False),
+    "rare": _one("5 % positive", rare, metric="rocauc"),
+    "many-classes": _one("60 classes in 10 groups", many_classes),
+    "compatible": _one("heterophilous, each class linked to two others", compatible),
+    "noisy": _one("weak features, homophilous, 40 labels per class", noisy),
+    "useless": _one("features decide, edges by chance", useless),
+    "directed": _one("directed, both directions tell", directed, directed=True),
+    **{name: _one("citations, public split", partial(load_dataset, name)) for name in PUBLISHED},
+    # Where one split tests few rows, chance decides by more than what counts as level.
+    **{f"{name}-60": _splits(name, times) for name, times in zip(PUBLISHED, (5, 5, 1), strict=True)},
+}
+"""Single graphs whose nodes are labelled."""
+
+SETS = {
+    "molecules": _set("2,000 labelled graphs, motifs decide", molecules),
+    "circles": _set("1,500 graphs without features, teams decide", circles, features=False),
+    "cycles": _set("2,000 graphs with degrees only, number of cycles", cycles, metric="rmse"),
+    "mutag": _set("188 compounds, 4 times 5 strict folds", *_folds("mutag", 4)),
+    "ptc": _set("344 compounds, 5 strict folds", *_folds("ptc")),
+    "proteins": _set("1,113 proteins, 5 strict folds", *_folds("proteins")),
+    "molbace": _set("1,513 molecules, scaffold split", partial(load_dataset, "molbace"), metric="rocauc"),
+    "molesol": _set("1,128 molecules, scaffold split", partial(load_dataset, "molesol"), metric="rmse"),
+}
+"""Sets of graphs, each labelled as a whole."""
+
+SUITES = {"nodes": NODES, "sets": SETS, "all": NODES | SETS}
+GRAPHS = SUITES["all"]

@@ -1,24 +1,222 @@
 """What our measurements say of the paper's claims, judged by a statistical test where there are runs.
 
-A claim is judged in two steps. First, every comparison of a claim has an outcome at the 5 % level: ahead, level (the
-two cannot be told apart) or behind; p is corrected by Holm over the comparisons of the claim. Then the claim's rule
-turns the outcomes into "holds", "holds in part" or "does not hold". What was not measured, or only once so that no
-test is possible, is "not measured".
+A claim is a row of ``claims.toml``. It is judged in two steps. First, every comparison of a claim has an outcome at the
+5 % level: ahead, level (the two cannot be told apart) or behind; p is corrected by Holm over the comparisons of the
+claim. Then the claim's rule turns the outcomes into "holds", "holds in part" or "does not hold". What was not measured,
+or only once so that no test is possible, is "not measured".
 """
 
 import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
+from itertools import pairwise
 
 from rapgnn.compare import Record
-from rapgnn_lab.paper.claims import collapse, costs, scores
-from rapgnn_lab.paper.claims.claim import Claim, Records
+from rapgnn_lab.paper.claims import figures, scores
+from rapgnn_lab.paper.claims.figures import (
+    DIAGONAL,
+    NOT_DIAGONAL,
+    ONE,
+    ONE_DIRECTION,
+    ONE_RANK,
+    RANKS,
+    REACHED,
+    TRAIN,
+    WAYS,
+    Finding,
+    Records,
+    decisive,
+    left,
+)
+from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, UNTESTED
 from rapgnn_lab.results import NONE, format_table
 
-_SENTENCES = tomllib.loads(files("rapgnn_lab.paper.claims").joinpath("sentences.toml").read_text(encoding="utf-8"))
-_JUDGES = scores.JUDGES | costs.JUDGES | collapse.JUDGES
-CLAIMS = tuple(Claim(name, says, *_JUDGES[name]) for name, says in _SENTENCES["claims"].items())
-"""Every claim, in the order of the table; a new one is a sentence there and a row of its topic's ``JUDGES``."""
-NOTES: dict[str, list[str]] = _SENTENCES["notes"]
+HOLDS, PART, FAILS, MISSING = "holds", "holds in part", "does not hold", "not measured"
+STABLE, SHARP, SMALL = 2.0, 5.0, 2.0  # points
+WHOLE, HALF = 0.9, 0.5  # of the rank before the first layer
+Judge = Callable[[Sequence[Record]], bool]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How what was measured is judged.
+
+    Args:
+        sentence: the rule for people.
+        whole, part: whether a claim with these rows holds, and if not, whether it holds in part.
+        least: with fewer rows it is not measured.
+    """
+
+    sentence: str
+    whole: Judge
+    part: Judge
+    least: int = 1
+
+    def judge(self, rows: Sequence[Record]) -> str:
+        """The verdict; rows have a test, or need none."""
+        return MISSING if len(rows) < self.least else HOLDS if self.whole(rows) else PART if self.part(rows) else FAILS
+
+
+def every(sentence: str, good: Callable[[Record], bool], partly: Judge = lambda rows: False) -> Rule:
+    """Holds if all rows are good, in part if some are, or if ``partly`` says so."""
+    return Rule(sentence, lambda rows: all(map(good, rows)), lambda rows: any(map(good, rows)) or partly(rows))
+
+
+def _is(*outcomes: str) -> Callable[[Record], bool]:
+    return lambda row: row["outcome"] in outcomes
+
+
+def _count(rows: Sequence[Record], outcome: str) -> int:
+    return sum(row["outcome"] == outcome for row in rows)
+
+
+def _reached(rows: Sequence[Record], way: str) -> list[bool]:
+    return [row["outcome"] == REACHED for row in decisive(rows) if row["method"] == way]
+
+
+def _reached_in_part(rows: Sequence[Record]) -> bool:
+    steps, whole = (_reached(rows, way) for way in WAYS)
+    less = [row["ratio"] > 1 for row in decisive(rows) if row["method"] == next(iter(WAYS))]
+    return any(steps) or (bool(less) and all(less)) or (bool(whole) and all(whole))
+
+
+def _savings(rows: Sequence[Record]) -> list[list[float]]:
+    """Milliseconds by depth, of training and of inference."""
+    return [[row["saved_ms"] for row in rows if (row["figure"] == TRAIN) == training] for training in (True, False)]
+
+
+def _risen(rows: Sequence[Record]) -> list[bool]:
+    return [rows[0][f"{rank}_last"] > rows[1][f"{rank}_last"] for rank in RANKS]
+
+
+def _every_step(rows: Sequence[Record]) -> bool:
+    steps = _reached(rows, next(iter(WAYS)))
+    return bool(steps) and all(steps)
+
+
+_FACTOR = (
+    "Holds if RAP-GNN layer by layer reaches the factor in every comparison; in part if it does in some, if it takes "
+    "less than end-to-end in all, or if only the shortcut reaches the factor in all; does not hold otherwise."
+)
+RULES = {
+    "not-behind": Rule(
+        "Holds if the first is behind in no comparison, in part if in fewer than half, does not hold otherwise.",
+        lambda rows: not _count(rows, BEHIND),
+        lambda rows: 2 * _count(rows, BEHIND) < len(rows),
+    ),
+    "better": Rule(
+        "Holds if the first is ahead in every comparison, in part if it is ahead more often than behind, "
+        "does not hold otherwise.",
+        lambda rows: _count(rows, AHEAD) == len(rows),
+        lambda rows: _count(rows, AHEAD) > _count(rows, BEHIND),
+    ),
+    "stable": every(
+        f"A method is stable unless its deepest network is behind its shallowest one by more than {STABLE:.0f} points. "
+        "Holds if all are, in part if some are, does not hold otherwise.",
+        lambda row: row["outcome"] != BEHIND or row["difference"] >= -STABLE,
+    ),
+    "falls": every(
+        f"A method falls sharply if its deepest network is behind its shallowest one by more than {SHARP:.0f} points. "
+        "Holds if all do, in part if some do or if all are behind, does not hold otherwise.",
+        lambda row: row["outcome"] == BEHIND and row["difference"] < -SHARP,
+        lambda rows: all(map(_is(BEHIND), rows)),
+    ),
+    "alike": Rule(
+        "Holds if no two batch sizes can be told apart, in part if all their differences are below "
+        f"{SMALL:.0f} points, does not hold otherwise.",
+        lambda rows: all(map(_is(TIED), rows)),
+        lambda rows: max(abs(row["difference"]) for row in rows) < SMALL,
+    ),
+    "factor": Rule(_FACTOR, _every_step, _reached_in_part),
+    "rounded-factor": Rule(f"{_FACTOR} Ours is rounded as the paper's is.", _every_step, _reached_in_part),
+    "widens": Rule(
+        "Holds if the milliseconds saved layer by layer rise from depth to depth in training and in inference, in part "
+        "if they rise from the first to the last in one of them, does not hold otherwise.",
+        lambda rows: all(b > a for curve in _savings(rows) for a, b in pairwise(curve)),
+        lambda rows: any(curve[-1] > curve[0] for curve in _savings(rows) if curve),
+    ),
+    "collapses": every(
+        "Holds if the rank after the last layer is 1 for all methods named; in part if it is for some, or if the "
+        f"effective rank falls below {ONE:.0f} for some; does not hold otherwise.",
+        _is(ONE_RANK),
+        lambda rows: any(map(_is(ONE_DIRECTION), rows)),
+    ),
+    "keeps-rank": every(
+        f"A method keeps its rank if at least {100 * WHOLE:.0f} % of the rank before the first layer and "
+        f"{100 * HALF:.0f} % of the effective rank are left after the last one. Holds if all methods named do; in part "
+        f"if some do, or if {100 * HALF:.0f} % of the rank are left for all; does not hold otherwise.",
+        lambda row: left(row, "rank") >= WHOLE and left(row, "effective_rank") >= HALF,
+        lambda rows: all(left(row, "rank") >= HALF for row in rows),
+    ),
+    "higher-rank": Rule(
+        "Holds if rank and effective rank after the last layer are higher, in part if one is, does not hold otherwise.",
+        lambda rows: all(_risen(rows)),
+        lambda rows: any(_risen(rows)),
+        least=2,
+    ),
+    "faster": Rule(
+        "Holds if the slope of log variance by layer is higher by a significant difference, in part if it is higher "
+        "without one, does not hold otherwise.",
+        lambda rows: rows[0]["outcome"] == AHEAD,
+        lambda rows: rows[0]["difference"] > 0,
+    ),
+    "not-diagonal": every(
+        f"Holds if less than {100 * DIAGONAL:.0f} % of the squared entries lie on the diagonal in every layer, in part "
+        "if in some, does not hold otherwise.",
+        _is(NOT_DIAGONAL),
+    ),
+}
+MEASURES: dict[str, Callable[..., Finding | None]] = {
+    measure.__name__: measure
+    for measure in (
+        *(scores.methods, scores.reservoirs, scores.ends, scores.at_depths, scores.embeddings, scores.batch_sizes),
+        *(scores.expectation, figures.factors, figures.saved, figures.ranks, figures.variance, figures.trained_weights),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, and how it is judged.
+
+    Args:
+        name: short.
+        says: what the paper says, and where.
+        measure: records -> what they say of it; None where they say nothing.
+    """
+
+    name: str
+    says: str
+    rule: Rule
+    measure: Callable[[Records], Finding | None]
+
+    def judge(self, records: Records) -> Record:
+        """What becomes of it, as a record; ``quick``: a record behind it is of a quick run."""
+        measured = self.measure(records) or Finding("No records.", "none", [])
+        rows = measured.details
+        deciding = [r for r in rows if r.get("column") == rows[0].get("column") and r.get("outcome") != UNTESTED]
+        return {
+            "claim": self.name,
+            "says": self.says,
+            "verdict": self.rule.judge(deciding) if deciding else MISSING,
+            "figures": measured.figures,
+            "test": measured.test,
+            "rule": self.rule.sentence,
+            "details": list(rows),
+            "quick": any(row["quick"] for row in rows),
+        }
+
+
+def _claim(name: str, says: str, rule: str, measure: str, **settings: object) -> Claim:
+    return Claim(name, says, RULES[rule], partial(MEASURES[measure], **settings))
+
+
+_ROWS = tomllib.loads(files("rapgnn_lab.paper.claims").joinpath("claims.toml").read_text(encoding="utf-8"))
+CLAIMS = tuple(_claim(name, **row) for name, row in _ROWS["claims"].items())
+"""Every claim, in the order of the table."""
+NOTES: dict[str, list[str]] = _ROWS["notes"]
 """Item -> where the paper contradicts itself."""
 PROVISIONAL = "provisional: quick run"
 HIDDEN = ("quick", "test", "low", "high")
@@ -35,7 +233,7 @@ READ = (
 
 
 def judge_claims(records: Records) -> list[Record]:
-    """What becomes of every claim, as ``Claim.judge`` says it; ``quick``: a record behind it is of a quick run."""
+    """What becomes of every claim, as ``Claim.judge`` says it."""
     return [claim.judge(records) for claim in CLAIMS]
 
 
@@ -55,22 +253,17 @@ def _shown(claim: Record) -> str:
 
 
 def _details(rows: list[Record]) -> str:
-    """Flat records as a table, words first; columns without any value are left out."""
-    shown = [_readable(row) for row in rows]
+    """Flat records as a table, words first, the ends of the interval in one; columns without any value are left out."""
+    shown = [{name: value for name, value in row.items() if name not in HIDDEN} for row in rows]
+    for row, new in zip(rows, shown, strict=True):
+        if row.get("low") is not None:
+            new[INTERVAL] = f"{_cell(row['low'], 'low')} to {_cell(row['high'], 'high')}"
     names = dict.fromkeys(name for row in shown for name in row)
     names = [n for n in names if any(row.get(n) is not None for row in shown)]
     words = [n for n in names if all(isinstance(row.get(n), str | None) for row in shown) and n != INTERVAL]
     order = [*words, *(n for n in names if n not in words)]
     titles = [name.replace("_", " ") for name in order]
     return format_table(titles, ([_cell(row.get(n), n) for n in order] for row in shown), left=len(words))
-
-
-def _readable(row: Record) -> Record:
-    """Without what stands elsewhere; the ends of the interval in one."""
-    shown = {name: value for name, value in row.items() if name not in HIDDEN}
-    if row.get("low") is not None:
-        shown[INTERVAL] = f"{_cell(row['low'], 'low')} to {_cell(row['high'], 'high')}"
-    return shown
 
 
 def _cell(value: object, name: str) -> str:

@@ -1,42 +1,37 @@
-"""The claims about accuracy: methods on datasets, reservoir systems, depth, embeddings, batch sizes, the expectation.
+"""What is measured for claims about accuracy: comparisons of two records of one dataset, each with a test and an
+outcome, for methods, reservoir systems, depths, embeddings, batch sizes and the expectation.
 
 The paper's settings decide. What else was measured stands beside them, with a correction of its own: the best settings
 of this library, the strict protocol of cross-validation, variants with settings of their own, full weights from
 U[0, 1].
 """
 
-from collections.abc import Sequence
-from itertools import combinations, product
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, combinations, product
 
 from rapgnn.compare import Record
-from rapgnn_lab.paper.claims.claim import (
-    Finding,
-    Measure,
-    Records,
-    better,
-    compare,
-    compared,
-    every,
-    field,
-    find,
-    find_scores,
-    grade,
-    left_open,
-    not_behind,
-    rule,
-    signed,
-    title,
-    values_of,
+from rapgnn.graph.scores import CLASS_METRICS, NUMBER_METRICS
+from rapgnn_lab.paper.claims.figures import Finding, Records, field, find, title
+from rapgnn_lab.paper.claims.significance import (
+    AHEAD,
+    BEHIND,
+    LEVEL,
+    TIED,
+    UNTESTED,
+    compare_samples,
+    compare_to_quoted,
+    holm,
+    outcome,
 )
-from rapgnn_lab.paper.claims.significance import BEHIND, TIED
 from rapgnn_lab.paper.rows import BEST, EXPECTATION, FAITHFUL, OWN, PLANETOID, RESERVOIRS, TU, UNIFORM
-from rapgnn_lab.results import find_published
+from rapgnn_lab.results import Published, find_published
 
+METRICS = CLASS_METRICS | NUMBER_METRICS
+NAMED = 4  # comparisons that are listed one by one
 TABLES = ("table1", "table2", "table3", "molbace", "identity", "large")  # methods on datasets, at their own settings
 DATASETS = (*PLANETOID, *TU, "molesol", "moltox21", "molhiv", "molbace", "ogbn-proteins", "ogbn-products")
-PRINTED_AHEAD = ("cora", "mutag", "molesol", "molhiv", "molbace")  # the paper prints RAP-GNN above End-to-End
-FULL = ("fixed-full", "random-full")
-STABLE, SHARP, SMALL = 2.0, 5.0, 2.0  # points
 FAMILIES = {
     FAITHFUL: ("Paper's settings", (FAITHFUL, FAITHFUL), ""),
     BEST: ("Best settings of this library", (BEST, BEST), ""),
@@ -47,41 +42,174 @@ FAMILIES = {
 """Name -> title, columns of both records, and kind of their values; the first that was measured decides."""
 
 
-def methods(pairs: Sequence[tuple[str, str]], datasets: Sequence[str] = DATASETS, lowest: bool = False) -> Measure:
+def find_scores(records: Records, items: Sequence[str], column: str = FAITHFUL, **wanted: object) -> Record | None:
+    """The first record with values of a metric in this column; where none is named it is the paper's."""
+    rows = (r for r in find(records, items, **wanted) if r.get("column", FAITHFUL) == column)
+    return next((r for r in rows if any(map(math.isfinite, values_of(r)))), None)
+
+
+def values_of(record: Record | None, kind: str = "") -> list[float]:
+    """Of the metric, or with ``"strict_"`` of the strict protocol; a run that diverged is None in a file."""
+    return [math.nan if value is None else float(value) for value in (record or {}).get(f"{kind}values") or []]
+
+
+def compare(
+    names: Sequence[str],
+    first: Record | None,
+    second: Record | Published | None,
+    *,
+    column: str = FAITHFUL,
+    paired: bool | None = None,
+    kind: str = "",
+) -> list[Record]:
+    """One comparison on one dataset as a flat row, shares in points; none where one side was not measured.
+
+    Args:
+        names: of the first and the second.
+        second: may be a published figure.
+        paired: whether value i of both belong together; None: where both were measured on the same folds.
+        kind: ``"strict_"`` for the values of the strict protocol.
+    """
+    quoted, other = (second, {}) if isinstance(second, Published) else (None, second or {})
+    x, y = values_of(first, kind), values_of(other, kind) if quoted is None else [(quoted.mean or 0) / 100]
+    if first is None or not x or not y:
+        return []
+    metric, folds = METRICS[first["metric"]], "fold," in first.get("protocol", "")
+    if quoted is not None:
+        tested = compare_to_quoted(x, y[0], higher=metric.higher)
+    else:
+        same = len(x) == len(y) and all(first.get(name) == other.get(name) for name in ("seeds", "protocol"))
+        tested = compare_samples(x, y, higher=metric.higher, paired=same and (folds if paired is None else paired))
+    means = [statistics.fmean(filter(math.isfinite, values)) for values in (x, y)]
+    numbers = {"first_mean": means[0], "second_mean": means[1], "difference": tested.difference}
+    factor = 100 if metric.percent else 1
+    row = {"column": column, "dataset": first["dataset"], "first": names[0], "second": names[1]}
+    row |= {"unit": "points" if metric.percent else metric.title}
+    for key, value in (numbers | {"low": tested.low, "high": tested.high}).items():
+        row[key] = None if value is None else factor * value
+    row |= {"p": tested.p, "p_shared": tested.p_shared if folds else None, "test": tested.test}
+    row |= {"runs": f"{len(x)} and {len(y)}"} if quoted is None else {"in_their_std": row["difference"] / quoted.std}
+    return [row | {"quick": bool(first.get("quick") or other.get("quick"))}]
+
+
+def settle(rows: Sequence[Record]) -> list[Record]:
+    """The comparisons of one claim with Holm's p and their outcomes."""
+    adjusted = zip(rows, holm([row["p"] for row in rows]), strict=True)
+    return [row | {"p_holm": p, "outcome": outcome(row["difference"], p)} for row, p in adjusted]
+
+
+def compared(
+    rows: Sequence[Record],
+    *notes: str,
+    head: str = "",
+    beside: Mapping[str, Sequence[Record]] | None = None,
+    words: Callable[[Sequence[Record]], str] | None = None,
+) -> Finding | None:
+    """The comparisons of a claim, settled and in words.
+
+    Args:
+        notes: what else the figures say.
+        head: what the comparisons are.
+        beside: further comparisons by what they are, each with a correction of their own; they decide nothing.
+        words: of the settled comparisons; None: ``summary``.
+    """
+    if not rows:
+        return None
+    rows, others = settle(rows), {name: settle(more) for name, more in (beside or {}).items() if more}
+    figures = [head and f"{head}:", (words or summary)(rows), *notes]
+    figures += [f"{name}: {summary(more, short=True)}" for name, more in others.items()]
+    tests = "; ".join(dict.fromkeys(row["test"] for row in rows))
+    tested = sum(row["p"] is not None for row in rows)
+    level = f" ({100 * LEVEL:.0f} %, two-sided, Holm over {tested})" if tested else ""
+    return Finding(" ".join(filter(None, figures)), tests + level, [*rows, *chain.from_iterable(others.values())])
+
+
+def summary(rows: Sequence[Record], short: bool = False) -> str:
+    """Pair by pair: how often the first is ahead, level and behind, where, and by how much on average.
+
+    Args:
+        short: without the names of datasets; so it is with several pairs.
+    """
+    pairs: dict[tuple[str, str], list[Record]] = {}
+    for row in rows:
+        pairs.setdefault((row["first"], row["second"]), []).append(row)
+    return "; ".join(_pair(mine, short or len(pairs) > 1) for mine in pairs.values()) + "."
+
+
+def _pair(rows: Sequence[Record], short: bool) -> str:
+    who = f"{rows[0]['first']} against {rows[0]['second']}"
+    if len(rows) == 1:
+        return f"{who} {signed(rows[0]['difference'], rows[0]['unit'])} ({_where(rows[0])}, {rows[0]['outcome']})"
+    parts, means = [], []
+    for kind in (AHEAD, TIED, BEHIND, UNTESTED):
+        mine = [row for row in rows if row["outcome"] == kind]
+        named = ", ".join(f"{_where(row)} {signed(row['difference'], row['unit'])}" for row in mine)
+        shown = f" ({named})" if kind != TIED and len(mine) <= NAMED and not short else ""
+        parts += [f"{kind} in {len(mine)}{shown}"] if mine else []
+    for unit in dict.fromkeys(row["unit"] for row in rows):
+        inside = [row["difference"] for row in rows if row["unit"] == unit]
+        means.append(f"{signed(sum(inside) / len(inside), unit)} over {len(inside)}")
+    return f"{who}, {len(rows)} compared: {', '.join(parts)}, mean difference {', '.join(means)}"
+
+
+def left_open(rows: Sequence[Record]) -> str:
+    """How far behind the first may be: without the correction, which favours it here, and by the intervals."""
+    limits = [row for row in rows if row["low"] is not None and row["unit"] == "points"]
+    if not limits:
+        return ""
+    worst = min(limits, key=lambda row: row["low"])
+    single = sum(row["p"] is not None and row["p"] < LEVEL and row["difference"] < 0 for row in rows)
+    end = f"{signed(worst['low'], 'points')} ({_where(worst)})"
+    return f"Behind without Holm's correction: {single}; lowest end of a 95 % interval: {end}."
+
+
+def signed(value: float, unit: str) -> str:
+    """A difference with its sign."""
+    digits = 2 if unit == "points" else 3
+    return f"{round(value, digits) or 0.0:+.{digits}f} {unit}"  # no minus before zero
+
+
+def _where(row: Record) -> str:
+    return f"{row['num_layers']} layers" if "num_layers" in row else row["dataset"]
+
+
+# What is compared: records and the settings of a claim -> what they say of it; None where they say nothing.
+
+
+def methods(
+    records: Records, pairs: Sequence[Sequence[str]], datasets: Sequence[str] = DATASETS, lowest: bool = False
+) -> Finding | None:
     """Each pair's first against its second, on every dataset that has both.
 
     Args:
         lowest: say how far behind the first may be.
     """
-
-    def measure(records: Records) -> Finding | None:
-        families: dict[str, list[Record]] = {}
-        for name, (head, columns, kind) in FAMILIES.items():
-            for pair, dataset in product(pairs, datasets):
-                sides = zip(pair, columns, strict=True)
-                both = [find_scores(records, TABLES, column, dataset=dataset, method=m) for m, column in sides]
-                for row in compare((title(pair[0]), title(pair[1])), *both, column=name, kind=kind):
-                    families.setdefault(head, []).append(row)
-        if not families:
-            return None
-        (head, rows), *others = families.items()
-        planned = len(pairs) * len(datasets)
-        few = f"{len(rows)} of {planned} comparisons measured." if len(rows) < planned else ""
-        return compared(rows, left_open(rows) if lowest else "", few, head=head, beside=dict(others))
-
-    return measure
+    families: dict[str, list[Record]] = {}
+    for name, (head, columns, kind) in FAMILIES.items():
+        for pair, dataset in product(pairs, datasets):
+            sides = zip(pair, columns, strict=True)
+            both = [find_scores(records, TABLES, column, dataset=dataset, method=m) for m, column in sides]
+            for row in compare(list(map(title, pair)), *both, column=name, kind=kind):
+                families.setdefault(head, []).append(row)
+    if not families:
+        return None
+    (head, rows), *others = families.items()
+    planned = len(pairs) * len(datasets)
+    few = f"{len(rows)} of {planned} comparisons measured." if len(rows) < planned else ""
+    return compared(rows, left_open(rows) if lowest else "", few, head=head, beside=dict(others))
 
 
 def reservoirs(records: Records) -> Finding | None:
     """RAP-GNN against the four systems as their papers report them; as measured here they stand beside it."""
 
-    def ours(dataset: str, method: str = "rap") -> Record | None:
-        return find_scores(records, TABLES, dataset=dataset, method=method)
+    def against(second: Published | str, dataset: str, column: str = FAITHFUL, kind: str = "") -> list[Record]:
+        name = second if isinstance(second, str) else second.method
+        ours, here = (find_scores(records, TABLES, dataset=dataset, method=m) for m in ("rap", name))
+        other = here if isinstance(second, str) else second
+        return compare((title("rap"), RESERVOIRS[name]), ours, other, column=column, kind=kind)
 
-    rows: list[Record] = []
-    for cell in find_published("tu"):
-        if cell.method in RESERVOIRS and cell.mean is not None and cell.std is not None:
-            rows += compare((title("rap"), RESERVOIRS[cell.method]), ours(cell.dataset), cell)
+    printed = [c for c in find_published("tu") if c.method in RESERVOIRS and c.mean is not None and c.std is not None]
+    rows = [row for cell in printed for row in against(cell, cell.dataset)]
     if not rows:
         return None
     far = max(rows, key=lambda row: abs(row["in_their_std"]))
@@ -89,14 +217,11 @@ def reservoirs(records: Records) -> Finding | None:
         f"Largest distance in their standard deviations: {far['in_their_std']:+.1f} "
         f"({far['second']} on {far['dataset']}). Their runs are not at hand: their mean is taken as exact."
     )
-    beside: dict[str, list[Record]] = {}
-    for column, kind in (("Measured here", ""), ("Measured here, strict cross-validation", "strict_")):
-        beside[column] = [
-            row
-            for dataset in TU
-            for method, name in RESERVOIRS.items()
-            for row in compare((title("rap"), name), ours(dataset), ours(dataset, method), column=column, kind=kind)
-        ]
+    kinds = {"Measured here": "", "Measured here, strict cross-validation": "strict_"}
+    beside = {
+        column: [row for dataset, name in product(TU, RESERVOIRS) for row in against(name, dataset, column, kind)]
+        for column, kind in kinds.items()
+    }
     return compared(rows, note, beside=beside)
 
 
@@ -106,8 +231,15 @@ def by_depth(records: Records, method: str) -> dict[int, Record]:
     return dict(sorted({field(r, "num_layers"): r for r in reversed(records_of)}.items()))
 
 
-def ends(*names: str) -> Measure:
+def ends(records: Records, methods: Sequence[str]) -> Finding | None:
     """The deepest network of each method against its shallowest."""
+    rows: list[Record] = []
+    for method in methods:
+        depths = by_depth(records, method)
+        if len(depths) > 1:
+            shallow, *_, deep = depths
+            layers = [f"{title(method)}, {n} layer{'' if n == 1 else 's'}" for n in (deep, shallow)]
+            rows += compare(layers, depths[deep], depths[shallow])
 
     def words(rows: Sequence[Record]) -> str:
         shown = [
@@ -117,17 +249,7 @@ def ends(*names: str) -> Measure:
         ]
         return f"{'; '.join(shown)}."
 
-    def measure(records: Records) -> Finding | None:
-        rows: list[Record] = []
-        for method in names:
-            depths = by_depth(records, method)
-            if len(depths) > 1:
-                shallow, *_, deep = depths
-                layers = [f"{title(method)}, {n} layer{'' if n == 1 else 's'}" for n in (deep, shallow)]
-                rows += compare((layers[0], layers[1]), depths[deep], depths[shallow])
-        return compared(rows, words=words)
-
-    return measure
+    return compared(rows, words=words)
 
 
 def at_depths(records: Records) -> Finding | None:
@@ -138,18 +260,14 @@ def at_depths(records: Records) -> Finding | None:
     return compared([row | {"num_layers": depth} for depth, rows in both.items() for row in rows])
 
 
-def embeddings(first: str, second: str) -> Measure:
+def embeddings(records: Records, first: str, second: str) -> Finding | None:
     """RAP-GNN with one embedding against RAP-GNN with another."""
-
-    def measure(records: Records) -> Finding | None:
-        rows: list[Record] = []
-        for dataset in PLANETOID:
-            wanted = {"dataset": dataset, "method": "rap"}
-            both = [find_scores(records, ("embeddings", "table1"), embedding=e, **wanted) for e in (first, second)]
-            rows += compare((f"{first} embedding", f"{second} embedding"), *both)
-        return compared(rows)
-
-    return measure
+    rows: list[Record] = []
+    for dataset in PLANETOID:
+        wanted = {"dataset": dataset, "method": "rap"}
+        both = [find_scores(records, ("embeddings", "table1"), embedding=e, **wanted) for e in (first, second)]
+        rows += compare((f"{first} embedding", f"{second} embedding"), *both)
+    return compared(rows)
 
 
 def batch_sizes(records: Records) -> Finding | None:
@@ -169,47 +287,3 @@ def expectation(records: Records) -> Finding | None:
         both = [find_scores(records, TABLES, c, dataset=dataset, method="rap") for c in (EXPECTATION, FAITHFUL)]
         rows += compare(("expectation", "one draw"), *both, paired=True)
     return compared(rows, left_open(rows))
-
-
-_stays = every(
-    f"A method is stable unless its deepest network is behind its shallowest one by more than {STABLE:.0f} points. "
-    "Holds if all are, in part if some are, does not hold otherwise.",
-    lambda row: row["outcome"] != BEHIND or row["difference"] >= -STABLE,
-)
-_falls = every(
-    f"A method falls sharply if its deepest network is behind its shallowest one by more than {SHARP:.0f} points. "
-    "Holds if all do, in part if some do or if all are behind, does not hold otherwise.",
-    lambda row: row["outcome"] == BEHIND and row["difference"] < -SHARP,
-    lambda rows: all(row["outcome"] == BEHIND for row in rows),
-)
-
-
-@rule(
-    "Holds if no two batch sizes can be told apart, in part if all their differences are below "
-    f"{SMALL:.0f} points, does not hold otherwise."
-)
-def _alike(rows: Sequence[Record]) -> str:
-    largest = max(abs(row["difference"]) for row in rows)
-    return grade(all(row["outcome"] == TIED for row in rows), largest < SMALL)
-
-
-JUDGES = {
-    "q1-competitive": (not_behind, methods([("rap", "end-to-end")], lowest=True)),
-    "q1-ahead": (better, methods([("rap", "end-to-end")], PRINTED_AHEAD)),
-    "q1-reservoirs": (not_behind, reservoirs),
-    "q2-on-the-fly": (better, methods([("rap", "fixed-diagonal")])),
-    "q2-diagonal": (better, methods([*(("rap", full) for full in FULL), ("fixed-diagonal", "fixed-full")])),
-    "q2-full-embedding": (not_behind, methods([("pretrained-embedding", full) for full in FULL], lowest=True)),
-    "identity-lowest": (better, methods([(m, "identity") for m in ("rap", "fixed-diagonal", *FULL)], PLANETOID)),
-    "identity-below-rap": (better, methods([("rap", "identity")], PLANETOID)),
-    "depth-diagonal": (_stays, ends("rap", "fixed-diagonal")),
-    "depth-full": (_falls, ends(*FULL)),
-    "depth-end-to-end": (_falls, ends("end-to-end")),
-    "depth-ahead": (better, at_depths),
-    "embedding-learnable": (not_behind, embeddings("learnable", "pretrained")),
-    "embedding-random": (better, embeddings("pretrained", "random")),
-    "embedding-identity": (better, embeddings("pretrained", "identity")),
-    "batch-size": (_alike, batch_sizes),
-    "expectation": (not_behind, expectation),
-}
-"""Claim -> its rule, and what is measured for it."""

@@ -23,26 +23,35 @@ from claim_records import (
     score,
     tables,
 )
-from rapgnn_lab.paper.claims.claim import FAILS, HOLDS, MISSING, PART, better, not_behind
-from rapgnn_lab.paper.claims.judged import CLAIMS, PROVISIONAL, format_claims, judge_claims
+from rapgnn_lab.paper.claims.judged import (
+    CLAIMS,
+    FAILS,
+    HOLDS,
+    MISSING,
+    PART,
+    PROVISIONAL,
+    RULES,
+    format_claims,
+    judge_claims,
+)
 from rapgnn_lab.results import one_published
 
 
 @pytest.mark.parametrize(
     ("rule", "given", "expected"),
     [
-        (not_behind, "level ahead level", HOLDS),
-        (not_behind, "behind level ahead", PART),
-        (not_behind, "behind level", FAILS),
-        (better, "ahead ahead", HOLDS),
-        (better, "ahead level level", PART),
-        (better, "ahead ahead behind", PART),
-        (better, "ahead behind", FAILS),
-        (better, "level level", FAILS),
+        ("not-behind", "level ahead level", HOLDS),
+        ("not-behind", "behind level ahead", PART),
+        ("not-behind", "behind level", FAILS),
+        ("better", "ahead ahead", HOLDS),
+        ("better", "ahead level level", PART),
+        ("better", "ahead ahead behind", PART),
+        ("better", "ahead behind", FAILS),
+        ("better", "level level", FAILS),
     ],
 )
 def test_rules(rule, given, expected):
-    assert rule.judge([{"outcome": word} for word in given.split()]) == expected
+    assert RULES[rule].judge([{"outcome": word} for word in given.split()]) == expected
 
 
 # What is compared with what

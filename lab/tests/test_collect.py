@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rapgnn_lab.tune.collect import LOWER_IS_BETTER, TARGET, collect, format_tuned, main, read_choices, read_trials
+from rapgnn_lab.tuned import LOWER_IS_BETTER, TARGET, collect, format_tuned, main, read_choices, read_trials
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 TUNE = ROOT / "results" / "tune"
 
 

@@ -1,0 +1,103 @@
+"""The table of every benchmark, a row per record and a note where one could not be measured; the plots by depth and by
+size, in the style of the paper's."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from string import Formatter
+
+from rich.markdown import Markdown
+
+from rapgnn.cli.shared import wide_console
+from rapgnn.compare import Record
+from rapgnn.files import write_atomic
+from rapgnn_lab.bench.suite.compare import suite_table
+from rapgnn_lab.paper.plots import Figure, Panel, Series, lines, save_image
+from rapgnn_lab.results import make_table
+
+_TIMES = (
+    "method: {title} | train ms: {train_ms_per_epoch:n} | validate ms: {eval_ms_per_epoch:n} | epoch ms: {epoch_ms:n} "
+    "| vs end-to-end: {speedup_vs_end_to_end:x} | vs PyG: {speedup_vs_pyg:x} | infer ms: {infer_ms:n} | "
+    "all rows ms: {infer_all_ms:n} | before ms: {precompute_ms:n} | peak MB: {peak_memory_mb:n}"
+)
+_SIZES = "nodes: {nodes:,} | edges: {edges:,}"
+TABLES = {
+    "depth": f"layers: {{num_layers}} | {_TIMES}",
+    "disk": f"{_SIZES} | memory limit: {{memory_limit}} | peak MB: {{peak_memory_mb:n}} | blocks: {{blocks}} | "
+    "convert s: {convert_seconds:n} | hops s: {hops_seconds:n} | fit s: {fit_seconds:n} | "
+    "predict s: {predict_seconds:n} | device peak MB: {device_peak_mb:n} | off memory by: {relative_error:.0e}",
+    "files": "ids: {ids} | listed edges: {listed_edges:,} | MB: {megabytes:n} | seconds: {seconds:n}",
+    "graphs": _TIMES,
+    "memory": f"graph: {{dataset}} | {_SIZES} | layers: {{num_layers}} | method: {{title}} | peak MB: "
+    "{peak_memory_mb:n} | less than end-to-end: {memory_ratio_vs_end_to_end:x} | data MB: {data_mb:n}",
+    "peers": "graph: {dataset} | method: {title} | setting: {setting} | accuracy %: {mean:points} | ±: {std:points} | "
+    "seconds: {seconds:n} | before s: {preprocess_seconds:n} | vs RAP: {times_rap:x} | search s: {search_seconds:n}",
+    "scale": f"size: {{size}} | {_SIZES} | width: {{hidden_channels}} | build s: {{build_seconds:n}} | "
+    "hops s: {hops_seconds:n} | epoch ms: {epoch_ms:n} | fit s: {fit_seconds:n} | predict s: {predict_seconds:n} | "
+    "peak MB: {peak_memory_mb:n} | hop MB: {hop_megabytes:n} | of floor: {floor_ratio:x} | "
+    "trained ms: {end_to_end_epoch_ms:n} | vs end-to-end: {speedup_vs_end_to_end:x}",
+    "slopes": "quantity: {quantity} | against: {against} | at: {at} | slope: {slope:n} | points: {points}",
+    "spmm": "graph: {dataset} | nodes: {nodes:,} | entries: {nnz:,} | order: {order} | width: {width} | "
+    "method: {title} | ms: {ms:n} | GB/s: {gb_per_s:n} | of a copy: {copy_share:n} | gathered GB/s: "
+    "{gather_gb_per_s:n}",
+    "wide": "labels: {labels} | nodes: {nodes:,} | features: {features:,} | labelled: {labelled:,} | "
+    "accuracy %: {mean:points} | fit s: {fit_seconds:n} | predict s: {predict_seconds:n} | "
+    "candidates: {candidates} | peak MB: {peak_memory_mb:n}",
+}
+"""The columns of every benchmark; docs/benchmarks.md says what they mean."""
+DEPTH = {"epoch_ms": "epoch with validation (ms)", "infer_ms": "inference (ms)", "peak_memory_mb": "peak memory (MB)"}
+SCALE = {
+    "seconds": {"build_seconds": "operator", "hops_seconds": "hops", "predict_seconds": "all nodes predicted"},
+    "epoch with validation (ms)": {
+        "epoch_ms": "RAP epoch",
+        "end_to_end_epoch_ms": "end-to-end epoch",
+        "floor_ms": "one read of the hops",
+    },
+    "MB": {"peak_memory_mb": "peak memory", "hop_megabytes": "stored hops"},
+}
+
+
+def show(name: str, title: str, records: Sequence[Record]) -> None:
+    """Print a benchmark's table; a column that no record has is left out."""
+    if name == "auto":
+        parts = [f"## {title}", suite_table(records)]
+    else:
+        slopes = [r for r in records if r.get("method") == "slope"] if name == "scale" else []
+        rows = [r for r in records if r not in slopes]
+        parts = [f"## {title} · {rows[0]['hardware']}", _table(name, rows)]
+        parts += ["## log-log slopes (1: linear)", _table("slopes", slopes)] if slopes else []
+    wide_console().print(Markdown("\n\n".join(parts)))
+
+
+def _table(name: str, records: Sequence[Record]) -> str:
+    there = {key for r in records for key, value in r.items() if value not in (None, "")}
+    columns = [column for column in f"{TABLES[name]} | note: {{note}}".split("|") if there >= _keys(column)]
+    return make_table(records, "|".join(columns))
+
+
+def _keys(column: str) -> set[str]:
+    return {key for _, key, _, _ in Formatter().parse(column) if key}
+
+
+def plot(name: str, records: Sequence[Record], path: Path) -> None:
+    """Save the plot of ``bench depth`` or ``bench scale``."""
+    rows = [r for r in records if r["method"] != "slope"]
+    first = rows[0]
+    if name == "depth":
+        title = f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}"
+        panels = [lines(rows, key, "num_layers", "layers", label, label) for key, label in DEPTH.items()]
+    else:
+        title = f"generated graphs, {first['num_layers']} layers, {first['hardware']}"
+        panels = [_by_size(rows, unit, keys) for unit, keys in SCALE.items()]
+    figures, kind = [Figure(name, panels)], path.suffix[1:].lower()
+    write_atomic(path, lambda temporary: save_image(figures, title, temporary, kind))
+
+
+def _by_size(records: Sequence[Record], unit: str, keys: dict[str, str]) -> Panel:
+    """A line per quantity and width, over the number of edges."""
+    series: dict[str, Series] = {}
+    for width in sorted({r["hidden_channels"] for r in records}):
+        for key, title in keys.items():
+            points = sorted((r["edges"], r[key]) for r in records if r["hidden_channels"] == width and r.get(key))
+            if points:
+                series[f"{title}, width {width}"] = Series(*zip(*points, strict=True), place=len(series))
+    return Panel("lines", unit, "", "directed edges", unit, series)
