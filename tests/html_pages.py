@@ -12,97 +12,86 @@ VOID = {"meta", "input", "br", "img", "link", "hr"}
 
 @dataclass
 class ReadTable:
-    caption: str
-    header: list[str]
-    rows: list[list[str]]
-    tones: list[list[str]]
+    caption: str = ""
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    tones: list[list[str]] = field(default_factory=list)
 
     def cell(self, row: str, column: str) -> str:
-        (found,) = [cells for cells in self.rows if cells[0] == row]
-        return found[self.header.index(column)]
+        (cells,) = [cells for cells in self.rows if cells[0] == row]
+        return cells[self.header.index(column)]
 
 
-@dataclass
 class ReadPage(HTMLParser):
-    """What stands on a page."""
+    """What stands on a page: its tags, and by section its tables and words; its scripts by name.
 
-    text: str
-    tags: list[tuple[str, dict]] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    sections: dict[str, list[ReadTable]] = field(default_factory=dict)
-    scripts: dict[str, str] = field(default_factory=dict)
-    words: dict[str, str] = field(default_factory=dict)
+    Elements that do not close are refused.
+    """
 
-    def __post_init__(self) -> None:
-        HTMLParser.__init__(self)
-        self._open: list[str] = []
-        self._section, self._table, self._cell, self._caption, self._script = "", None, None, False, ""
-        self.feed(self.text)
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.sections: dict[str, list[ReadTable]] = {}
+        self.words: dict[str, str] = {}
+        self.scripts: dict[str, str] = {}
+        self._open: list[tuple[str, dict]] = []
+        self._section, self._row, self._tones = "", [], []
+        self.feed(text)
         self.close()
-        assert self._open == [], self._open
+        assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
         given = dict(attrs)
         self.tags.append((tag, given))
-        if "id" in given:
-            self.ids.append(given["id"])
         if tag not in VOID:
-            self._open.append(tag)
+            self._open.append((tag, given))
         if tag == "section":
             self._section = given["id"]
             self.sections[self._section] = []
         elif tag == "table":
-            self._table = ReadTable("", [], [], [])
-            self.sections[self._section].append(self._table)
-        elif tag == "caption":
-            self._caption = True
-        elif tag == "tr" and self._table is not None and self._table.header:
-            self._table.rows.append([])
-            self._table.tones.append([])
-        elif tag in ("td", "th") and self._table is not None:
-            self._cell, self._class = "", given.get("class", "")
-        elif tag == "span" and given.get("class") == "sign":
-            self._sign = True
-        elif tag == "script":
-            self._script = given.get("data-plot") or given.get("id") or ""
+            self.sections[self._section].append(ReadTable())
+        elif tag == "tr":
+            self._row, self._tones = [], []
+        elif tag in ("td", "th"):
+            self._row.append("")
+            self._tones.append(given.get("class", "").split()[-1:])
 
     def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag, tag
+        assert self._open.pop()[0] == tag, tag
         if tag == "section":
             self._section = ""
-        elif tag == "table":
-            self._table = None
-        elif tag == "caption":
-            self._caption = False
-        elif tag in ("td", "th") and self._table is not None and self._cell is not None:
-            said = " ".join(self._cell.split())
-            if self._table.rows:
-                self._table.rows[-1].append(said)
-                self._table.tones[-1].append(self._class.split()[-1])
+        elif tag == "tr":
+            table, row = self.sections[self._section][-1], [" ".join(cell.split()) for cell in self._row]
+            if table.header:
+                table.rows.append(row)
+                table.tones.append([tone[0] for tone in self._tones])
             else:
-                self._table.header.append(said)
-            self._cell = None
-        elif tag == "script":
-            self._script = ""
+                table.header = row
 
     def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] == "script":
-            self.scripts[self._script] = self.scripts.get(self._script, "") + data
+        tags = [tag for tag, _ in self._open]
+        attributes = self._open[-1][1] if self._open else {}
+        if tags[-1:] == ["script"]:
+            name = attributes.get("data-plot") or attributes.get("id") or ""
+            self.scripts[name] = self.scripts.get(name, "") + data
             return
-        if self._caption and self._table is not None:
-            self._table.caption += data
-        elif self._cell is not None and not getattr(self, "_sign", False):
-            self._cell += data
-        self._sign = False
         self.words[self._section] = self.words.get(self._section, "") + data
+        if tags[-1:] == ["caption"]:
+            self.sections[self._section][-1].caption += data
+        elif attributes.get("class") != "sign" and {"td", "th"} & set(tags):
+            self._row[-1] += data
+
+    @property
+    def ids(self) -> list[str]:
+        return [given["id"] for _, given in self.tags if "id" in given]
 
     @property
     def plots(self) -> dict[str, dict]:
         return {name: json.loads(text) for name, text in self.scripts.items() if name[-1:].isdigit()}
 
     def table(self, section: str, caption: str) -> ReadTable:
-        (found,) = [t for t in self.sections[section] if t.caption.startswith(caption)]
-        return found
+        (table,) = [t for t in self.sections[section] if t.caption.startswith(caption)]
+        return table
 
 
 def numbers(values) -> list[float]:

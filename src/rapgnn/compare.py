@@ -10,7 +10,7 @@ search that used the same folds have still seen every label.
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
@@ -24,13 +24,13 @@ from torch import Tensor
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError, InputNotice, check_choice
+from rapgnn.estimators.describe import describe_model
 from rapgnn.estimators.estimators import estimator_for
-from rapgnn.estimators.evaluation import check_own_features, chosen_words
+from rapgnn.estimators.evaluation import check_own_features, score_rows
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.lists import make_graphs
 from rapgnn.graph.nodes import FOLDS, make_folds
-from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.tasks import average_precision
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
@@ -57,11 +57,11 @@ def fit_searched(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch = No
     predictor = model_on(estimator.model_, graph.to("cpu"))
 
     def predict(rows: Tensor) -> Prediction:
-        found = predictor(rows.cpu())
-        return Prediction(found.scores.to(rows.device), found.probabilities.to(rows.device))
+        prediction = predictor(rows.cpu())
+        return Prediction(prediction.scores.to(rows.device), prediction.probabilities.to(rows.device))
 
     loop = Loop(0, len(estimator.trials_), float("nan"), float("nan"), [estimator.validation_score_])
-    chosen = {"model": chosen_words(estimator.model_), "candidates": len(estimator.trials_)}
+    chosen = {"model": describe_model(estimator.model_), "candidates": len(estimator.trials_)}
     return Fitted(estimator.model_, predict, loop, estimator.engine_, estimator.engine_reason_, "expected", chosen)
 
 
@@ -125,23 +125,20 @@ USUAL = ("fit", "rap", "end-to-end", "no-edges")
 @cache
 def methods() -> dict[str, Method]:
     """``METHODS`` and those of installed packages."""
-    found = dict(METHODS)
-    for entry in entry_points(group="rapgnn.methods"):
-        found |= entry.load()
-    return found
+    return METHODS | {name: one for e in entry_points(group="rapgnn.methods") for name, one in e.load().items()}
 
 
 def named_methods(names: str) -> list[str]:
     """The methods of a comma-separated list; ``all``: those of this library, and any name of a group elsewhere."""
     groups = {"all": ["fit", *(name for name in METHODS if name != "fit")]}
     groups |= {entry.name: list(entry.load()) for entry in entry_points(group="rapgnn.methods")}
-    asked = [name.strip() for name in names.split(",") if name.strip()]
-    found = list(dict.fromkeys(name for one in asked for name in groups.get(one, [one])))
-    if not found:
+    words = [word.strip() for word in names.split(",") if word.strip()]
+    if not words:
         raise InputError(f"no method named: choose from {', '.join(methods())}.")
-    for name in found:
+    chosen = list(dict.fromkeys(name for word in words for name in groups.get(word, [word])))
+    for name in chosen:
         check_choice("method", name, methods())
-    return found
+    return chosen
 
 
 @torch.inference_mode(False)  # also where a user has switched it on
@@ -223,14 +220,12 @@ def _takes(method: str, embedding: str | None) -> bool:
 
 def total_steps(method: str, config: Config, seeds: int, folds: bool = False, protocol: str = "both") -> int | None:
     """How often ``on_epoch`` is called at most; None where a method does not know it before."""
-    if folds:
-        seeds *= FOLDS * (2 if protocol == "both" else 1)
-    if not methods()[method].configured:
-        steps = methods()[method].steps
-        return None if steps is None else seeds * steps
-    if method == "pretrained-embedding":
-        return seeds * config.pretrain_epochs
-    return seeds * (1 if config.head == "ridge" and method != "end-to-end" else config.epochs)
+    steps = methods()[method].steps
+    if methods()[method].configured:
+        solved = config.head == "ridge" and method != "end-to-end"
+        steps = config.pretrain_epochs if method == "pretrained-embedding" else 1 if solved else config.epochs
+    fits = seeds * (FOLDS * (2 if protocol == "both" else 1) if folds else 1)
+    return None if steps is None else fits * steps
 
 
 def compare(
@@ -253,42 +248,6 @@ def compare(
     return records
 
 
-@dataclass
-class _Costs:
-    """What the fits of one record took."""
-
-    seconds: list[float] = field(default_factory=list)
-    train_ms: list[float] = field(default_factory=list)
-    eval_ms: list[float] = field(default_factory=list)
-    peaks: list[float | None] = field(default_factory=list)
-    epochs: list[int] = field(default_factory=list)
-    chosen: list[Record] = field(default_factory=list)
-    last: Fitted | None = None
-
-    def fit(self, method: str, graph: Graph, config: Config, seed: int, on_epoch: OnEpoch) -> Fitted:
-        with PeakMemory(graph.y.device) as peak:
-            start = time.perf_counter()
-            fitted = self.last = fit(method, graph, config, seed, on_epoch)
-            self.seconds.append(time.perf_counter() - start)
-        self.peaks.append(peak.megabytes)
-        self.train_ms.append(fitted.loop.train_ms_per_epoch)
-        self.eval_ms.append(fitted.loop.eval_ms_per_epoch)
-        self.epochs.append(fitted.loop.epochs)
-        self.chosen += [fitted.chosen] if fitted.chosen else []
-        return fitted
-
-    def fit_folds(
-        self, method: str, folds: Iterable[Graph], config: Config, seed: int, on_epoch: OnEpoch
-    ) -> list[tuple[list[float], float | None]]:
-        """Of every fold: validation after every epoch, and the metric of its test rows, where it has some."""
-        found = []
-        for fold in folds:
-            fitted = self.fit(method, fold, config, seed, on_epoch)
-            score = _score(fold, fitted.predict(fold.test), fold.y[fold.test]) if len(fold.test) else None
-            found.append((fitted.loop.history, score))
-        return found
-
-
 def run(
     method: str,
     graph: Graph,
@@ -299,7 +258,7 @@ def run(
     protocol: str = "both",
     on_epoch: OnEpoch = None,
 ) -> Record:
-    """Train once per seed (and fold), score the asked splits once each, and say what it took.
+    """Train once per seed (and fold), score the splits once each, and say what it took.
 
     Args:
         splits: ``("val",)`` never looks at the test rows, as a search must not.
@@ -309,16 +268,16 @@ def run(
     Returns:
         A flat record; metrics are fractions or errors, ``mean``, ``std`` and ``values`` are those of the last split.
     """
-    costs = _Costs()
     if graph.folds and protocol == "strict" and "test" not in splits:
         raise InputError("the strict protocol scores test folds, so it cannot leave them out.")
     if graph.folds:
-        figures = _cross_validate(costs, method, graph, config, seeds, "test" in splits, protocol, on_epoch)
+        fits, figures = _cross_validate(method, graph, config, seeds, "test" in splits, protocol, on_epoch)
     else:
-        figures = _on_splits(costs, method, graph, config, seeds, splits, on_epoch)
-    fitted, chosen, device = costs.last, methods()[method].configure(config), str(graph.y.device)
-    described = methods()[method].configured
-    assert fitted is not None
+        fits = [_fit_once(method, graph, config, seed, splits, on_epoch) for seed in seeds]
+        figures = _figures_of_splits(graph, fits, splits)
+    described, chosen, device = methods()[method].configured, methods()[method].configure(config), str(graph.y.device)
+    peaks = [one["peak"] for one in fits]
+    own = [one["chosen"] for one in fits if one["chosen"]]  # where a method has settings of its own
     return {
         "dataset": graph.name,
         "task": graph.task,
@@ -327,93 +286,76 @@ def run(
         "metric": graph.objective.chosen_by,
         **figures,
         "seeds": list(seeds),
-        "fit_seconds": statistics.median(costs.seconds),
-        "total_seconds": sum(costs.seconds),
-        "train_ms_per_epoch": statistics.median(costs.train_ms),
-        "eval_ms_per_epoch": statistics.median(costs.eval_ms),
-        "peak_memory_mb": None if None in costs.peaks else max(p for p in costs.peaks if p is not None),
-        "engine": fitted.engine,
-        "engine_reason": fitted.reason,
-        "inference": fitted.inference,
-        "epochs": costs.epochs,
+        "fit_seconds": statistics.median(one["seconds"] for one in fits),
+        "total_seconds": sum(one["seconds"] for one in fits),
+        "train_ms_per_epoch": statistics.median(one["loop"].train_ms_per_epoch for one in fits),
+        "eval_ms_per_epoch": statistics.median(one["loop"].eval_ms_per_epoch for one in fits),
+        "peak_memory_mb": None if None in peaks else max(peaks),
+        **fits[-1]["engine"],
+        "epochs": [one["loop"].epochs for one in fits],
         "device": device,
         "hardware": hardware(device),
         "threads": torch.get_num_threads(),
         "date": date.today().isoformat(),
-        "config": chosen.to_dict() if described else fitted.chosen,
-        **({"chosen": costs.chosen} if costs.chosen else {}),  # of each fit, where a method has settings of its own
+        "config": chosen.to_dict() if described else fits[-1]["chosen"],
+        **({"chosen": own} if own else {}),
         "versions": versions(),
     }
 
 
-def _on_splits(
-    costs: _Costs,
-    method: str,
-    graph: Graph,
-    config: Config,
-    seeds: Sequence[int],
-    splits: Sequence[str],
-    on_epoch: OnEpoch,
-) -> Record:
-    values: dict[str, list[float]] = {split: [] for split in splits}
-    precision = []
-    for seed in seeds:
-        fitted = costs.fit(method, graph, config, seed, on_epoch)
-        for split in splits:
-            rows = graph.rows(split)
-            found = fitted.predict(rows)
-            values[split].append(_score(graph, found, graph.y[rows]))
-            if graph.objective.metric == "rocauc" and split == splits[-1]:
-                precision.append(average_precision(found.scores, graph.y[rows]))
-    figures = {"protocol": "fixed split", **_figures(values[splits[-1]])}
-    if "val" in values:
-        figures |= {"val_mean": float(np.mean(values["val"])), "val_values": values["val"]}
-    if precision:  # where positives are rare the ROC curve flatters; chance level is their share
+def _fit_once(
+    method: str, graph: Graph, config: Config, seed: int, splits: Sequence[str], on_epoch: OnEpoch
+) -> dict[str, Any]:
+    """One training: what it took and what it was, with the metric of the splits."""
+    with PeakMemory(graph.y.device) as peak:
+        start = time.perf_counter()
+        fitted = fit(method, graph, config, seed, on_epoch)
+        seconds = time.perf_counter() - start
+    engine = {"engine": fitted.engine, "engine_reason": fitted.reason, "inference": fitted.inference}
+    one = {"seconds": seconds, "peak": peak.megabytes, "loop": fitted.loop, "chosen": fitted.chosen, "engine": engine}
+    for split in splits:
+        rows = graph.rows(split)
+        prediction = fitted.predict(rows)
+        one[split] = score_rows(graph, prediction, rows, graph.objective.scoring)
+        if graph.objective.metric == "rocauc":
+            one["average_precision"] = average_precision(prediction.scores, graph.y[rows])
+    return one
+
+
+def _figures_of_splits(graph: Graph, fits: list[dict[str, Any]], splits: Sequence[str]) -> Record:
+    figures = {"protocol": "fixed split", **_figures([one[splits[-1]] for one in fits])}
+    if "val" in splits:
+        values = [one["val"] for one in fits]
+        figures |= {"val_mean": float(np.mean(values)), "val_values": values}
+    if graph.objective.metric == "rocauc":  # where positives are rare the curve flatters; chance level is their share
         known = graph.y[graph.rows(splits[-1])]
+        precision = float(np.mean([one["average_precision"] for one in fits]))
         share = float(known.nanmean()) if len(known) else float("nan")
-        figures |= {"average_precision": float(np.mean(precision)), "positive_share": share}
+        figures |= {"average_precision": precision, "positive_share": share}
     return figures
 
 
 def _cross_validate(
-    costs: _Costs,
-    method: str,
-    graph: Graph,
-    config: Config,
-    seeds: Sequence[int],
-    test: bool,
-    protocol: str,
-    on_epoch: OnEpoch,
-) -> Record:
-    rule = graph.objective
-    values: list[float] = []
-    best_epochs = []
+    method: str, graph: Graph, config: Config, seeds: Sequence[int], test: bool, protocol: str, on_epoch: OnEpoch
+) -> tuple[list[dict[str, Any]], Record]:
+    """The fits of all folds by the protocols that are wanted, and their figures."""
+    fits, values, best_epochs = [], [], []
     whole = config.update(patience=None)  # the best mean epoch is only known when every fold ran to the end
     for seed in seeds if protocol != "strict" else ():
-        found = costs.fit_folds(method, paper_folds(graph, seed), whole, seed, on_epoch)
-        epoch, at_epoch = at_best_mean_epoch([history for history, _ in found], rule.higher)
+        fits += [_fit_once(method, fold, whole, seed, (), on_epoch) for fold in paper_folds(graph, seed)]
+        histories = [one["loop"].history for one in fits[-FOLDS:]]
+        epoch, at_epoch = at_best_mean_epoch(histories, graph.objective.higher)
         best_epochs.append(epoch)
         values += at_epoch
-    strict: list[float] = []
-    for seed in seeds if test and protocol != "paper" else ():
-        found = costs.fit_folds(method, strict_folds(graph, seed), config, seed, on_epoch)
-        strict += [score for _, score in found if score is not None]
-    figures: Record = {"protocol": f"{FOLDS}-fold, epoch of the best mean validation", **_figures(values or strict)}
-    if values:
-        figures |= {"val_mean": figures["mean"], "val_values": values, "best_epochs": best_epochs}
-    else:
-        figures["protocol"] = f"{FOLDS}-fold, inner validation, held-out test"
-    if values and strict:
-        figures |= {f"strict_{key}": value for key, value in _figures(strict).items()}
-    return figures
-
-
-def _score(graph: Graph, found: Prediction, y: Tensor) -> float:
-    """The task's metric, or that of the graph's goal."""
-    rule = graph.objective
-    if rule.scoring is None:
-        return rule.score(found.scores, y)
-    return metrics_for(graph.task)[rule.scoring].measure(found.probabilities, y)
+    folds = [(fold, seed) for seed in seeds for fold in strict_folds(graph, seed) if test and protocol != "paper"]
+    strict = [_fit_once(method, fold, config, seed, ("test",), on_epoch) for fold, seed in folds]
+    scores = [one["test"] for one in strict]
+    if not values:
+        return strict, {"protocol": f"{FOLDS}-fold, inner validation, held-out test", **_figures(scores)}
+    figures: Record = {"protocol": f"{FOLDS}-fold, epoch of the best mean validation", **_figures(values)}
+    figures |= {"val_mean": figures["mean"], "val_values": values, "best_epochs": best_epochs}
+    figures |= {f"strict_{key}": value for key, value in _figures(scores).items()} if scores else {}
+    return [*fits, *strict], figures
 
 
 def _figures(values: list[float]) -> Record:

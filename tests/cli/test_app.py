@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from rapgnn import __version__
-from rapgnn.cli import compare, data, evaluate, fit, hops, plan, predict, report  # noqa: F401 (each adds its commands to the app)
+from rapgnn.cli import compare, data, hops, model, plan  # noqa: F401 (each adds its commands to the app)
 from rapgnn.cli.shared import app
 
 
@@ -38,9 +38,15 @@ def test_help_fits_one_screen_and_holds_an_example(rapgnn, monkeypatch, command)
     assert len(text.splitlines()) <= 44
 
 
+def test_the_datasets_are_listed(rapgnn):
+    code, text, _ = rapgnn("data", "list")
+    assert code == 0
+    assert all(name in text for name in ("cora", "citeseer", "pubmed", "sbm"))
+
+
 def test_help_imports_nothing_heavy():
     names = "('torch', 'scipy', 'matplotlib', 'numpy')"
-    commands = "from rapgnn.cli import compare, data, fit"
+    commands = "from rapgnn.cli import compare, data, model"
     heavy = f"import sys; {commands}; print([m for m in {names} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

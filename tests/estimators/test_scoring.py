@@ -125,7 +125,7 @@ def test_probabilities_are_the_same_with_and_without_their_spread(small_graph, s
 
 def judged(graph, scoring=None, **settings):
     model = RAPNodeClassifier(scoring=scoring, **(PLAIN | settings)).fit(graph)
-    return evaluate(graph, model_on(model.model_, graph), scoring, fit_without_edges(graph, model.config_, 0))
+    return evaluate(graph, model_on(model.model_, graph), model.config_, scoring=scoring)
 
 
 def test_a_useless_model_is_called_so():

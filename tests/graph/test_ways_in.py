@@ -146,12 +146,6 @@ def test_bad_graph_lists_are_refused(graphs, words):
         from_pyg_list(graphs, train=[0, 1], val=[], test=[])
 
 
-def test_an_edge_of_a_graph_without_nodes_is_refused():
-    empty = Data(x=torch.zeros(0, 2), edge_index=torch.tensor([[0], [0]]), y=torch.tensor([0]))
-    with pytest.raises(InputError, match="there is none"):
-        from_pyg_list([empty, pyg()], train=[0, 1], val=[], test=[])
-
-
 def test_lists_of_pyg_graphs_train():
     graphs = [pyg(y=i % 2, x=torch.full((3, 2), float(i % 2))) for i in range(40)]
     graph = from_pyg_list(graphs)

@@ -14,8 +14,8 @@ from rapgnn.datasets.catalog import BlockModel
 from rapgnn.estimators import estimator_for
 from rapgnn.graph.table import Encoding
 from rapgnn.report import importance
-from rapgnn.report.importance import allowed, column_losses, groups_of, hop_losses, ranked, rings, shuffled
-from rapgnn.report.quality import bins_of, coverage, stated
+from rapgnn.report.importance import column_losses, groups_of, hop_losses, ranked, rings, shuffled
+from rapgnn.report.quality import coverage, reliability
 from rapgnn.report.search import by_depth, by_labels, fewer_labels
 from rapgnn.report.subject import Subject
 from rapgnn.sparse import SparseMatrix, dense
@@ -40,27 +40,27 @@ def one_column() -> Subject:
     return subject_of(replace(graph, x=noise))
 
 
-def test_the_column_that_tells_the_classes_apart_is_found(one_column):
-    found, left = column_losses(one_column)
-    assert (found[0][0], left) == ("feature 4", 0)
-    assert found[0][1] > 0.2
-    assert all(loss < found[0][1] / 2 for _, loss in found[1:])
+def test_the_column_that_tells_the_classes_apart_stands_first(one_column):
+    losses, together = column_losses(one_column)
+    (first, most), *others = losses.items()
+    assert (first, together) == ("feature 4", 0)
+    assert most > 0.2
+    assert all(loss < most / 2 for _, loss in others)
 
 
 def test_of_many_columns_the_strongest_are_tried_alone(one_column, monkeypatch):
     monkeypatch.setattr(importance, "MOST_GROUPS", 3)
-    assert allowed(one_column) == 3
-    found, left = column_losses(one_column)
-    assert [name for name, _ in found][::2] == ["feature 4", "the 4 other columns together"]
-    assert left == 4
-    assert ranked(one_column, groups_of(one_column.graph))[0].name == "feature 4"
+    losses, together = column_losses(one_column)
+    assert list(losses)[::2] == ["feature 4", "the 4 other columns together"]
+    assert together == 4
+    assert ranked(one_column, groups_of(one_column.graph))[0] == "feature 4"
 
 
 def test_columns_of_a_table_are_shuffled_as_one():
     frame = pd.DataFrame({"height": [1.0, 2.0, 90.0], "colour": ["red", "blue", "red"]})
     encoding = Encoding.learn(frame)
     graph = replace(blocks(), x=SparseMatrix(sp.csr_matrix(encoding.encode(frame))), encoding=encoding)
-    assert {g.name: g.columns.tolist() for g in groups_of(graph)} == {"height": [0], "colour": [1, 2]}
+    assert {name: columns.tolist() for name, columns in groups_of(graph).items()} == {"height": [0], "colour": [1, 2]}
 
 
 def test_shuffling_is_the_same_on_sparse_features():
@@ -70,54 +70,50 @@ def test_shuffling_is_the_same_on_sparse_features():
     wanted = x.clone()
     wanted[:, columns] = x[order][:, columns]
     assert torch.equal(shuffled(x, columns, order), wanted)
-    found = shuffled(SparseMatrix(sp.csr_matrix(x.numpy())), columns, order)
-    assert torch.equal(dense(found), wanted)
+    assert torch.equal(dense(shuffled(SparseMatrix(sp.csr_matrix(x.numpy())), columns, order)), wanted)
 
 
 def test_rings_are_the_distances_against_the_messages():
     graph = replace(blocks(nodes=500), edge_index=torch.tensor([[0, 1, 2, 0], [1, 2, 3, 2]]))
-    subject = subject_of(graph, num_layers=4)
-    found = rings(subject, np.array([3, 0]))
-    assert [sorted(ring[0].indices.tolist()) for ring in found[:3]] == [[3], [2], [0, 1]]
-    assert [ring[1].nnz for ring in found] == [1, 0, 0, 0]
+    distances = rings(subject_of(graph, num_layers=4), np.array([3, 0]))
+    assert [sorted(ring[0].indices.tolist()) for ring in distances[:3]] == [[3], [2], [0, 1]]
+    assert [ring[1].nnz for ring in distances] == [1, 0, 0, 0]
 
 
 def test_a_model_rests_on_neighbours_where_they_tell_more_than_the_node():
     own = {}
     for name, homophily, signal in (("neighbours", 0.95, 1.0), ("itself", 1 / 3, 4.0)):
         losses = hop_losses(subject_of(blocks(homophily=homophily, signal=signal), num_layers=2, jumping="cat"))
-        assert [n for n, _ in losses] == ["the node itself", "1 step away", "2 steps away"]
-        assert all(value >= 0 for _, value in losses)
-        own[name] = losses[0][1] / sum(value for _, value in losses)
+        assert list(losses) == ["the node itself", "1 step away", "2 steps away"]
+        assert min(losses.values()) >= 0
+        own[name] = losses["the node itself"] / sum(losses.values())
     assert own["itself"] > 0.7
     assert own["neighbours"] < 0.5
 
 
 def test_groups_of_answers_have_the_interval_of_their_share(one_column):
-    found = bins_of(one_column)
-    said, true, _ = stated(one_column)
-    assert sum(b["rows"] for b in found) == len(said) == 200
-    assert [b["stated"] for b in found] == sorted(b["stated"] for b in found)
-    assert sum(b["rows"] * b["true"] for b in found) == pytest.approx(true.sum())
-    for b in found:
-        wanted = binomtest(round(b["rows"] * b["true"]), b["rows"]).proportion_ci(method="wilson")
-        assert (b["low"], b["high"]) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
+    table = reliability(one_column)
+    right = one_column.p.argmax(1) == one_column.y
+    assert table["rows"].tolist() == [20] * 10
+    assert table["stated"].is_monotonic_increasing
+    assert table["rows"] @ table["true"] == pytest.approx(right[one_column.rows].sum())
+    for row in table.itertuples():
+        wanted = binomtest(round(row.rows * row.true), row.rows).proportion_ci(method="wilson")
+        assert (row.low, row.high) == pytest.approx((wanted.low, wanted.high))
 
 
 def test_the_coverage_of_numbers_counts_errors_inside_the_bars():
     graph = collection("regression", graphs=60)
     subject = Subject(estimator_for(graph.task)(search=False).fit(graph), graph)
-    rows = subject.rows.numpy()
-    error = np.abs(graph.y.numpy()[rows] - subject.p[rows])
-    found = dict(coverage(subject))
-    assert found[0.95] == pytest.approx((error <= 1.95996398 * subject.spread[rows]).mean())
-    assert list(found.values()) == sorted(found.values())
+    inside = coverage(subject)
+    error = np.abs(subject.y - subject.p)[subject.rows]
+    assert inside[0.95] == pytest.approx((error <= 1.95996398 * subject.spread[subject.rows]).mean())
+    assert list(inside.values()) == sorted(inside.values())
 
 
 def test_depth_and_labels_are_trained_anew(one_column):
     depths = by_depth(one_column)
     assert list(depths)[:3] == [0, 1, 2]
-    assert one_column.depth in depths
     assert depths[one_column.depth] == pytest.approx(one_column.score(one_column.p), abs=0.03)
     labels = by_labels(one_column)
     assert list(labels) == [9, 24, 45, 90]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rapgnn.cli.report import check_report
+from rapgnn.cli.model import check_report
 from rapgnn.cli.shared import Quiet, app, say
 
 

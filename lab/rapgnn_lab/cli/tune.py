@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rapgnn.cli import shared
-from rapgnn.cli.evaluate import ClassWeightOption, MetricOption, check_goal
-from rapgnn.cli.fit import fit_and_save
+from rapgnn.cli.model import ClassWeightOption, MetricOption, check_goal, fit_and_save
 from rapgnn.errors import InputError
 
 
@@ -40,6 +39,7 @@ def tune(
     Example: rapgnn tune my-graph/ --workers 4 --minutes 30 --out model/
     """
     from rapgnn.compare import STRATEGIES
+    from rapgnn.device import pick_device
     from rapgnn.errors import check_choice
     from rapgnn.estimators.estimators import estimator_for
     from rapgnn.files import check_writable
@@ -72,7 +72,7 @@ def tune(
     shared.check_options({}, None, device, seed)
     graph = shared.load(dataset, data_dir, attributes, reading)
     check_goal(metric, class_weight, graph.task)
-    graph = shared.on_device(with_goal(graph, metric, class_weight), device)
+    graph = with_goal(graph, metric, class_weight).to(pick_device(device))
     space = space or (FAITHFUL if graph.name in TABLES else ANY)
     seeds = seeds or (1 if graph.folds else 3)
     title, show = f"{graph.name} {method}", graph.objective.show

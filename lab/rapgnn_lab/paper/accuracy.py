@@ -24,7 +24,7 @@ import torch
 from rapgnn.compare import OnEpoch, Record, at_best_mean_epoch, fit, paper_folds, run, strict_folds, warm_up
 from rapgnn.errors import InputNotice
 from rapgnn.estimators import estimator_for
-from rapgnn.estimators.evaluation import chosen_words
+from rapgnn.estimators.describe import describe_model
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.nodes import FOLDS
 from rapgnn.graph.tasks import TASKS
@@ -178,7 +178,7 @@ def fit_estimator(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
         "values": [graph.objective.score(scores, here.y[here.test])],
         "validation_score": estimator.validation_score_,
         "candidates": len(estimator.trials_),
-        "chosen": chosen_words(estimator.model_),
+        "chosen": describe_model(estimator.model_),
         "fit_seconds": seconds,
         "total_seconds": seconds,
         "threads": torch.get_num_threads(),

@@ -127,7 +127,7 @@ def glance(measured: dict[str, list[Record]]) -> list[Figure]:
     panel = Panel("dots", "RAP-GNN against end-to-end training", says, "points", "", series, log=False)
     rows = [[NONE if gap[key] is None else f"{gap[key]:+.2f}" for key in GAPS] for gap in gaps]
     cells = [[name, *row] for name, row in zip(datasets, rows, strict=True)]
-    values = parts.table(["", *GAPS.values()], cells, "RAP-GNN minus End-to-End, points")
+    values = parts.Table(["", *GAPS.values()], cells, "RAP-GNN minus End-to-End, points")
     return [Figure("glance", [panel], values)]
 
 
@@ -139,7 +139,7 @@ def depth(records: list[Record]) -> list[Figure]:
     header = ["", "layers", *(f"{title}, {unit}" for title, unit in BY_DEPTH.values())]
     rows = [[r["title"], r["num_layers"], *(format_number(r.get(key)) for key in BY_DEPTH)] for r in times]
     words = ("layers", "Accuracy on the test nodes (%)", "test accuracy (%)")
-    figures = [Figure("depth-costs", panels, parts.table(header, rows, "Time and memory by depth"))] if times else []
+    figures = [Figure("depth-costs", panels, parts.Table(header, rows, "Time and memory by depth"))] if times else []
     return figures + ([Figure("depth-accuracy", [lines(scored, "mean", "num_layers", *words)])] if scored else [])
 
 

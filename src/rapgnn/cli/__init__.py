@@ -8,7 +8,6 @@ import io
 import os
 import signal
 import sys
-import threading
 import warnings
 from typing import Any, NoReturn
 
@@ -22,18 +21,19 @@ def main() -> None:
     before = _watch_interrupts(pressed)
     try:
         _run()
-    except SystemExit as stop:
-        if pressed or stop.code == INTERRUPTED:
-            _fail("interrupted.", INTERRUPTED)
-        _flush()
-        raise
     except BaseException as error:
-        if pressed or isinstance(error, KeyboardInterrupt):  # libraries turn it into other errors when they load
+        # Libraries turn an interrupt into other errors when they load.
+        if pressed or isinstance(error, KeyboardInterrupt) or getattr(error, "code", None) == INTERRUPTED:
             _fail("interrupted.", INTERRUPTED)
-        sentence, code = _sentence(error)
-        _fail(sentence, code)
+        if isinstance(error, SystemExit):
+            _flush()
+            raise
+        _fail(*_sentence(error))
     finally:
-        _stop_watching(before)
+        if before is not None:
+            if hasattr(signal, "setitimer"):
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGINT, before)
 
 
 def _run() -> None:
@@ -41,13 +41,12 @@ def _run() -> None:
     from importlib.metadata import entry_points
 
     # Each adds its commands to the app.
-    from rapgnn.cli import compare, data, evaluate, fit, hops, plan, predict, report  # noqa: F401
+    from rapgnn.cli import compare, data, hops, model, plan  # noqa: F401
     from rapgnn.cli.shared import app
 
     warnings.showwarning = _show_warning
     for entry in entry_points(group="rapgnn.commands"):  # those of other packages that are installed
         entry.load()
-
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
     app()
@@ -73,18 +72,16 @@ def _sentence(error: BaseException) -> tuple[str, int]:
     return f"internal error: {type(error).__name__}: {error} (set RAPGNN_DEBUG=1 for the traceback)", 1
 
 
-def _watch_interrupts(pressed: list[int]):
+def _watch_interrupts(pressed: list[int]) -> Any:
     """Note every Ctrl-C, whatever becomes of the exception; what was set before, None where nothing was changed."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # started so that it shall not listen
         return None
 
     def note(number: int, frame: object) -> NoReturn:
         pressed.append(number)
-        if _torch_is_loading():  # C++ in there does not survive an exception; nothing is written before it is loaded
-            sys.stderr.write("rapgnn: interrupted.\n")
-            sys.stderr.flush()
+        if getattr(getattr(sys.modules.get("torch"), "__spec__", None), "_initializing", False):
+            # C++ in there does not survive an exception; nothing is written before it is loaded.
+            os.write(2, b"rapgnn: interrupted.\n")
             os._exit(INTERRUPTED)
         if hasattr(signal, "setitimer"):
             signal.signal(signal.SIGALRM, again)
@@ -97,19 +94,6 @@ def _watch_interrupts(pressed: list[int]):
             raise KeyboardInterrupt
 
     return signal.signal(signal.SIGINT, note)
-
-
-def _torch_is_loading() -> bool:
-    spec = getattr(sys.modules.get("torch"), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))
-
-
-def _stop_watching(before: Any) -> None:
-    if before is None:
-        return
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGINT, before)
 
 
 def _flush() -> None:

@@ -18,21 +18,16 @@ WIDTH = 80
 
 @shared.app.command()
 @shared.folder_options(shown=("label",))
+@shared.network_options
 def compare(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
     reading: Any,
     methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "fit,rap,end-to-end,no-edges",
     seeds: Annotated[int | None, typer.Option(help="Default 5; --quick 3; 1 for folds.")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    backbone: shared.BackboneOption = None,
-    layers: shared.LayersOption = None,
-    hidden: shared.HiddenOption = None,
-    epochs: shared.EpochsOption = None,
-    embedding: shared.EmbeddingOption = None,
-    head: shared.HeadOption = None,
+    overrides: Any = None,
     engine: Annotated[str | None, typer.Option(help="auto, polynomial or stepwise.")] = None,
     inference: Annotated[str | None, typer.Option(help="auto, expected, mean or sample.")] = None,
-    settings: shared.SettingsOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and fewer end-to-end epochs.")] = False,
     protocol: Annotated[str, typer.Option(help="Folds: paper, strict, both.")] = "both",
     attributes: shared.Attributes = False,
@@ -48,6 +43,7 @@ def compare(
     Example: rapgnn compare my-graph/ --label species --json compared.json
     """
     from rapgnn import compare as comparison
+    from rapgnn.device import pick_device
     from rapgnn.errors import check_choice
     from rapgnn.estimators.evaluation import check_own_features
     from rapgnn.files import check_writable
@@ -60,10 +56,10 @@ def compare(
         raise InputError(f"the number of seeds must be at least 1, got {seeds}.")
     if not 0 <= first_seed < (1 << 32) - 10_000:
         raise InputError(f"--first-seed must lie between 0 and 2^32 - 10000, got {first_seed}.")
-    given = {"epochs": epochs, "head": head, "engine": engine, "inference": inference}
-    overrides = shared.read_settings(settings, backbone=backbone, num_layers=layers, hidden_channels=hidden, **given)
+    embedding = overrides.pop("embedding", None)
+    overrides |= shared.read_settings(None, engine=engine, inference=inference)
     shared.check_options(overrides, embedding, device)
-    graph = shared.on_device(shared.load(dataset, data_dir, attributes, reading), device)
+    graph = shared.load(dataset, data_dir, attributes, reading).to(pick_device(device))
     count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds
     if "no-edges" in names and len(names) > 1:
         try:
@@ -73,16 +69,13 @@ def compare(
             names.remove("no-edges")
     configs = comparison.plan(graph, names, embedding, overrides, quick)
     with shared.show_progress() as track:
-        records = comparison.compare(
-            graph,
-            configs,
-            range(first_seed, first_seed + count),
-            protocol,
-            on_start=lambda m: track.start(
-                comparison.methods()[m].title, comparison.total_steps(m, configs[m], count, graph.folds, protocol)
-            ),
-            on_epoch=track.advance,
-        )
+
+        def on_start(method: str) -> None:
+            steps = comparison.total_steps(method, configs[method], count, graph.folds, protocol)
+            track.start(comparison.methods()[method].title, steps)
+
+        numbers = range(first_seed, first_seed + count)
+        records = comparison.compare(graph, configs, numbers, protocol, on_start, track.advance)
     shared.write_json(records, json_file)
     show_comparison(records, quick)
     if plot:
@@ -96,47 +89,28 @@ def show_comparison(records: list[dict[str, Any]], quick: bool = False) -> None:
     from rich.table import Table
 
     from rapgnn.compare import methods
+    from rapgnn.estimators.describe import counted
     from rapgnn.graph.scores import metrics_for
-    from rapgnn.graph.tasks import TASKS
 
     first = records[0]
-    known = metrics_for(first["task"])
-    task = known.get(first["metric"], known[TASKS[first["task"]].metric])
-    strict = "strict_mean" in first
-    table = Table()
-    table.add_column("method")
-    title = f"{task.title} %" if task.percent else task.title
-    for heading in [title, *(["strict"] if strict else []), "fit s", "ms/epoch", "MB"]:
-        table.add_column(heading, justify="right")
+    metric = metrics_for(first["task"])[first["metric"]]
+    kinds = ("", "strict_") if "strict_mean" in first else ("",)
+    table = Table("method")
+    title = f"{metric.title} %" if metric.percent else metric.title
+    for heading in [title, "strict", "fit s", "ms/epoch", "MB"]:
+        if heading != "strict" or len(kinds) > 1:
+            table.add_column(heading, justify="right")
     for r in records:
-        table.add_row(
-            methods()[r["method"]].title,
-            _with_deviation(task, r),
-            *([_with_deviation(task, r, "strict_")] if strict else []),
-            f"{r['fit_seconds']:.2f}",
-            _or_dash(r["train_ms_per_epoch"], ".3g"),
-            _or_dash(r["peak_memory_mb"], ".0f"),
-            style="bold" if r["method"] == "fit" else None,
-        )
+        scores = [_with_deviation(metric, r, kind) for kind in kinds]
+        costs = [f"{r['fit_seconds']:.2f}", _or_dash(r["train_ms_per_epoch"], ".3g"), _or_dash(r["peak_memory_mb"])]
+        table.add_row(methods()[r["method"]].title, *scores, *costs, style="bold" if r["method"] == "fit" else None)
     console = shared.wide_console(WIDTH)
-    console.print(f"{first['dataset']} · {first['hardware']} · {_counted(len(first['seeds']), 'seed')}")
+    console.print(f"{first['dataset']} · {first['hardware']} · {counted(len(first['seeds']), 'seed')}")
     console.print(table)
-    _explain(console, records, quick)
-
-
-def _or_dash(value: float | None, form: str) -> str:
-    return "-" if value is None or value != value else f"{value:{form}}"
-
-
-def _explain(console: Any, records: list[dict[str, Any]], quick: bool) -> None:
-    from rapgnn.compare import METHODS, methods
-    from rapgnn.network.embedding import EMBEDDINGS
-
-    first = records[0]
     runs = len(first.get("values", first["seeds"]))
     deviation = f"±: sample standard deviation of {runs} runs" if runs > 1 else "One run has no deviation"
     console.print(f"{deviation}; ms/epoch: training alone; MB: peak memory.")
-    if "strict_mean" in first:
+    if len(kinds) > 1:
         console.print(
             "First figure: the paper's protocol, 10 folds at the epoch that is best on average for the held-out folds, "
             "which makes it optimistic; strict: epoch chosen on an inner validation fold (settings may have seen all)."
@@ -150,34 +124,38 @@ def _explain(console: Any, records: list[dict[str, Any]], quick: bool) -> None:
             "Quick run: end-to-end and random-full trained for fewer epochs; leave out --quick for the full run."
         )
     for r in records:
-        name, config = methods()[r["method"]].title, r["config"]
-        if not methods()[r["method"]].configured:  # chooses its settings itself
-            tried, chosen = _counted(max(r["epochs"]), "candidate"), config.get("model")
-            first_seed = f"; seed {r['seeds'][-1]}: {chosen}" if chosen else ""
-            console.print(f"{name}: {tried} tried on validation{first_seed}.", style="dim")
-            continue
-        layers = "" if r["method"] == "pretrained-embedding" else f"{_counted(config['num_layers'], 'layer')}, "
-        epochs = _counted(max(r["epochs"]), "epoch")
-        phases = methods()[r["method"]].fit is METHODS["rap"].fit
-        kind = EMBEDDINGS.get(config.get("embedding", ""))
-        before = phases and kind is not None and kind.trained == "before"
-        first_phase = f" after {config['pretrain_epochs']} of phase 1" if before else ""
-        reason = f", {r['engine']} engine, because {r['engine_reason']}" if phases else ""
-        console.print(f"{name}: {layers}{epochs}{first_phase}{reason}.", style="dim")
+        console.print(f"{methods()[r['method']].title}: {_how(r)}.", style="dim")
 
 
-def _with_deviation(task: Any, record: dict[str, Any], kind: str = "") -> str:
+def _or_dash(value: float | None, form: str = ".0f") -> str:
+    return "-" if value is None or value != value else f"{value:{form}}"
+
+
+def _how(record: dict[str, Any]) -> str:
+    """How a method was trained: its layers and epochs, or what it chose itself."""
+    from rapgnn.compare import METHODS, methods
+    from rapgnn.estimators.describe import counted
+    from rapgnn.network.embedding import EMBEDDINGS
+
+    method, config, most = methods()[record["method"]], record["config"], max(record["epochs"])
+    if not method.configured:
+        last = f"; seed {record['seeds'][-1]}: {config['model']}" if config.get("model") else ""
+        return f"{counted(most, 'candidate')} tried on validation{last}"
+    words = "" if record["method"] == "pretrained-embedding" else f"{counted(config['num_layers'], 'layer')}, "
+    words += counted(most, "epoch")
+    if method.fit is not METHODS["rap"].fit:
+        return words
+    if config.get("embedding") in EMBEDDINGS and EMBEDDINGS[config["embedding"]].trained == "before":
+        words += f" after {config['pretrain_epochs']} of phase 1"
+    return f"{words}, {record['engine']} engine, because {record['engine_reason']}"
+
+
+def _with_deviation(metric: Any, record: dict[str, Any], kind: str = "") -> str:
     """``mean ± sample standard deviation``; one value has none."""
-    factor, digits = (100, 2) if task.percent else (1, 3)
-    shown, values = f"{factor * record[f'{kind}mean']:.{digits}f}", record.get(f"{kind}values")
-    if values is not None and len(values) < 2:
-        return shown
-    deviation = record[f"{kind}std"] if values is None else statistics.stdev(values)
-    return f"{shown} ± {factor * deviation:.{digits}f}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    factor, digits = (100, 2) if metric.percent else (1, 3)
+    values = record[f"{kind}values"]
+    deviation = f" ± {factor * statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{factor * record[f'{kind}mean']:.{digits}f}{deviation}"
 
 
 def plot_comparison(records: list[dict[str, Any]], path: Path) -> None:
@@ -185,34 +163,31 @@ def plot_comparison(records: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     from rapgnn.compare import methods
+    from rapgnn.estimators.describe import counted
     from rapgnn.files import write_atomic
-    from rapgnn.graph.tasks import TASKS
+    from rapgnn.graph.scores import metrics_for
 
+    first, titles = records[0], [methods()[r["method"]].title for r in records]
+    metric, seeds = metrics_for(first["task"])[first["metric"]], len(first["seeds"])
+    colors = ["#c44e52" if r["method"] in ("fit", "rap") else "#4c72b0" for r in records]
+    factor, digits = (100, 1) if metric.percent else (1, 3)
+    means, stds = ([factor * r[key] if r[key] == r[key] else 0.0 for r in records] for key in ("mean", "std"))
+    times = [max(r["fit_seconds"], 1e-3) for r in records]
     figure = Figure(figsize=(10, 0.55 * len(records) + 1.6), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    titles = [methods()[r["method"]].title for r in records]
-    colors = ["#c44e52" if r["method"] in ("fit", "rap") else "#4c72b0" for r in records]
-    task = TASKS[records[0]["task"]]
-    factor = 100 if task.percent else 1
-    means, stds = ([factor * r[key] if r[key] == r[key] else 0.0 for r in records] for key in ("mean", "std"))
-    left.barh(titles, means, xerr=stds, color=colors, error_kw={"capsize": 3, "lw": 1})
-    top = 112 if task.percent else 1.25 * max(m + s for m, s in zip(means, stds, strict=True)) or 1.0
-    for i, (mean, std) in enumerate(zip(means, stds, strict=True)):
-        left.text(mean + std + top / 110, i, f"{mean:.1f}" if task.percent else f"{mean:.3f}", va="center", fontsize=9)
-    which = "10-fold" if "fold," in records[0]["protocol"] else "test"
-    unit = " (%)" if task.percent else "" if task.higher else " (lower is better)"
-    left.set(xlabel=f"{which} {task.title}{unit}", xlim=(0, top))
-    times = [max(r["fit_seconds"], 1e-3) for r in records]
-    right.hlines(titles, min(times) / 3, times, color="#cccccc", lw=1.5, zorder=1)
-    right.scatter(times, titles, c=colors, s=60, zorder=2)
-    for i, value in enumerate(times):
-        right.text(value * 1.15, i, f"{value:.3g}", va="center", fontsize=9)
+    bars = left.barh(titles, means, xerr=stds, color=colors, error_kw={"capsize": 3, "lw": 1})
+    left.bar_label(bars, [f"{mean:.{digits}f}" for mean in means], padding=3, fontsize=9)
+    which = "10-fold" if "fold," in first["protocol"] else "test"
+    unit = " (%)" if metric.percent else "" if metric.higher else " (lower is better)"
+    top = 112 if metric.percent else 1.25 * max(m + s for m, s in zip(means, stds, strict=True)) or 1.0
+    left.set(xlabel=f"{which} {metric.title}{unit}", xlim=(0, top))
+    bars = right.barh(titles, times, color=colors)
+    right.bar_label(bars, [f"{seconds:.3g}" for seconds in times], padding=3, fontsize=9)
     right.set(xscale="log", xlabel="time of one fit (s, log scale)", xlim=(min(times) / 3, max(times) * 6))
     right.xaxis.set_major_formatter("{x:g}")
     right.xaxis.set_minor_formatter("")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     left.invert_yaxis()
-    seeds = len(records[0]["seeds"])
-    figure.suptitle(f"{records[0]['dataset']}: training methods, mean of {seeds} seed{'s' if seeds > 1 else ''}")
+    figure.suptitle(f"{first['dataset']}: training methods, mean of {counted(seeds, 'seed')}")
     write_atomic(path, lambda temporary: figure.savefig(temporary, dpi=150, format=path.suffix[1:].lower()))

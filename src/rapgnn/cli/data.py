@@ -39,7 +39,7 @@ def data_get(name: str, data_dir: shared.DataDir = None, json_file: shared.JsonF
 
 
 @shared.data_app.command("info")
-@shared.folder_options
+@shared.folder_options()
 def data_info(
     name: Annotated[str, typer.Argument(help="A dataset name, a folder, or a file of edges.")],
     reading: Any,
@@ -51,8 +51,10 @@ def data_info(
 
     Example: rapgnn data info my-graph/ --label species
     """
+    from rapgnn.report.data import describe_graph
+
     graph = shared.load(name, data_dir, attributes, reading, labels=False)
-    row = describe(graph)
+    row = describe_graph(graph)
     uses = () if graph.encoding is None else graph.encoding.uses
     shared.write_json([row | ({"columns": [vars(use) for use in uses]} if uses else {})], json_file)
     for key, value in row.items():
@@ -78,24 +80,3 @@ def data_check(name: str, data_dir: shared.DataDir = None, json_file: shared.Jso
         typer.echo(f"{files.name}: no checksum known for {len(unknown)} of {total} files in {folder}")
         raise typer.Exit(1)
     typer.echo(f"{files.name}: all {total} files in {folder} are intact")
-
-
-def describe(graph: Any) -> dict[str, Any]:
-    """A graph in numbers."""
-    import torch
-
-    row: dict[str, Any] = {"dataset": graph.name, "task": graph.task}
-    if graph.ptr is not None:
-        row["graphs"] = graph.num_rows
-    row |= {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "features": graph.num_features}
-    if graph.edge_attr is not None:
-        row["edge features"] = graph.num_edge_features
-    what = {"accuracy": "classes", "rocauc": "labels", "rmse": "targets"}[graph.objective.metric]
-    row[what] = graph.num_outputs
-    if what == "classes":
-        row["class sizes"] = torch.bincount(graph.y[graph.y >= 0]).tolist()
-    elif what == "labels":
-        row |= {"positive share": round(float(graph.y.nanmean()), 4), "unknown": int(graph.y.isnan().sum())}
-    if graph.folds:
-        row["protocol"] = "10-fold cross-validation; the split below is for searches of your own"
-    return row | {split: len(graph.rows(split)) for split in ("train", "val", "test")}

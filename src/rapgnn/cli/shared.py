@@ -8,10 +8,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 import typer.core
@@ -32,75 +31,63 @@ def set_quiet(wanted: bool) -> bool:
     return wanted
 
 
-def is_quiet() -> bool:
-    """What ``set_quiet`` said."""
-    return _quiet
-
-
 class Track:
-    """A progress bar of the current piece of work."""
+    """The progress of the current piece of work: a bar on a terminal, elsewhere a line now and then.
 
-    def __init__(self, progress: Any):
-        self._progress, self._task = progress, None
+    Args:
+        bar: of rich; None: lines, and none for work that is done soon.
+    """
+
+    def __init__(
+        self,
+        bar: Any = None,
+        write: Callable[[str], Any] = lambda line: None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._bar, self._write, self._clock, self._task = bar, write, clock, None
+        self.start("", None)
 
     def start(self, title: str, total: int | None) -> None:
         self.finish()
-        self._task = self._progress.add_task(title, total=total)
-
-    def advance(self) -> None:
-        self._progress.advance(self._task)
-
-    def set(self, done: int, title: str) -> None:
-        self._progress.update(self._task, completed=done, description=title)
-
-    def finish(self) -> None:
-        if self._task is not None:
-            task = self._progress.tasks[self._task]
-            total = task.completed if task.total is None else task.total
-            self._progress.update(self._task, total=total, completed=total)
-
-
-class LineTrack:
-    """The same as lines: none for work that is done soon."""
-
-    def __init__(self, write: Callable[[str], Any], clock: Callable[[], float] = time.monotonic):
-        self._write, self._clock = write, clock
-        self._title, self._total, self._done = "", None, 0
-        self._begun = self._said = clock()
-
-    def start(self, title: str, total: int | None) -> None:
         self._title, self._total, self._done = title, total, 0
-        self._begun = self._said = self._clock()
+        self._begun = self._shown = self._clock()
+        if self._bar is not None and title:
+            self._task = self._bar.add_task(title, total=total)
 
     def advance(self) -> None:
         self.set(self._done + 1, self._title)
 
     def set(self, done: int, title: str) -> None:
         self._done, self._title, now = done, title, self._clock()
-        if now - self._said >= LINE_SECONDS:
-            self._said = now
+        if self._task is not None:
+            self._bar.update(self._task, completed=done, description=title)
+        elif now - self._shown >= LINE_SECONDS:
+            self._shown = now
             of = "" if self._total is None else f" of {self._total}"
             self._write(f"rapgnn: {title}: {done}{of}, {now - self._begun:.0f} s\n")
 
     def finish(self) -> None:
-        """Nothing: what was done is printed by the command."""
+        """The bar is full, also where the work needed fewer steps."""
+        if self._task is not None:
+            total = self._total or self._done
+            self._bar.update(self._task, total=total, completed=total)
 
 
 @contextlib.contextmanager
-def show_progress() -> Iterator[Any]:
+def show_progress() -> Iterator[Track]:
     """A track: ``start`` a piece of work, ``advance`` it or ``set`` how far it is."""
     if _quiet:
-        yield LineTrack(lambda line: None)
+        yield Track()
         return
     if not sys.stderr.isatty():
-        yield LineTrack(lambda line: (sys.stderr.write(line), sys.stderr.flush()))
+        yield Track(write=lambda line: (sys.stderr.write(line), sys.stderr.flush()))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        track = Track(progress)
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        track = Track(bar)
         yield track
         track.finish()
 
@@ -115,11 +102,16 @@ HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.")]
 EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase.")]
 EmbeddingOption = Annotated[str | None, typer.Option(help="A variant; compare takes best, too.")]
 HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
-NetworkOption = Annotated[
-    list[str] | None,
-    typer.Option("--network", help="One random network instead of a search, such as lift=1024: name=value, repeated."),
-]
 SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="Other settings: name=value, repeated.")]
+NETWORK_OPTIONS = {
+    "backbone": BackboneOption,
+    "layers": LayersOption,
+    "hidden": HiddenOption,
+    "epochs": EpochsOption,
+    "embedding": EmbeddingOption,
+    "head": HeadOption,
+    "settings": SettingsOption,
+}
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 ModelFolder = Annotated[Path, typer.Argument(help="A folder that rapgnn fit made.")]
 Data = Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")]
@@ -128,7 +120,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no notices.",
 
 def say(line: str) -> None:
     """A notice, on standard error, unless the user wants none."""
-    if not is_quiet():
+    if not _quiet:
         sys.stderr.write(f"rapgnn: {line}\n")
 
 
@@ -173,26 +165,20 @@ def check_options(overrides: dict[str, Any], embedding: str | None = None, devic
     from rapgnn.graph.validate import check_whole
     from rapgnn.network.config import Config
     from rapgnn.network.embedding import EMBEDDINGS
+    from rapgnn.search.start import HOPS
 
     pick_device(device)
     check_whole("seed", seed, 0, (1 << 63) - 1)
     if embedding is not None:
         check_choice("embedding", embedding, (*EMBEDDINGS, "best"))
     faults = []
-    for backbone in BACKBONES:  # the data decide which, where it is not given
+    for start, backbone in product((Config(), HOPS), BACKBONES):  # the data decide which, where it is not given
         try:
-            Config().update(**{"backbone": backbone} | overrides)
+            start.update(**{"backbone": backbone} | overrides)
             return
         except InputError as error:
             faults.append(error)
     raise faults[0]
-
-
-def on_device(graph: Any, device: str):
-    """The graph where the user wants it."""
-    from rapgnn.device import pick_device
-
-    return graph.to(pick_device(device))
 
 
 def read_settings(pairs: list[str] | None, option: str = "--set", **given: Any) -> dict[str, Any]:
@@ -209,33 +195,14 @@ def read_settings(pairs: list[str] | None, option: str = "--set", **given: Any) 
     return values
 
 
-def describe_network(pairs: list[str] | None, others: bool) -> dict[str, Any] | None:
-    """The random network that ``--network`` describes, checked; ``others``: whether a RAP network is described too."""
-    from rapgnn.estimators.base import read_network
-
-    described = read_settings(pairs, "--network") or None
-    if described is not None and others:
-        raise InputError("--network describes the whole network: leave the options of RAP networks out.")
-    read_network(described)
-    return described
-
-
 def write_json(records: list[dict[str, Any]], path: Path | None) -> None:
+    """Write the records, each with the command; a number that does not exist (a metric of no rows) is null."""
     from rapgnn.files import write_atomic
 
     if path is not None:
         records = [record | {"command": " ".join(["rapgnn", *sys.argv[1:]])} for record in records]
-        text = json.dumps(_without_nan(records), indent=1, allow_nan=False) + "\n"
-        write_atomic(path, lambda temporary: temporary.write_text(text))
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: a metric that does not exist (an empty split) is null."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and value != value else value
+        records = json.loads(json.dumps(records), parse_constant=lambda name: None)
+        write_atomic(path, lambda temporary: temporary.write_text(json.dumps(records, indent=1) + "\n"))
 
 
 def wide_console(width: int = 140) -> Any:
@@ -297,12 +264,7 @@ def _main(
 app.add_typer(data_app, name="data")
 
 
-# The options of a user's own folder, said once for every command that reads one, and the table of its columns.
-
-
-WIDTH = 80
-SAME = 4  # columns in a row that are read alike, from which on they share a line
-MOST_ROWS = 40  # lines of the table of columns
+# The options of a user's own folder, declared once for every command that reads one, and the table of its columns.
 
 FOLDER_OPTIONS: dict[str, tuple[Any, str]] = {
     "label": (str, "Your folder: the label's column."),
@@ -323,91 +285,100 @@ USUAL_OPTIONS = ("label", "ignore")  # the help of other commands is full alread
 FILE_OPTIONS = ("drop_unknown_edges", "sep", "decimal", "encoding")  # what a trained model cannot remember
 
 
+def collected(place: str, options: dict[str, Any], make: Callable[[dict[str, Any], dict[str, Any]], Any]) -> Any:
+    """A decorator: a command's parameter ``place`` is made of options of its own.
+
+    Args:
+        options: name -> annotation.
+        make: (the values of these options, those of the command's others) -> what the parameter holds.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def wrapped(**values: Any) -> None:
+            own = {name: values.pop(name) for name in options}
+            command(**{place: make(own, values)}, **values)
+
+        parameters: list[inspect.Parameter] = []
+        for one in inspect.signature(command).parameters.values():
+            if one.name != place:
+                parameters.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            for name, annotation in options.items():
+                default = False if get_args(annotation)[0] is bool else None
+                kind = inspect.Parameter.KEYWORD_ONLY
+                parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
+        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
+        return wrapped
+
+    return decorate
+
+
 def folder_options(
-    command: Callable[..., None] | None = None,
-    *,
-    taken: tuple[str, ...] = tuple(FOLDER_OPTIONS),
-    shown: tuple[str, ...] | None = None,
+    *, taken: tuple[str, ...] = tuple(FOLDER_OPTIONS), shown: tuple[str, ...] = tuple(FOLDER_OPTIONS)
 ) -> Any:
-    """A command with the options of a folder; they arrive as one ``Reading``, in its parameter ``reading``.
+    """Gives a command the options of a folder; they arrive as one ``Reading``, in its parameter ``reading``.
 
     Args:
         taken: the options that it takes.
-        shown: those that its help shows, which is one screen; None: all. ``rapgnn data info --help`` shows all.
+        shown: those that its help shows, which is one screen. ``rapgnn data info --help`` shows all.
     """
-    if command is None:
-        return functools.partial(folder_options, taken=taken, shown=shown)
-
-    @functools.wraps(command)
-    def wrapped(**given: Any) -> None:
-        options = {name: given.pop(name) for name in taken}
-        reading = _reading(options)
-        command(reading=replace(reading, seed=given["seed"]) if "seed" in given else reading, **given)
-
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        if parameter.name == "reading":
-            parameters += [
-                inspect.Parameter(
-                    name,
-                    keyword,
-                    default=False if FOLDER_OPTIONS[name][0] is bool else None,
-                    annotation=_annotation(name, shown is None or name in shown),
-                )
-                for name in taken
-            ]
-        else:
-            parameters.append(parameter.replace(kind=keyword))
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return wrapped
+    options = {}
+    for name in taken:
+        kind, text = FOLDER_OPTIONS[name]
+        option = typer.Option(f"--{name.replace('_', '-')}", help=text, hidden=name not in shown)
+        options[name] = Annotated[kind if kind is bool else kind | None, option]
+    return collected("reading", options, _reading)
 
 
-def _annotation(name: str, shown: bool) -> Any:
-    kind, text = FOLDER_OPTIONS[name]
-    option = typer.Option(f"--{name.replace('_', '-')}", help=text, hidden=not shown)
-    return Annotated[kind if kind is bool else kind | None, option]
+def _network_settings(options: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    names = {"layers": "num_layers", "hidden": "hidden_channels"}
+    pairs = options.pop("settings")
+    return read_settings(pairs, **{names.get(name, name): value for name, value in options.items()})
 
 
-def _reading(options: dict[str, Any]) -> Any:
-    """How a folder is to be read, by the options given."""
+network_options = collected("overrides", NETWORK_OPTIONS, _network_settings)
+"""Gives a command the options of a network; they arrive as one dictionary, in its parameter ``overrides``."""
+
+
+def _reading(options: dict[str, Any], others: dict[str, Any]) -> Any:
+    """How a folder is to be read, by the options of the command line."""
     from rapgnn.datasets.folder import Reading
     from rapgnn.errors import check_choice
 
     if options.get("task") is not None:
         check_choice("task", options["task"], ("classification", "regression"))
-    named: dict[str, Any] = {"text_encoding" if name == "encoding" else name: v for name, v in options.items()}
-    named["ignore"] = tuple(options.get("ignore") or ())
-    return Reading(**named)
+    fields: dict[str, Any] = {"text_encoding" if name == "encoding" else name: v for name, v in options.items()}
+    return Reading(**fields | {"ignore": tuple(options.get("ignore") or ()), "seed": others.get("seed", 0)})
+
+
+WIDTH = 80
+SAME = 4  # columns in a row that are read alike, from which on they share a line
+MOST_ROWS = 40  # lines of the table of columns
 
 
 def show_columns(graph: Any) -> None:
     """What became of every column of a user's files; nothing where there are no files of the user's."""
     uses = () if graph.encoding is None else graph.encoding.uses
-    if not uses or is_quiet():
+    if not uses or _quiet:
         return
-    alike = groupby(uses, key=lambda use: (use.file, use.read_as))
-    rows = [row for key, run in alike for row in _rows(*key, list(run))]
+    rows: list[tuple[str, str, str, int]] = []
+    for (file, read_as), alike in groupby(uses, key=lambda use: (use.file, use.read_as)):
+        run = list(alike)
+        if len(run) < SAME:
+            rows += [(file, use.column, read_as, use.features) for use in run]
+        else:
+            title, features = f"{run[0].column} ... {run[-1].column}", sum(use.features for use in run)
+            rows.append((file, title, f"{len(run)} columns, each: {read_as}", features))
     wide = min(34, max(len(text) for file, column, *_ in rows for text in (column, file)))
     room = WIDTH - wide - 12
-    shown_file = ""
-    for file, column, read_as, features in rows[:MOST_ROWS]:
-        if file != shown_file:
-            typer.echo(f"{_cut(file, wide):<{wide}}  {'read as':<{room}}  features")
-            shown_file = file
-        typer.echo(f"{_cut(column, wide):<{wide}}  {_cut(read_as, room):<{room}}  {features or '-':>8}")
-    rest = rows[MOST_ROWS:]
-    if rest:
+    for file, lines in groupby(rows[:MOST_ROWS], key=lambda row: row[0]):
+        typer.echo(f"{_cut(file, wide):<{wide}}  {'read as':<{room}}  features")
+        for _, column, read_as, features in lines:
+            typer.echo(f"{_cut(column, wide):<{wide}}  {_cut(read_as, room):<{room}}  {features or '-':>8}")
+    if rest := rows[MOST_ROWS:]:
         typer.echo(f"and {len(rest)} more lines with {sum(features for *_, features in rest)} features")
-
-
-def _rows(file: str, read_as: str, run: list[Any]) -> list[tuple[str, str, str, int]]:
-    """Columns in a row that are read alike share a line where there are many."""
-    if len(run) < SAME:
-        return [(file, use.column, read_as, use.features) for use in run]
-    title = f"{run[0].column} ... {run[-1].column}"
-    return [(file, title, f"{len(run)} columns, each: {read_as}", sum(use.features for use in run))]
 
 
 def _cut(text: str, most: int) -> str:

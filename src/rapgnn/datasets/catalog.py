@@ -112,7 +112,7 @@ def load_dataset(
     Args:
         name: what to load.
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
-        say: told what is fetched or refused.
+        say: is given, a line at a time, what is fetched or refused.
         attributes: take further node features too, where the dataset has them.
         reading: how a folder of tables is to be read, as one object; the options below win over it.
         label: a folder's column of labels; None: ``label``, ``y``, ``class`` or ``target``.
@@ -141,7 +141,7 @@ def load_dataset(
         having = ", ".join(n for n, entry in DATASETS.items() if entry.attributes)
         raise InputError(f"{name} has no further node attributes: the datasets that have are {having}.")
     if kind.lower() == SBM:
-        return _generated(settings)
+        return BlockModel.parse(settings).generate()
     if not known and _is_there(Path(name)) and (Path(name).is_dir() or is_table_file(Path(name))):
         own = Path(name).resolve().name
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
@@ -166,18 +166,6 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
     return {
         key: value for key, value in options.items() if value not in (None, (), False) and (key, value) != ("seed", 0)
     }
-
-
-def _generated(settings: str) -> Graph:
-    """A graph of the block model; refused where no machine could hold it."""
-    model = BlockModel.parse(settings)
-    numbers = model.nodes * (model.features + model.degree + model.labels + model.classes)
-    if not numbers <= MOST_GENERATED:
-        raise InputError(
-            f"sbm: {model.nodes:.3g} nodes with {model.features:.3g} features and degree {model.degree:.3g} are too "
-            "many for any memory: lower them."
-        )
-    return model.generate()
 
 
 # Generated graphs of any size: the contextual stochastic block model.
@@ -224,6 +212,11 @@ class BlockModel:
             raise InputError(f"sbm: degree and signal must be finite, got {self.degree} and {self.signal}.")
         if not 0 <= self.homophily <= 1:
             raise InputError(f"sbm: homophily must lie in [0, 1], got {self.homophily}.")
+        numbers = self.nodes * (self.features + self.degree + self.labels + self.classes)
+        if not numbers <= MOST_GENERATED:
+            raise InputError(
+                f"sbm: {self.nodes:.3g} nodes with all their numbers fit into no memory: lower the settings."
+            )
         needed = self.classes * self.train + self.val + self.test
         if needed > self.nodes:
             raise InputError(

@@ -1,6 +1,5 @@
-"""What the columns of a user's tables mean: ids, ends of edges, labels, splits."""
+"""What the columns of a user's tables mean: ids, ends of edges, labels, splits, features."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,8 @@ import pandas as pd
 from rapgnn.datasets.dialect import Options
 from rapgnn.datasets.frames import Frame
 from rapgnn.errors import InputError, shown
-from rapgnn.graph.column import Column
+from rapgnn.graph.column import Column, is_number, numbers_rows
+from rapgnn.graph.labels import find_classes, label_column
 from rapgnn.graph.table import ColumnUse, Encoding
 from rapgnn.graph.validate import SPLITS, Faults
 
@@ -26,6 +26,7 @@ SPLIT_WORDS = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 NO_IDS = "no id column: rows were numbered from 0 (--id names one)."
+NAMED = ("label", "id", "source", "target")  # columns that a user may name
 Roles = dict[str, str]  # what a column is for, where it is no feature
 
 
@@ -77,6 +78,11 @@ class Reading:
         name = getattr(self, role)
         return tuple(usual) if name is None else (str(name).strip().lower(),)
 
+    def remembered(self, encoding: Encoding, label: str | None) -> Encoding:
+        """The encoding with what a model remembers of how its folder was read."""
+        named = {role: getattr(self, role) for role in NAMED} | {"label": label}
+        return replace(encoding, directed=self.directed, impute=self.impute, **named)
+
 
 def row_ids(
     frame: Frame, roles: Roles, names: Sequence[str] = ID, unique: bool = True, needed: bool = False
@@ -86,79 +92,97 @@ def row_ids(
     Args:
         needed: refuse a table without such a column: the user named it.
     """
-    found = frame.need(*names) if needed else frame.take(*names)
-    if found is None:
+    column = frame.need(*names) if needed else frame.take(*names)
+    if column is None:
         return None
-    roles[found[0]] = "id"
-    missing = found[1].isna()
+    roles[column[0]] = "id"
+    missing = column[1].isna()
     if missing.any():
-        raise without_id(frame.path, found[0], int(missing.argmax()), int(missing.sum()))
-    ids = pd.Index(found[1])
+        raise without(frame.path, column[0], int(missing.argmax()), int(missing.sum()), OTHER_ID)
+    ids = pd.Index(column[1])
     if unique and not ids.is_unique:
         twice = ids[ids.duplicated()]
-        raise repeated_id(frame.path, found[0], twice[0], len(twice))
+        raise repeated_id(frame.path, column[0], twice[0], len(twice))
     return ids
 
 
-def without_id(path: Path, name: str, row: int, count: int) -> InputError:
-    """What is said where rows have no id: the first of them, and how many there are."""
+OTHER_ID = ": --id names another column"
+
+
+def without(path: Path, name: str, row: int, count: int, cure: str = "") -> InputError:
+    """What is said where rows have no id, or no end: the first of them, and how many there are."""
     such = f" ({count} such rows)" if count > 1 else ""
-    return InputError(f"{path}: row {row} has no {name}{such}: --id names another column.")
+    return InputError(f"{path}: row {row} has no {name}{such}{cure}.")
 
 
 def repeated_id(path: Path, name: str, value: Any, count: int) -> InputError:
     """What is said where rows have the id of an earlier row: the first such id, and how many rows there are."""
     such = f" ({count} rows repeat one)" if count > 1 else ""
-    return InputError(f"{path}: the {name} {value} occurs more than once{such}: --id names another column.")
+    return InputError(f"{path}: the {name} {value} occurs more than once{such}{OTHER_ID}.")
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of a table's rows: one column, or (with ``names``) a table with a column per label; and the splits."""
+    """The labels of a table's rows: one column, or (with ``names``) a table with a column per label; and the splits.
+
+    Args:
+        task: ``"classification"``, ``"multilabel"`` or ``"regression"``.
+    """
 
     values: Any
     splits: dict[str, np.ndarray]
     column: str | None = None
     names: tuple[str, ...] | None = None
-
-
-def are_numbers(frame: Frame, labels: Labels, reading: Reading) -> bool:
-    """Whether the labels are numbers to predict: the user says so, or some are no whole numbers."""
-    values = labels.values
-    if values is None or not reading.labelled or reading.task == "classification":
-        return False
-    number = isinstance(values, np.ndarray) or (
-        pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_complex_dtype(values)
-    )
-    if reading.task == "regression":
-        if not number:
-            raise InputError(f"{frame.path}: targets of a regression must be numbers: --label names another column.")
-        return True
-    if reading.classes is not None or not number:
-        return False
-    known = pd.Series(np.ravel(values)).dropna()
-    return bool(pd.api.types.is_float_dtype(known) and (known % 1 != 0).any())
+    task: str = "classification"
 
 
 def find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:
     """What a table says about its rows' labels and splits; the columns that say it are added to ``roles``."""
     splits = _splits(frame, roles)
-    found, several = _label_columns(frame, reading)
-    roles |= dict.fromkeys(several if found is None else [found], "label")
-    if found is not None:
-        return Labels(frame.table[found], splits, found)
+    single, several = _label_columns(frame, reading)
+    roles |= dict.fromkeys(several if single is None else [single], "label")
+    if single is not None:
+        return _with_task(frame, Labels(frame.table[single], splits, single), reading)
     if several:
         odd = next((c for c in several if not pd.api.types.is_numeric_dtype(frame.table[c])), None)
         if odd is not None:
             raise InputError(f"{frame.path}: {odd} must hold only 0, 1 and gaps (unknown), as one of several labels.")
         table = frame.table[several].to_numpy(dtype=np.float64, na_value=np.nan)
-        return Labels(table, splits, names=tuple(str(c).partition("_")[2] for c in several))
+        names = tuple(str(c).partition("_")[2] for c in several)
+        return _with_task(frame, Labels(table, splits, names=names, task="multilabel"), reading)
     if reading.labelled:
         raise InputError(
             f"{frame.path}: there is no label column (label, y, class or target); it has {frame.names}: "
             "--label names another."
         )
     return Labels(None, splits)
+
+
+def _with_task(frame: Frame, labels: Labels, reading: Reading) -> Labels:
+    """The labels with their task: numbers to predict where the user says so, or where some are no whole numbers."""
+    values = labels.values
+    number = isinstance(values, np.ndarray) or is_number(values)
+    if not reading.labelled or reading.task == "classification":
+        return labels
+    if reading.task == "regression" and not number:
+        raise InputError(f"{frame.path}: targets of a regression must be numbers: --label names another column.")
+    if reading.task is None and (reading.classes is not None or not number):
+        return labels
+    known = pd.Series(np.ravel(values)).dropna()
+    fractions = bool(pd.api.types.is_float_dtype(known) and (known % 1 != 0).any())
+    return replace(labels, task="regression") if reading.task == "regression" or fractions else labels
+
+
+def check_classes(frame: Frame, labels: Labels, reading: Reading) -> None:
+    """Refuse a column of labels that are no classes, by its name."""
+    if labels.column is None or labels.task == "regression" or not reading.labelled or reading.trained:
+        return
+    try:
+        find_classes(label_column(labels.values))
+    except InputError as error:
+        raise InputError(
+            f"{frame.path}: column {labels.column}: {str(error).rstrip('.')}; --label names another."
+        ) from error
 
 
 def _label_columns(frame: Frame, reading: Reading) -> tuple[str | None, list[str]]:
@@ -168,9 +192,7 @@ def _label_columns(frame: Frame, reading: Reading) -> tuple[str | None, list[str
     named = reading.named("label", LABEL)
     if reading.label and not reading.trained:
         return frame.need(*named)[0], []
-    if reading.label and (found := free.take(*named)) is not None:
-        return found[0], []
-    if (single := free.take(*LABEL)) is not None:
+    if (single := free.take(*named) or free.take(*LABEL)) is not None:
         return single[0], []
     if several := _several(free, "label_", reading):
         return None, several
@@ -181,14 +203,14 @@ def _label_columns(frame: Frame, reading: Reading) -> tuple[str | None, list[str
 
 def _several(frame: Frame, start: str, reading: Reading) -> list[str]:
     """The columns that begin so; for a trained model in the order of its labels."""
-    found = {str(c).lower().removeprefix(start): c for c in frame.table.columns if str(c).lower().startswith(start)}
-    if not (found and reading.trained and reading.classes):
-        return list(found.values())
+    columns = {str(c).lower().removeprefix(start): c for c in frame.table.columns if str(c).lower().startswith(start)}
+    if not (columns and reading.trained and reading.classes):
+        return list(columns.values())
     wanted = [str(name).lower() for name in reading.classes]
-    missing = next((name for name in wanted if name not in found), None)
+    missing = next((name for name in wanted if name not in columns), None)
     if missing is not None:
         raise InputError(f"{frame.path} has no column {start}{missing}, one of the model's labels.")
-    return [found[name] for name in wanted]
+    return [columns[name] for name in wanted]
 
 
 def _splits(frame: Frame, roles: Roles) -> dict[str, np.ndarray]:
@@ -236,9 +258,8 @@ def column_uses(
         otherwise: why anything else is left out.
     """
     features = {column.name: column for column in columns}
-    reasons = left_out or {}
-    file = frame.path.name
-    uses = [] if frame.matrix is None else [ColumnUse(file, "x", "numbers", _width(frame))]
+    reasons, file, matrix = left_out or {}, frame.path.name, frame.matrix
+    uses = [] if matrix is None else [ColumnUse(file, "x", "numbers", matrix.shape[1] if matrix.ndim > 1 else 1)]
     for name in frame.table.columns:
         if name in roles:
             uses.append(ColumnUse(file, str(name), roles[name]))
@@ -250,31 +271,20 @@ def column_uses(
     return [*uses, *(ColumnUse(file, name, "left out: --ignore") for name in frame.ignored)]
 
 
-def _width(frame: Frame) -> int:
-    matrix = frame.matrix
-    return 0 if matrix is None else 1 if matrix.ndim == 1 else matrix.shape[1]
-
-
 def dialect_notes(frames: Sequence[Frame]) -> list[str]:
     """One sentence on files that are not written in the plain way; none where all are."""
     by_form: dict[tuple[str, ...], list[str]] = {}
     for frame in frames:
-        if frame.told:
-            by_form.setdefault(frame.told, []).append(frame.path.name)
+        if frame.form:
+            by_form.setdefault(frame.form, []).append(frame.path.name)
     if not by_form:
         return []
-    read = "; ".join(f"{_joined(names)} with {_joined(list(told))}" for told, names in by_form.items())
+    read = "; ".join(f"{_joined(names)} with {_joined(list(form))}" for form, names in by_form.items())
     return [f"read {read} (--sep, --decimal and --encoding say otherwise)."]
 
 
 def _joined(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-# The columns of a user's nodes and edges that are features.
-
-
-NUMBERS_ROWS = "it numbers the rows"
 
 
 def learn_features(nodes: Frame, roles: Roles, reading: Reading) -> tuple[Any, Encoding | None]:
@@ -286,29 +296,20 @@ def learn_features(nodes: Frame, roles: Roles, reading: Reading) -> tuple[Any, E
         return nodes.matrix, reading.encoding
     if reading.trained:
         return (table if table.shape[1] else None), reading.encoding
-    numbering = [name for name, values in table.items() if numbers_rows(str(name), values)]
-    table = table.drop(columns=numbering)
-    if not table.shape[1]:
+    if all(numbers_rows(str(name), values) for name, values in table.items()):
         return None, reading.encoding
-    faults = Faults(f"{nodes.path}: ")
-    encoding = None
+    return table, learn_table(table, nodes.path, reading.impute)
+
+
+def learn_table(table: Any, path: Path, impute: bool, what: str = "node") -> Encoding:
+    """``Encoding.learn``, whose refusals name the file."""
+    faults, encoding = Faults(f"{path}: "), Encoding("given")
     with faults.collect():
-        encoding = Encoding.learn(table, reading.impute)
+        encoding = Encoding.learn(table, impute, what)
     faults.check()
-    if encoding is None:
-        return None, None
-    reasons = dict.fromkeys(map(str, numbering), NUMBERS_ROWS) | encoding.left_out
-    return table, replace(encoding, left_out=reasons)
+    return encoding
 
 
 def besides_x(path: Path, column: str) -> InputError:
     """What is said where there is an array of features and a column that would be one more."""
     return InputError(f"{path} holds x and also {column}: put it into x, or ignore it (--ignore).")
-
-
-def numbers_rows(name: str, values: pd.Series) -> bool:
-    """Whether this is a column without a name that counts the rows, as programs write beside a table."""
-    if not re.fullmatch(r"Unnamed: \d+", name) or not pd.api.types.is_integer_dtype(values):
-        return False
-    count = np.arange(len(values))
-    return bool((values.to_numpy() - count == values.iloc[0]).all()) and int(values.iloc[0]) in (0, 1)

@@ -24,8 +24,6 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SPELLED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|", "space": " "}
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
@@ -76,13 +74,15 @@ class Dialect:
     skip: int = 0
     unsure: tuple[str, ...] = ()
 
-    def told(self, path: Path) -> list[str]:
-        """What is not plain, in words."""
+    def notes(self, path: Path, grouped: Sequence[str] = ()) -> list[str]:
+        """What is not plain, in words; ``grouped``: columns whose numbers mark their thousands."""
         plain = ",\t" if ".tsv" in path.name else ","
-        told = [] if self.sep in plain else [f"{SEPARATORS.get(self.sep, repr(self.sep))} between cells"]
-        told += ["decimal commas"] if self.decimal == "," else []
-        told += [f"points in {', '.join(self.unsure[:5])} taken for decimal points"] if self.unsure else []
-        return told if self.encoding.startswith("utf-8") else [*told, f"encoding {self.encoding}"]
+        notes = [] if self.sep in plain else [f"{SEPARATORS.get(self.sep, repr(self.sep))} between cells"]
+        notes += ["decimal commas"] if self.decimal == "," else []
+        notes += [f"points in {', '.join(self.unsure[:5])} taken for decimal points"] if self.unsure else []
+        notes += [] if self.encoding.startswith("utf-8") else [f"encoding {self.encoding}"]
+        marked = f"thousands separators in {', '.join(grouped[:5])}{', ...' * (len(grouped) > 5)}"
+        return [*notes, marked] if grouped else notes
 
 
 def find_dialect(path: Path, options: Options, names: Sequence[str] = ()) -> Dialect:
@@ -92,7 +92,7 @@ def find_dialect(path: Path, options: Options, names: Sequence[str] = ()) -> Dia
         names: columns, in lower case, whose cells are names: they tell nothing about numbers.
     """
     sample = _first_bytes(path)
-    encoding = options.encoding or _encoding(sample, path)
+    encoding = options.encoding or _encoding(sample)
     text = _decoded(sample, encoding, path)
     excel = _EXCEL.match(text)
     if excel:
@@ -113,14 +113,10 @@ def _first_bytes(path: Path) -> bytes:
         raise InputError(f"cannot read {path}: {reason}.") from error
 
 
-def _encoding(sample: bytes, path: Path) -> str:
+def _encoding(sample: bytes) -> str:
     marked = next((encoding for mark, encoding in _MARKS if sample.startswith(mark)), None)
     if marked is not None:
         return marked
-    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):  # without a mark: every other byte is 0
-        half = sample[first:2000:2]
-        if len(half) > 4 and half.count(0) > 0.7 * len(half) and not sample[1 - first : 2000 : 2].count(0):
-            return encoding
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
@@ -137,16 +133,16 @@ def _decoded(sample: bytes, encoding: str, path: Path) -> str:
 
 def _rows(text: str, sep: str) -> list[list[str]]:
     """The first rows, empty lines left out; none where they cannot be told apart."""
-    found: list[list[str]] = []
+    rows: list[list[str]] = []
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=sep):
             if row:
-                found.append(row)
-            if len(found) == ROWS:
+                rows.append(row)
+            if len(rows) == ROWS:
                 break
     except csv.Error:
         return []
-    return found
+    return rows
 
 
 def _separator(text: str) -> str:
@@ -173,32 +169,33 @@ def _decimal(text: str, sep: str, names: Sequence[str]) -> tuple[str, tuple[str,
     """
     rows = _rows(text, sep)
     header, body = (rows[0], rows[1:]) if rows else ([], [])
-    found: set[str] = set()
+    marks: set[str] = set()
     plain: list[str] = []
     for j, name in enumerate(header):
         if name.strip().lower() in names:
             continue
         cells = {row[j].strip() for row in body if len(row) > j}
         shown_as = written_as(cells - {"", *GAPS})
-        found |= shown_as
+        marks |= shown_as
         plain += [name] if "plain" in shown_as else []
-    if "comma" in found and (sep != "," or "point" not in found):
+    if "comma" in marks and (sep != "," or "point" not in marks):
         return ",", ()
-    if "either" in found and sep == ";" and "point" not in found:
+    if "either" in marks and sep == ";" and "point" not in marks:
         return ",", ()
-    return ".", tuple(plain) if sep == ";" and "point" not in found else ()
+    return ".", tuple(plain) if sep == ";" and "point" not in marks else ()
 
 
 # Numbers as people write them: 1234.5, 1,234.5, 1.234,5 and 1'234.5.
 
 
 GAPS = ("NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "<NA>")  # gaps, among numbers
-SOME_NUMBERS = 12  # different values beyond which a column against the rest of its file is one of numbers
 _THIN = "\u00a0\u202f'\u2019"  # blanks and apostrophes that nothing but a number has between digits
 _GROUPS = {".": f",{_THIN}", ",": f". {_THIN}"}
-_GROUPED = {d: rf"[+-]?[1-9]\d{{0,2}}(?:([{g}])\d{{3}})(?:\1\d{{3}})*(?:[{d}]\d*)?" for d, g in _GROUPS.items()}
-_PLAIN = {d: rf"[+-]?(?:\d+(?:[{d}]\d*)?|[{d}]\d+)(?:[eE][+-]?\d{{1,3}})?" for d in _GROUPS}
-_NUMBER = {d: re.compile(f"{_GROUPED[d]}|{_PLAIN[d]}") for d in _GROUPS}
+_THOUSANDS = {d: "|".join(f"(?:[{g}]\\d{{3}})+" for g in groups) for d, groups in _GROUPS.items()}
+# By the decimal mark: numbers with their thousands marked, all numbers (DuckDB reads both too), and what to leave out.
+GROUPED = {d: rf"[+-]?[1-9]\d{{0,2}}(?:{_THOUSANDS[d]})(?:[{d}]\d*)?" for d in _GROUPS}
+NUMBER = {d: rf"{GROUPED[d]}|[+-]?(?:\d+(?:[{d}]\d*)?|[{d}]\d+)(?:[eE][+-]?\d{{1,3}})?" for d in _GROUPS}
+MARKS = {d: f"[{groups}]" for d, groups in _GROUPS.items()}
 
 
 def written_as(cells: Collection[str]) -> set[str]:
@@ -208,7 +205,7 @@ def written_as(cells: Collection[str]) -> set[str]:
     mark, or are no numbers.
     """
     marked = {cell for cell in cells if "," in cell or "." in cell}
-    fits = {d: all(_NUMBER[d].fullmatch(cell) for cell in cells) for d in _GROUPS}
+    fits = {d: all(re.fullmatch(NUMBER[d], cell) for cell in cells) for d in NUMBER}
     if not marked or not any(fits.values()):
         return set()
     if fits["."] and fits[","]:
@@ -218,24 +215,16 @@ def written_as(cells: Collection[str]) -> set[str]:
 
 def as_numbers(words: pd.Series, decimal: str) -> tuple[pd.Series, bool] | None:
     """A column of words as numbers, and whether some had their thousands marked; None where some are no numbers."""
-    number = _NUMBER[decimal]
+    number = NUMBER[decimal]
     first = [str(cell).strip() for cell in words.dropna().head(100)]
-    if not all(number.fullmatch(cell) or cell in GAPS for cell in first):
+    if not all(re.fullmatch(number, cell) or cell in GAPS for cell in first):
         return None
     known = (words.notna() & ~words.isin(GAPS)).to_numpy(dtype=bool)
     cells = pd.Series([str(cell).strip() for cell in words[known]], dtype=object)
-    if not len(cells) or not cells.str.fullmatch(number.pattern).all():
+    if not len(cells) or not cells.str.fullmatch(number).all():
         return None
-    grouped = cells.str.fullmatch(_GROUPED[decimal])
-    plain = cells.str.replace(f"[{_GROUPS[decimal]}]", "", regex=True).str.replace(decimal, ".", regex=False)
+    grouped = cells.str.fullmatch(GROUPED[decimal])
+    plain = cells.str.replace(MARKS[decimal], "", regex=True).str.replace(decimal, ".", regex=False)
     numbers = np.full(len(words), np.nan)
     numbers[known] = np.asarray(pd.to_numeric(plain, errors="coerce"), dtype=np.float64)
     return pd.Series(numbers, index=words.index), bool(grouped.any())
-
-
-def against_the_rest(words: pd.Series, decimal: str) -> tuple[pd.Series, bool] | None:
-    """A column written with the other mark than its file, as numbers, where it is beyond doubt."""
-    other = "," if decimal == "." else "."
-    cells = {str(cell).strip() for cell in words.dropna().head(2000)} - {*GAPS}
-    wanted = "comma" if other == "," else "point"
-    return as_numbers(words, other) if len(cells) > SOME_NUMBERS and written_as(cells) == {wanted} else None

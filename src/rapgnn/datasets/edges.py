@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.columns import GRAPH, SOURCE, TARGET, WEIGHT, Reading, Roles
+from rapgnn.datasets.columns import GRAPH, SOURCE, TARGET, WEIGHT, Reading, Roles, without
 from rapgnn.datasets.frames import Frame
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import Faults
 
 CURE = "add it, or leave such edges out (--drop-unknown-edges)"
-QUOTES = "'\""
 
 
 @dataclass(frozen=True)
@@ -50,40 +49,26 @@ def edge_table(edges: Frame, reading: Reading) -> EdgeTable:
     return EdgeTable(edges, ends[0][1], ends[1][1], values, further, roles)
 
 
-def places(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame, drop: bool = False) -> np.ndarray:
-    """The row number of each named row; -1 where there is none, if such rows are to be dropped."""
-    place, wanted = _found(frame, values, ids, named)
-    if (place < 0).any() and not drop:
-        raise InputError(f"{frame.path}: {_first(values, wanted, place)} is not in {named.path.name}.")
-    return place
-
-
-def _found(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame) -> tuple[np.ndarray, pd.Index]:
-    """The row number of each named row, -1 where there is none, and the names as they were compared."""
+def places(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame) -> tuple[np.ndarray, list[str]]:
+    """The row number of each named row, -1 where there is none; and, for a sentence, the first that is not there."""
     missing = values.isna()
     if missing.any():
-        raise without_end(frame.path, str(values.name), int(missing.argmax()), int(missing.sum()))
-    ids, wanted = _same_kind(ids, pd.Index(values))
+        raise without(frame.path, str(values.name), int(missing.argmax()), int(missing.sum()))
+    wanted = pd.Index(values)
+    if pd.api.types.is_numeric_dtype(ids) != pd.api.types.is_numeric_dtype(wanted):  # 7 and "7": both as words
+        ids, wanted = ids.astype(str), wanted.astype(str)
     if not ids.is_unique:
         raise InputError(f"{named.path}: two ids read the same as words: {shown(ids[ids.duplicated()][0])}.")
-    return np.asarray(ids.get_indexer(wanted), dtype=np.int64), wanted
-
-
-def _first(values: pd.Series, wanted: pd.Index, place: np.ndarray) -> str:
-    """The first name that is not there, for a sentence."""
-    row, count = int((place < 0).argmax()), int((place < 0).sum())
-    return unknown_end(str(values.name), wanted[row], row, count)
-
-
-def without_end(path: Path, name: str, row: int, count: int) -> InputError:
-    """What is said where edges have no such end: the first of them, and how many there are."""
-    such = f" ({count} such rows)" if count > 1 else ""
-    return InputError(f"{path}: row {row} has no {name}{such}.")
+    place = np.asarray(ids.get_indexer(wanted), dtype=np.int64)
+    unknown = np.flatnonzero(place < 0)
+    first = [unknown_end(str(values.name), wanted[row], int(row), len(unknown)) for row in unknown[:1]]
+    return place, first
 
 
 def unknown_end(name: str, value: Any, row: int, count: int) -> str:
     """An end that is no node, for a sentence: its first edge, and how many there are."""
-    return f"{name} {shown(str(value)).strip(QUOTES)} (row {row}; {count} such)"
+    word = shown(str(value))[1:-1]
+    return f"{name} {word} (row {row}; {count} such)"
 
 
 def unknown_ends(path: Path, unknown: list[str], nodes: Path, numbered: bool) -> InputError:
@@ -103,64 +88,53 @@ def dropped_edges(count: int, total: int) -> str:
     return f"{count} of {total} edges name unknown nodes and were dropped."
 
 
-def _same_kind(ids: pd.Index, wanted: pd.Index) -> tuple[pd.Index, pd.Index]:
-    """Both as they are, or both as words where one holds numbers and the other does not."""
-    if pd.api.types.is_numeric_dtype(ids) == pd.api.types.is_numeric_dtype(wanted):
-        return ids, wanted
-    return ids.astype(str), wanted.astype(str)
-
-
 def ends_in_one(edges: EdgeTable, ids: pd.Index, nodes: Frame, drop: bool, numbered: bool = False) -> np.ndarray:
     """``[2, m]``: the row in ``nodes`` of both ends of every edge, -1 where it is to be dropped.
 
     Args:
-        numbered: no column names the nodes, which may be why an edge's ends are not found.
+        numbered: no column names the nodes, which may be why an edge's ends are not there.
     """
-    faults, found, unknown = Faults(), [], []
+    faults, ends, unknown = Faults(), list[np.ndarray](), list[str]()
     for values in (edges.source, edges.target):
         with faults.collect():
-            place, wanted = _found(edges.frame, values, ids, nodes)
-            found.append(place)
-            unknown += [_first(values, wanted, place)] if (place < 0).any() else []
+            place, missing = places(edges.frame, values, ids, nodes)
+            ends.append(place)
+            unknown += missing
     with faults.collect():
         if unknown and not drop:
             raise unknown_ends(edges.frame.path, unknown, nodes.path, numbered)
     faults.check()
-    return np.stack(found)
+    return np.stack(ends)
 
 
 def ends_in_many(
     edges: EdgeTable, ids: pd.Index, home: np.ndarray, graph_ids: pd.Index, nodes: Frame, graphs: Frame, drop: bool
 ) -> np.ndarray:
     """The same where there are many graphs; node ids may repeat from graph to graph."""
-    frame = edges.frame
-    column = frame.take(*GRAPH)
+    path, column = edges.frame.path, edges.frame.take(*GRAPH)
     if column is None:
         if not ids.is_unique:
-            raise InputError(f"{frame.path} needs a column graph, because node ids repeat from graph to graph.")
+            raise InputError(f"{path} needs a column graph, because node ids repeat from graph to graph.")
         return ends_in_one(edges, ids, nodes, drop)
-    which = places(frame, column[1], graph_ids, graphs, drop)
+    which, unknown = places(edges.frame, column[1], graph_ids, graphs)
+    if unknown and not drop:
+        raise InputError(f"{path}: {unknown[0]} is not in {graphs.path.name}.")
     codes, distinct = pd.factorize(ids)
     keys = pd.Index(home * len(distinct) + codes)
     if not keys.is_unique:
         row = int(keys.duplicated().argmax())
         raise InputError(f"{nodes.path}: node {ids[row]} occurs more than once in graph {graph_ids[home[row]]}.")
-    named = ends_in_one(edges, pd.Index(distinct), nodes, drop)
-    found: list[Any] = []
-    for values, node in zip((edges.source, edges.target), named, strict=True):
-        place = np.asarray(keys.get_indexer(pd.Index(which * len(distinct) + node)), dtype=np.int64)
-        place[(which < 0) | (node < 0)] = -1
-        if (place < 0).any() and not drop:
-            row = int((place < 0).argmax())
-            raise InputError(
-                f"{frame.path}: row {row} names node {values.iloc[row]}, which its graph does not have: {CURE}."
-            )
-        found.append(place)
-    return np.stack(found)
+    ends = ends_in_one(edges, pd.Index(distinct), nodes, drop)
+    for values, end in zip((edges.source, edges.target), ends, strict=True):
+        end[:] = np.where((which < 0) | (end < 0), -1, keys.get_indexer(pd.Index(which * len(distinct) + end)))
+        if (end < 0).any() and not drop:
+            row = int((end < 0).argmax())
+            raise InputError(f"{path}: row {row} names node {values.iloc[row]}, which its graph does not have: {CURE}.")
+    return ends
 
 
 def known_edges(ends: np.ndarray, notes: list[str]) -> np.ndarray:
-    """The edges both ends of which are there; how many were dropped is said."""
+    """The edges both ends of which are there; how many were dropped is noted."""
     known = (ends >= 0).all(axis=0)
     if not known.all():
         notes.append(dropped_edges(int((~known).sum()), ends.shape[1]))

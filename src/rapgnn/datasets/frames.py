@@ -2,7 +2,6 @@
 
 import re
 import warnings
-import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.dialect import Dialect, Options, against_the_rest, as_numbers, find_dialect
+from rapgnn.datasets.dialect import Dialect, Options, as_numbers, find_dialect
 from rapgnn.errors import InputError, shown
 
 FEATURES = "features.npy"
@@ -25,28 +24,28 @@ class Frame:
 
     Args:
         matrix: the array ``x`` of an npz file, whose rows go with the table's.
-        told: how the file is written, where that is not plain.
+        form: how the file is written, where that is not plain.
         ignored: the columns that the user left out; they are not in the table any more.
     """
 
     path: Path
     table: pd.DataFrame
     matrix: np.ndarray | None = None
-    told: tuple[str, ...] = ()
+    form: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
     def take(self, *names: str) -> tuple[str, pd.Series] | None:
         """The first column with one of these names, whatever its case."""
         by_name = {str(name).strip().lower(): name for name in reversed(list(self.table.columns))}
-        found = next((by_name[name] for name in names if name in by_name), None)
-        return None if found is None else (found, self.table.loc[:, found])
+        column = next((by_name[name] for name in names if name in by_name), None)
+        return None if column is None else (column, self.table.loc[:, column])
 
     def need(self, *names: str, cure: str = "") -> tuple[str, pd.Series]:
         """That column; refused where there is none, with the option that ``cure``s it."""
-        found = self.take(*names)
-        if found is None:
+        column = self.take(*names)
+        if column is None:
             raise InputError(f"{self.path}: there is no column named {names[0]!r}; it has {self.names}{cure}.")
-        return found
+        return column
 
     @property
     def names(self) -> str:
@@ -65,23 +64,10 @@ class Frame:
 
 def find_file(folder: Path, stem: str) -> Path | None:
     """``stem.csv``, ``stem.tsv``, either with ``.gz``, ``stem.parquet`` or ``stem.npz``; more than one is refused."""
-    found = [folder / f"{stem}{ending}" for ending in ENDINGS if (folder / f"{stem}{ending}").is_file()]
-    if len(found) > 1:
-        raise InputError(f"{folder} holds {' and '.join(p.name for p in found)}: keep one of them.")
-    return found[0] if found else None
-
-
-def read_frame(folder: Path, stem: str, holds: str, words: Sequence[str] = (), options: Options | None = None) -> Frame:
-    """The table called ``stem`` in the folder.
-
-    Args:
-        holds: what the folder should hold, for the sentence that says it is missing.
-        words, options: as in ``read_file``.
-    """
-    path = find_file(folder, stem)
-    if path is None:
-        raise InputError(f"{folder / stem}.csv (or .parquet, .npz) is missing: {holds}.")
-    return read_file(path, words, options)
+    paths = [folder / f"{stem}{ending}" for ending in ENDINGS if (folder / f"{stem}{ending}").is_file()]
+    if len(paths) > 1:
+        raise InputError(f"{folder} holds {' and '.join(p.name for p in paths)}: keep one of them.")
+    return paths[0] if paths else None
 
 
 def read_file(path: Path, words: Sequence[str] = (), options: Options | None = None) -> Frame:
@@ -130,27 +116,20 @@ def feature_array(path: Path, rows: int) -> np.ndarray:
 
 def checked(frame: Frame) -> Frame:
     """Refuse names that are there twice, and cells that hold more than one value; bytes are read as words."""
-    if not frame.table.columns.is_unique:
+    table = frame.table
+    if not table.columns.is_unique:
         raise InputError(f"two columns of {frame.path} have the same name.")
-    for name, values in frame.table.items():
+    for name, values in table.items():
         if values.dtype != object or pd.api.types.infer_dtype(values, skipna=True) == "string":
             continue
         odd = next((v for v in values if not pd.api.types.is_scalar(v)), None)
         if odd is not None:
             raise InputError(f"{frame.path}: column {shown(name)} holds a {type(odd).__name__}, not one value per row.")
-        if any(isinstance(v, bytes) for v in values):
-            frame = _with_words(frame, name)
-    return frame
-
-
-def _with_words(frame: Frame, name: Any) -> Frame:
-    """The frame with a column of bytes read as words."""
-    try:
-        words = frame.table[name].map(lambda v: v.decode() if isinstance(v, bytes) else v)
-    except UnicodeDecodeError:
-        raise InputError(f"{frame.path}: column {shown(name)} holds bytes that are no words.") from None
-    columns = {c: words if c == name else frame.table[c] for c in frame.table.columns}
-    return replace(frame, table=pd.DataFrame(columns, index=frame.table.index))
+        try:
+            table = table.assign(**{str(name): values.map(lambda v: v.decode() if isinstance(v, bytes) else v)})
+        except UnicodeDecodeError:
+            raise InputError(f"{frame.path}: column {shown(name)} holds bytes that are no words.") from None
+    return replace(frame, table=table)
 
 
 def _csv(path: Path, words: Sequence[str], options: Options) -> Frame:
@@ -181,25 +160,17 @@ def _read_csv(path: Path, words: Sequence[str], dialect: Dialect, options: Optio
         if dialect.decimal == ",":  # 1.234 was taken for a little more than one
             again += [c for c in table.columns if c not in names and pd.api.types.is_float_dtype(table[c])]
         written = pd.read_csv(path, usecols=again, dtype=str, **form) if again else table
-    told, marked, other = dialect.told(path), [], []
-    read: dict[Any, pd.Series] = {}
+    read, grouped = dict[Any, pd.Series](), list[str]()
     for name in table.columns:
-        if name in names:
-            read[name] = _whole_numbers(written[name] if name in again else table[name])
-            continue
         cells = written[name] if name in again else table[name]
-        if pd.api.types.is_numeric_dtype(cells) or not len(cells):
-            read[name] = cells
+        if name in names:
+            read[name] = _whole_numbers(cells)
             continue
-        found = as_numbers(cells, dialect.decimal)
-        if found is None and options.decimal is None:
-            found = against_the_rest(cells, dialect.decimal)
-            other += [str(name)] if found and name not in again else []
-        read[name] = table[name] if found is None else found[0]
-        marked += [str(name)] if found and found[1] else []
-    told += [f"thousands separators in {', '.join(marked[:5])}{', ...' * (len(marked) > 5)}"] if marked else []
-    told += [f"decimal {'points' if dialect.decimal == ',' else 'commas'} in {', '.join(other[:5])}"] if other else []
-    return Frame(path, pd.DataFrame(read, index=table.index), told=tuple(told))
+        numeric = pd.api.types.is_numeric_dtype(cells) or not len(cells)
+        numbers = None if numeric else as_numbers(cells, dialect.decimal)
+        read[name] = table[name] if numbers is None else numbers[0]
+        grouped += [str(name)] if numbers is not None and numbers[1] else []
+    return Frame(path, pd.DataFrame(read, index=table.index), form=tuple(dialect.notes(path, grouped)))
 
 
 def _whole_numbers(names: pd.Series) -> pd.Series:
@@ -212,18 +183,16 @@ def _whole_numbers(names: pd.Series) -> pd.Series:
 
 def _reason(error: Exception, path: Path) -> str:
     """Why a file cannot be read, and the option that cures it; a parser's own words mean nothing to its user."""
-    said = str(error)
     if path.suffix == ".parquet":
         return "it is not a Parquet file, or a damaged one"
     if isinstance(error, pd.errors.EmptyDataError | IndexError):
         return "it is empty"
-    longer = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said)
-    if longer:
+    if longer := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
         wide = f"line {longer[2]} has {longer[3]} cells, the header has {longer[1]}"
         return f"{wide}: quote cells that hold a separator, or name the separator with --sep"
     if isinstance(error, pd.errors.ParserWarning):
         return "its rows have more cells than its header: name the separator with --sep, or complete the header"
-    if "EOF inside string" in said:
+    if "EOF inside string" in str(error):
         return "a quotation mark is not closed"
     if isinstance(error, OSError | EOFError | zlib.error):
         return "it is damaged, or cannot be opened"
@@ -243,45 +212,31 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 def _from_npz(path: Path) -> Frame:
     """One-dimensional arrays are columns; the two-dimensional x is kept as it is, other tables become columns."""
-    arrays = _arrays(path)
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays: dict[str, np.ndarray] = dict(file)
+    except Exception as error:  # zipfile, zlib and numpy have no common base for what a damaged file raises
+        raise InputError(f"cannot read {path}: it is no npz archive, or a damaged one.") from error
     matrix = arrays.pop("x", None)
-    if matrix is not None and matrix.ndim not in (1, 2):
-        raise InputError(f"{path}: x must be a table with a row per node, got shape {matrix.shape}.")
+    if matrix is not None and (matrix.ndim not in (1, 2) or matrix.dtype.kind not in "biuf"):
+        raise InputError(f"{path}: x must be a table of numbers with a row per node, got shape {matrix.shape}.")
     columns: dict[str, Any] = {}
     for name, array in arrays.items():
+        if array.ndim not in (1, 2) or array.dtype.kind not in "biufcUSMm":
+            raise InputError(f"{path}: {shown(name)} must hold one value per row, a number, a word or a date.")
         if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):  # pandas has no index of others
             array = array.astype(np.float64)
-        if array.ndim == 1:
-            columns[name] = array
-        elif array.ndim == 2:
-            several = {name if array.shape[1] == 1 else f"{name}_{j}": array[:, j] for j in range(array.shape[1])}
-            twice = next((c for c in several if c in columns or (c in arrays and c != name)), None)
-            if twice is not None:
-                raise InputError(f"two columns of {path} have the same name: {shown(twice)}.")
-            columns |= several
-        else:
-            raise InputError(f"{path}: {name} must be one value per row, got shape {array.shape}.")
+        several = {name: array if array.ndim == 1 else array[:, 0]} if array.ndim == 1 or array.shape[1] == 1 else {}
+        several = several or {f"{name}_{j}": array[:, j] for j in range(array.shape[1])}
+        twice = next((c for c in several if c in columns or (c in arrays and c != name)), None)
+        if twice is not None:
+            raise InputError(f"two columns of {path} have the same name: {shown(twice)}.")
+        columns |= several
     lengths = {name: len(values) for name, values in columns.items()}
-    if matrix is not None:
-        lengths = {"x": len(matrix)} | lengths
+    lengths = lengths if matrix is None else {"x": len(matrix)} | lengths
     if len(set(lengths.values())) > 1:
         first, *rest = lengths.items()
         odd = next(item for item in rest if item[1] != first[1])
         raise InputError(f"{path}: {first[0]} has {first[1]} entries but {odd[0]} has {odd[1]}.")
     size = next(iter(lengths.values()), 0)
     return checked(Frame(path, pd.DataFrame(columns, index=pd.RangeIndex(size)), matrix))
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is not an npz archive")
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except Exception as error:  # zipfile, zlib and numpy have no common base for what a damaged file raises
-        said = str(error) if type(error) is ValueError and "npz" in str(error) else "it is damaged"
-        raise InputError(f"cannot read {path}: {said}.") from error
-    odd = next((n for n, a in arrays.items() if not isinstance(a, np.ndarray) or a.dtype.kind not in "biufcUSMm"), None)
-    if odd is not None:
-        raise InputError(f"{path}: {shown(odd)} must be an array of numbers, words or dates.")
-    return arrays

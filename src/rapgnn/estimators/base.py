@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, InputNotice, shown
+from rapgnn.estimators.describe import describe
 from rapgnn.estimators.predictions import Predicting, as_classes, suits
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric, with_goal
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.average import Average, engine_of
 from rapgnn.network.config import SETTINGS, Config, refuse_unknown
-from rapgnn.network.network import describe
 from rapgnn.search.search import OnTrial
 from rapgnn.search.start import check_settings, start_config
 from rapgnn.search.train import train
@@ -253,8 +253,7 @@ def logging_trials(then: OnTrial | None) -> OnTrial:
     def on_trial(settings: dict[str, Any], value: float) -> None:
         nonlocal count
         count += 1
-        config = Config(**{name: value for name, value in settings.items() if name in SETTINGS})
-        LOGGER.info("candidate %d: %.4f on validation (%s)", count, value, describe(config))
+        LOGGER.info("candidate %d: %.4f on validation (%s)", count, value, describe(settings))
         if then is not None:
             then(settings, value)
 

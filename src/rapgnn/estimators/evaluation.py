@@ -1,7 +1,9 @@
-"""How good a model is, beside answers that need no graph: the majority's, and those of a model without edges."""
+"""How good a model is, beside answers that need no graph: the majority's, and those of a model without edges.
+
+What ``rapgnn fit`` and ``rapgnn evaluate`` print and what a report shows is the record made here.
+"""
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,16 +15,16 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import POOLINGS
 from rapgnn.graph.scores import Metric, metrics_for, per_class
-from rapgnn.network.config import Config
-from rapgnn.network.network import describe
+from rapgnn.graph.validate import SPLITS
 from rapgnn.search.costs import cost, training_cost
-from rapgnn.search.start import DRAWN, linear_settings, start_config, suited
+from rapgnn.search.start import DRAWN, first_point, linear_settings, start_config, suited
 from rapgnn.search.train import train
 from rapgnn.sparse import nonnegative
 from rapgnn.training.predict import Prediction
 
 Predictor = Callable[[Tensor], Prediction]
 LARGE_MAJORITY = 0.75  # share of one class from which accuracy alone says little
+BESIDE = ("balanced_accuracy", "rocauc", "average_precision", "calibration_error", "mae", "r2")
 
 
 def counting_split(graph: Graph) -> tuple[str, Tensor]:
@@ -33,39 +35,73 @@ def counting_split(graph: Graph) -> tuple[str, Tensor]:
     return "all", graph.labelled
 
 
+def score_rows(graph: Graph, prediction: Prediction, rows: Tensor, scoring: str | None = None) -> float:
+    """The metric of the predictions of some rows: the task's own, of the scores, or another, of the probabilities."""
+    y = graph.y[rows].to(prediction.scores.device)
+    if scoring is None:
+        return graph.objective.score(prediction.scores, y)
+    return metrics_for(graph.task)[scoring].measure(prediction.probabilities, y)
+
+
 def evaluate(
-    graph: Graph, predict: Predictor, scoring: str | None = None, without_edges: Predictor | None = None
+    graph: Graph,
+    predict: Predictor,
+    config: Any,
+    *,
+    scoring: str | None = None,
+    class_weight: Any = None,
+    seed: int = 0,
+    device: str = "cpu",
 ) -> dict[str, Any]:
-    """What there is to say about a model's predictions, as one flat record, for the split that counts.
+    """What there is to say about a model's predictions, as one flat record.
 
     Args:
         predict: rows -> the model's predictions.
+        config: its settings, for a model without edges beside it; None: they are not known, and there is none.
         scoring: the metric for the model and for what it is compared with; None: the task's own.
-        without_edges: likewise, of a model that does not see the edges.
 
     Returns:
-        ``scored_split, scored_rows, score, majority, without_edges``; for classes and labels ``balanced_accuracy,
-        rocauc, average_precision`` (binary only), ``calibration_error, per_class``; for numbers ``mae, r2``; and
-        ``verdict``, sentences about where the model is no better.
+        ``metric``; the metric of every split that has rows, or of ``all`` labelled rows; for the split that counts
+        ``scored_split, scored_rows, score, majority, without_edges`` (or ``without_edges_missing``, why there is
+        none); for classes and labels ``balanced_accuracy, rocauc, average_precision`` (binary only),
+        ``calibration_error, per_class``; for numbers ``mae, r2``; and ``verdict``, sentences about where the model is
+        no better.
     """
     split, rows = counting_split(graph)
-    metrics = metrics_for(graph.task)
-    name = scoring or graph.objective.metric
-    metric, y, p = metrics[name], graph.y[rows].cpu(), predict(rows).probabilities.cpu()
+    if not len(rows):
+        raise InputError("there are no labels to score against.")
+    metrics, name = metrics_for(graph.task), scoring or graph.objective.metric
+    splits = {each: graph.rows(each) for each in SPLITS if len(graph.rows(each))} or {split: rows}
+    predictions = {each: predict(index) for each, index in splits.items()}
+    record: dict[str, Any] = {"metric": name}
+    record |= {each: score_rows(graph, predictions[each], index, scoring) for each, index in splits.items()}
+    metric, y, p = metrics[name], graph.y[rows].cpu(), predictions[split].probabilities.cpu()
     guess, answer = _constant(graph, rows)
-    record: dict[str, Any] = {"scored_split": split, "scored_rows": len(rows), "score": metric.measure(p, y)}
-    record |= {"majority": metric.measure(guess, y), "majority_answer": answer, "without_edges": None}
-    if without_edges is not None:
-        record["without_edges"] = metric.measure(without_edges(rows).probabilities.cpu(), y)
-    if graph.objective.metric == "rmse":
-        record |= {key: metrics[key].measure(p, y) for key in ("mae", "r2")}
-    else:
-        record |= {key: metrics[key].measure(p, y) for key in ("balanced_accuracy", "rocauc")}
-        if p.shape[1] == (2 if y.dim() == 1 else 1):
-            record["average_precision"] = metrics["average_precision"].measure(p, y)
-        record["calibration_error"] = metrics["calibration_error"].measure(p, y)
+    record |= {"scored_split": split, "scored_rows": len(rows), "score": record[split]}
+    record |= {"majority": metric.measure(guess, y), "majority_answer": answer}
+    record |= {"without_edges": None, "without_edges_missing": None}
+    try:
+        if config is not None:
+            without_edges = fit_without_edges(graph, config, seed, device, scoring, class_weight)
+            record["without_edges"] = metric.measure(without_edges(rows).probabilities.cpu(), y)
+    except InputError as error:
+        record["without_edges_missing"] = str(error)
+    binary = p.shape[1] == (2 if y.dim() == 1 else 1)
+    left_out = () if binary else ("average_precision",)
+    record |= {key: metrics[key].measure(p, y) for key in BESIDE if key in metrics and key not in left_out}
+    if graph.objective.metric != "rmse":
         record["per_class"] = per_class(p, y, graph.classes)
     return record | {"verdict": _verdict(graph, metric, name, record)}
+
+
+def facts(graph: Graph, record: dict[str, Any]) -> list[tuple[str, str]]:
+    """(name, value) of what stands beside the score, for people."""
+    metrics = metrics_for(graph.task)
+    metric = metrics[record["metric"]]
+    beside = {"always the same answer": record["majority"], "without edges": record["without_edges"]}
+    lines = [(f"{metric.title}, {title}", shown(metric, v)) for title, v in beside.items() if v is not None]
+    others = [key for key in BESIDE if key in record and key != record["metric"]]
+    return lines + [(metrics[key].title, shown(metrics[key], record[key])) for key in others]
 
 
 def _constant(graph: Graph, rows: Tensor) -> tuple[Tensor, Any]:
@@ -122,7 +158,7 @@ def shown(metric: Metric, value: float | None) -> str:
 
 
 def fit_without_edges(
-    graph: Graph, config: Config, seed: int, device: str = "cpu", scoring: str | None = None, class_weight: Any = None
+    graph: Graph, config: Any, seed: int, device: str = "cpu", scoring: str | None = None, class_weight: Any = None
 ) -> Predictor:
     """A model of the same rows without their edges: the features as they are, then through a random non-linear map,
     a head in closed form; the better of the two on validation. Where rows are graphs, their nodes' features are pooled.
@@ -141,15 +177,15 @@ def fit_without_edges(
     layer |= {"backbone": "gcn", "self_loops": True} if graph.ptr is None else {"backbone": "gin"}
     pooling = config.pooling if config.pooling in POOLINGS else "sum"
     layer |= {"normalize_features": config.normalize_features, "pooling": pooling}
-    signed, allowed, found = not nonnegative(bare.x), training_cost(graph), []
+    signed, allowed, trained = not nonnegative(bare.x), training_cost(graph), []
     for embedding in (linear_settings(bare), DRAWN):
         fixed = suited(signed, start, layer | embedding)
-        if embedding is not DRAWN and cost(bare, start.update(**fixed)) > allowed:
+        if embedding is not DRAWN and cost(bare, first_point(bare, start, fixed)) > allowed:
             continue
         goal = {"scoring": scoring, "class_weight": class_weight}
-        found.append(train(bare, start, fixed, seed, device, search=False, **goal))
+        trained.append(train(bare, start, fixed, seed, device, search=False, **goal))
     higher = metrics_for(graph.task)[scoring or graph.objective.metric].higher
-    best = max(found, key=lambda t: _rank(t.validation_score, higher))
+    best = max(trained, key=lambda one: merit(one.validation_score, higher))
     return best.fitted.predict
 
 
@@ -159,29 +195,6 @@ def check_own_features(graph: Graph) -> None:
         raise InputError("there is no model without edges: the features are made of the edges.")
 
 
-def _rank(value: float, higher: bool) -> float:
+def merit(value: float, higher: bool) -> float:
+    """A metric turned so that more is better, and NaN is worst."""
     return -math.inf if value != value else value if higher else -value
-
-
-def chosen_words(model: Any) -> str:
-    """One network's settings, or those of an average's members."""
-    if not hasattr(model, "members"):
-        return describe(model.config)
-    shown = [words for words, use in listed(model) if use != "elsewhere"]
-    if len(shown) == 1:
-        return shown[0]
-    counts = Counter(shown)  # members with the same settings learned from different averages
-    parts = [words if times == 1 else f"{times} x {words}" for words, times in counts.items()]
-    return f"the average of {len(shown)}: " + "; ".join(parts)
-
-
-def listed(average: Any) -> list[tuple[str, str]]:
-    """(settings, use) of every member of an average; draws that share a member's weight are one."""
-    found: dict[Any, tuple[Any, str, int]] = {}
-    for at, (member, use, weight) in enumerate(zip(average.members, average.uses, average.weights, strict=True)):
-        key = at if weight == 1 else (member.config, use)
-        draws = found[key][2] if key in found else 0
-        found[key] = member.config, use, draws + 1
-    return [
-        (describe(config) + (f", {draws} draws" if draws > 1 else ""), use) for config, use, draws in found.values()
-    ]

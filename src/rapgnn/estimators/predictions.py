@@ -19,7 +19,7 @@ from rapgnn.estimators.rows import NodeRows, asked_rows
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import unseen_labels_note, unseen_note
 from rapgnn.graph.scores import check_metric, metrics_for
-from rapgnn.graph.table import UNSEEN
+from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import Config, bounds
 from rapgnn.training.predict import Prediction, model_on, represented_by
@@ -67,7 +67,7 @@ class Predicting:
         else:
             graph = as_schema(self._graph_for(self.schema_, data, y, given or {}, labelled), self.schema_, labelled)
         for note in graph.notes:
-            if UNSEEN in note and note not in before:  # what else was decided, fit has said
+            if note.startswith((UNSEEN, FILLED)) and note not in before:  # what else was decided, fit has said
                 warnings.warn(note, InputNotice, stacklevel=4)
         return graph
 

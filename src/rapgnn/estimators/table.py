@@ -37,54 +37,35 @@ def prediction_table(
         probabilities: whether every class shall have a column ``probability_j``.
         known: the rows whose label the data have, for a last column ``known``: yes or no; None leaves it out.
     """
-    if probabilities and graph.objective.metric == "rmse":
+    kind = graph.objective.metric
+    if probabilities and kind == "rmse":
         raise InputError("numbers have no probabilities: leave --probabilities out.")
-    table = _table(graph, predict, classes, probabilities)
-    if known is not None:
-        labelled = np.zeros(graph.num_rows, dtype=bool)
-        labelled[known.cpu().numpy()] = True
-        table["known"] = np.where(labelled, "yes", "no")
-    return table
-
-
-def _table(
-    graph: Graph, predict: Callable[[Tensor], Prediction], classes: Sequence[Any] | None, probabilities: bool
-) -> pd.DataFrame:
     rows = torch.arange(graph.num_rows)
     result = predict(rows)
-    values, spread = result.probabilities, result.spread
-    table: dict[str, object] = {"id": rows.numpy() if graph.ids is None else graph.ids}
-    if graph.objective.metric == "accuracy":
-        label = result.scores.argmax(dim=-1)  # as predict and evaluate read it
-        named = label.numpy() if classes is None else np.array(classes)[label.numpy()]
-        table |= {"label": named, "probability": _at(values, label)}
-        if spread is not None:
-            table["spread"] = _at(spread, label)
-        for j in range(values.shape[1] if probabilities else 0):
-            table[f"probability_{j if classes is None else classes[j]}"] = values[:, j].numpy()
-        return pd.DataFrame(table)
-    for j in range(values.shape[1]):
-        suffix = "" if values.shape[1] == 1 else f"_{j if classes is None else classes[j]}"
-        if graph.objective.metric == "rmse":
-            table[f"value{suffix}"] = values[:, j].numpy()
+    values, spread = result.probabilities.numpy(), None if result.spread is None else result.spread.numpy()
+    names = range(values.shape[1]) if classes is None else classes
+    table: dict[str, Any] = {"id": rows.numpy() if graph.ids is None else graph.ids}
+    if kind == "accuracy":
+        label = result.scores.argmax(dim=-1).numpy()  # as predict and evaluate read it
+        table |= {"label": np.array(names)[label], "probability": values[rows, label]}
+        table |= {} if spread is None else {"spread": spread[rows, label]}
+        table |= {f"probability_{name}": values[:, j] for j, name in enumerate(names)} if probabilities else {}
+    for j, name in enumerate(names if kind != "accuracy" else ()):
+        suffix, column = "" if values.shape[1] == 1 else f"_{name}", values[:, j]
+        if kind == "rmse":
+            table[f"value{suffix}"] = column
         else:
-            table[f"label{suffix}"] = (values[:, j] > 0.5).long().numpy()
-            table[f"probability{suffix}"] = values[:, j].numpy()
-        if spread is not None:
-            table[f"spread{suffix}"] = spread[:, j].numpy()
+            table |= {f"label{suffix}": (column > 0.5).astype(int), f"probability{suffix}": column}
+        table |= {} if spread is None else {f"spread{suffix}": spread[:, j]}
+    if known is not None:
+        table["known"] = np.where(np.isin(rows, known.cpu()), "yes", "no")
     return pd.DataFrame(table)
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """CSV or Parquet by the name's ending; whole or not at all."""
-    if path.suffix.lower() == ".csv":
-        write_atomic(path, lambda temporary: table.to_csv(temporary, index=False))
-        return
     try:
-        write_atomic(path, lambda temporary: table.to_parquet(temporary, index=False))
+        write = table.to_csv if path.suffix.lower() == ".csv" else table.to_parquet
+        write_atomic(path, lambda temporary: write(temporary, index=False))
     except ImportError:
         raise InputError("Parquet needs pyarrow: install it with pip install 'rapgnn[parquet]'.") from None
-
-
-def _at(values: Tensor, label: Tensor):
-    return values.gather(1, label[:, None])[:, 0].numpy()

@@ -1,4 +1,8 @@
-"""One column of a user's table -> one or more features, learned once so that the next table is read the same way."""
+"""One column of a user's table -> one or more features, learned once so that the next table is read the same way.
+
+What a column is, is decided by its values (``column_kind``), or by the first of them where there are more than memory
+holds; its numbers are then described by a ``Spread``, its words by ``Words``, whoever counted them.
+"""
 
 import math
 import re
@@ -16,7 +20,7 @@ from rapgnn.errors import InputError, shown
 SOME_CATEGORIES = 12  # different numbers up to which a column of numbers and words may be one of categories
 MANY_CATEGORIES = 50  # beyond which a column where most rows differ is taken for a name, not for a category
 MOST_CATEGORIES = 100  # that get a feature each; the less frequent ones share one more
-_COMMA_NUMBER = r"[+-]?\d+,\d+"
+NUMBER, WORD = "number", "word"
 
 
 @dataclass(frozen=True)
@@ -54,23 +58,15 @@ class Column:
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> "Column":
         """From what ``to_dict`` gave; anything else is refused."""
-        name, shift, scale, categories, date, other = (given[f.name] for f in fields(cls))
-        if not isinstance(name, str) or len(given) != len(fields(cls)):
-            raise InputError("a column is damaged")
-        if any(isinstance(v, bool) or not math.isfinite(v) for v in (shift, scale)) or not scale > 0:
-            raise InputError("a column's scale is damaged")
-        if categories is not None and (
-            not isinstance(categories, list)
-            or not all(isinstance(c, str) for c in categories)
-            or len(set(categories)) < len(categories)
+        name, shift, scale, words, date, other = (given[f.name] for f in fields(cls))
+        numbers = all(not isinstance(v, bool) and math.isfinite(v) for v in (shift, scale)) and scale > 0
+        listed = isinstance(words, list) and all(isinstance(w, str) for w in words) and len(set(words)) == len(words)
+        kind = (date in (None, *ORDERS) and other is False) if words is None else (listed and date is None)
+        if len(given) != len(fields(cls)) or not (
+            isinstance(name, str) and isinstance(other, bool) and numbers and kind
         ):
-            raise InputError("a column's categories are damaged")
-        if date not in (None, *ORDERS) or not isinstance(other, bool):
             raise InputError("a column is damaged")
-        if other if categories is None else date is not None:
-            raise InputError("a column is damaged")
-        listed = None if categories is None else tuple(categories)
-        return cls(name, float(shift), float(scale), listed, date, other)
+        return cls(name, float(shift), float(scale), None if words is None else tuple(words), date, other)
 
 
 @dataclass(frozen=True)
@@ -81,37 +77,31 @@ class LeftOut:
     sentence: str
 
 
-def learn_column(values: pd.Series, name: str, what: str) -> Column | LeftOut:
-    """What a column is, with its mean and spread or its categories."""
-    if len(values) and values.isna().all():
-        return LeftOut("it is empty", f"column {shown(name)} is empty: leave it out (--ignore).")
+def column_kind(values: pd.Series, name: str, what: str) -> str | LeftOut:
+    """``NUMBER``, the order in which dates are written, or ``WORD``; a mixture is refused."""
+    if numbers_rows(name, values):
+        return LeftOut("it numbers the rows", f"column {shown(name)} numbers the rows: leave it out (--ignore).")
     if is_number(values):
-        return number_column(name, values.to_numpy(dtype=np.float64, na_value=np.nan))
-    if is_stamps(values):
-        return number_column(name, stamps_in_days(values), "ymd")
-    known = values.notna().to_numpy()
-    words = as_words(values, name)[known]
+        return NUMBER
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return "ymd"
+    words = as_words(values, name)[values.notna().to_numpy()]
     order, days = date_order(words)
-    if order == UNCLEAR and not np.isnan(days).any():
+    if order is None or np.isnan(days).any():
+        _refuse_mixture(words, days, name, what)
+        return WORD
+    if order == UNCLEAR:
         why = "dates, and either day or month comes first"
         return LeftOut(why, f"column {shown(name)} holds {why}: write them as 2024-12-31, or leave it out (--ignore).")
-    if order is not None and not np.isnan(days).any():
-        return number_column(name, days, order)
-    _refuse_mixture(words, days, name, what)
-    counts = Counter(words.tolist())
-    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_CATEGORIES]
-    return word_column(name, frequent, len(counts), len(values), what)
+    return order
 
 
-def word_column(name: str, frequent: Sequence[str], different: int, rows: int, what: str) -> Column | LeftOut:
-    """A column of words by its most frequent ones, and by how many different ones it has."""
-    if different > MANY_CATEGORIES and 2 * different > rows:
-        many = f"{different} different values in {rows} {what}s"
-        return LeftOut(
-            f"a name, {many}",
-            f"column {shown(name)} has {many}: it is a name rather than a feature, so leave it out (--ignore).",
-        )
-    return Column(name, categories=tuple(sorted(frequent)), other=different > len(frequent))
+def numbers_rows(name: str, values: pd.Series) -> bool:
+    """Whether this is a column without a name that counts the rows, as programs write beside a table."""
+    if not re.fullmatch(r"Unnamed: \d+", name) or not len(values) or not pd.api.types.is_integer_dtype(values):
+        return False
+    first = int(values.iloc[0])
+    return first in (0, 1) and bool((values.to_numpy() - np.arange(len(values)) == first).all())
 
 
 @dataclass(frozen=True)
@@ -150,10 +140,10 @@ class Spread:
         low, high = min(self.low, other.low), max(self.high, other.high)
         return Spread(self.rows + other.rows, total, self.mean + share * step, variance, low, high)
 
-    def column(self, name: str, date: str | None = None) -> Column:
+    def column(self, name: str, date: str | None = None) -> Column | LeftOut:
         """The column; numbers that are all in [0, 1] are left as they are."""
         if not self.known:
-            raise InputError(f"column {shown(name)} is empty: leave it out (--ignore).")
+            return empty(name)
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (--ignore).")
         if not math.isfinite(self.mean) or not math.isfinite(self.variance):
@@ -164,12 +154,44 @@ class Spread:
         return Column(name, self.mean, spread if spread > 0 else 1.0, date=date)
 
 
-def number_column(name: str, values: np.ndarray, date: str | None = None) -> Column:
-    return Spread.of(values).column(name, date)
+@dataclass(frozen=True)
+class Words:
+    """What a column of words holds: its most frequent ones (at most ``MOST_CATEGORIES``), and how many there are.
+
+    Args:
+        known: rows that have a word.
+        different: how many different words there are.
+    """
+
+    rows: int
+    known: int
+    different: int
+    frequent: Sequence[str]
+
+    @staticmethod
+    def of(values: pd.Series, name: str) -> "Words":
+        counts = Counter(as_words(values, name)[values.notna().to_numpy()].tolist())
+        frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_CATEGORIES]
+        return Words(len(values), counts.total(), len(counts), frequent)
+
+    def column(self, name: str, what: str) -> Column | LeftOut:
+        """The column; one where most rows differ is a name."""
+        if not self.known:
+            return empty(name)
+        if self.different > MANY_CATEGORIES and 2 * self.different > self.rows:
+            many = f"{self.different} different values in {self.rows} {what}s"
+            cure = "it is a name rather than a feature, so leave it out (--ignore)"
+            return LeftOut(f"a name, {many}", f"column {shown(name)} has {many}: {cure}.")
+        return Column(name, categories=tuple(sorted(self.frequent)), other=self.different > len(self.frequent))
 
 
-def encode_column(values: pd.Series, column: Column) -> Any:
-    """``[rows]`` numbers, or a sparse ``[rows, width]`` of zeros and ones."""
+def empty(name: str) -> LeftOut:
+    """A column without any value."""
+    return LeftOut("it is empty", f"column {shown(name)} is empty: leave it out (--ignore).")
+
+
+def encode_column(values: pd.Series, column: Column) -> tuple[Any, int]:
+    """``[rows]`` numbers, or a sparse ``[rows, width]`` of zeros and ones; and how many categories have no feature."""
     if column.categories is None:
         numbers = numbers_of(values, column)
         if np.isinf(numbers).any():
@@ -177,47 +199,37 @@ def encode_column(values: pd.Series, column: Column) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             scaled = (numbers - column.shift) / column.scale
         scaled[np.isnan(numbers)] = 0.0  # the mean
-        return scaled
-    place, known = _places(values, column)
+        return scaled, 0
+    words = pd.Index(as_words(values, column.name), dtype=object)
+    place = np.asarray(pd.Index(column.categories, dtype=object).get_indexer(words))
+    known = values.notna().to_numpy()
     if column.other:
         place = np.where(place < 0, len(column.categories), place)
     rows = np.flatnonzero((place >= 0) & known)  # a category never seen is no category
     ones = np.ones(len(rows), dtype=np.float32)
-    return sp.csr_matrix((ones, (rows, place[rows])), shape=(len(values), column.width))
-
-
-def unseen(values: pd.Series, column: Column) -> int:
-    """The rows whose category has no feature."""
-    if column.categories is None or column.other:
-        return 0
-    place, known = _places(values, column)
-    return int(((place < 0) & known).sum())
-
-
-def _places(values: pd.Series, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Each row's place among the categories, -1 where it has none, and whether it has a value."""
-    words = pd.Index(as_words(values, column.name), dtype=object)
-    listed = pd.Index(column.categories or (), dtype=object)
-    return np.asarray(listed.get_indexer(words)), values.notna().to_numpy()
+    features = sp.csr_matrix((ones, (rows, place[rows])), shape=(len(values), column.width))
+    return features, int(((place < 0) & known).sum())
 
 
 def numbers_of(values: pd.Series, column: Column) -> np.ndarray:
     """A column of numbers or dates as numbers, NaN where there is none."""
     if column.date is None:
-        if not is_number(values):
+        if is_number(values):
+            return values.to_numpy(dtype=np.float64, na_value=np.nan)
+        if values.notna().any():
             raise InputError(f"column {shown(column.name)} must hold numbers, as it did in training.")
-        return values.to_numpy(dtype=np.float64, na_value=np.nan)
-    if is_stamps(values):
+        return np.full(len(values), np.nan)
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
         return stamps_in_days(values)
     known = values.notna().to_numpy()
     days = np.full(len(values), np.nan)
     words = as_words(values, column.name)[known]
     days[known] = in_days(words, column.date)
     if np.isnan(days[known]).any():  # another file may write them another way
-        order, found = date_order(words)
-        if order in (None, UNCLEAR) or np.isnan(found).any():
+        order, others = date_order(words)
+        if order in (None, UNCLEAR) or np.isnan(others).any():
             raise InputError(f"column {shown(column.name)} must hold dates such as 2024-12-31, as it did in training.")
-        days[known] = found
+        days[known] = others
     return days
 
 
@@ -244,7 +256,7 @@ def _refuse_mixture(words: np.ndarray, days: np.ndarray, name: str, what: str) -
         if 2 * fine.sum() > len(words) > fine.sum() and len(np.unique(values[fine])) > SOME_CATEGORIES:
             odd = words[~fine]
             cure = "correct it, or leave it out (--ignore)"
-            if kind == "numbers" and all(re.fullmatch(_COMMA_NUMBER, word) for word in odd):
+            if kind == "numbers" and all(re.fullmatch(r"[+-]?\d+,\d+", word) for word in odd):
                 cure = "write all of them with a point, or all with a comma"
             slip = f"{kind}, but {shown(odd[0])} for one of the {what}s"
             raise InputError(f"column {shown(name)} holds {slip}: {cure}.")
@@ -285,15 +297,15 @@ def date_order(words: np.ndarray) -> tuple[str | None, np.ndarray]:
     few = words[: min(len(words), 100)]
     if not len(few) or not any(_looks_like_date(word) for word in few):
         return None, nothing
-    found = {order: in_days(words, order) for order in ORDERS}
-    fine = {order: int(np.isfinite(days).sum()) for order, days in found.items()}
+    read = {order: in_days(words, order) for order in ORDERS}
+    fine = {order: int(np.isfinite(days).sum()) for order, days in read.items()}
     best = max(ORDERS, key=lambda order: fine[order])
     if 2 * fine[best] <= len(words):
         return None, nothing
     if best != "ymd" and fine["dmy"] == fine["mdy"]:
-        same = np.array_equal(found["dmy"], found["mdy"], equal_nan=True)
-        return "dmy" if same else UNCLEAR, found["dmy"]
-    return best, found[best]
+        same = np.array_equal(read["dmy"], read["mdy"], equal_nan=True)
+        return "dmy" if same else UNCLEAR, read["dmy"]
+    return best, read[best]
 
 
 def in_days(words: np.ndarray, order: str) -> np.ndarray:
@@ -317,10 +329,6 @@ def stamps_in_days(values: pd.Series) -> np.ndarray:
         values = values.dt.tz_convert("UTC").dt.tz_localize(None)
     stamps = values.to_numpy().astype("M8[us]")
     return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64) / 86400e6)
-
-
-def is_stamps(values: pd.Series) -> bool:
-    return pd.api.types.is_datetime64_any_dtype(values.dtype)
 
 
 def _looks_like_date(word: str) -> bool:

@@ -18,7 +18,11 @@ MOST_NUMBERED = 1 << 31  # nodes whose pairs have numbers of 64 bits
 
 @dataclass
 class RawGraph:
-    """The arrays of a graph as the user gave them, not yet checked; None where there is nothing."""
+    """The arrays of a graph as the user gave them, not yet checked; None where there is nothing.
+
+    Args:
+        sizes: number of nodes of each of many graphs, which lie side by side; labels and splits are then theirs.
+    """
 
     x: Any = None
     edge_index: Any = None
@@ -29,6 +33,7 @@ class RawGraph:
     val: Any = None
     test: Any = None
     num_nodes: int | None = None
+    sizes: np.ndarray | None = None
     ids: np.ndarray | None = None
     notes: tuple[str, ...] = ()
 

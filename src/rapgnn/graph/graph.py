@@ -9,13 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rapgnn.errors import check_choice
-from rapgnn.graph.labels import unseen_note
+from rapgnn.errors import InputError, check_choice
+from rapgnn.graph.labels import split_rows, unseen_note
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
 from rapgnn.graph.validate import (
     SPLITS,
+    as_array,
+    check_edge_features,
     check_edge_weight,
     check_edges,
     check_features,
@@ -25,9 +27,10 @@ from rapgnn.graph.validate import (
     check_targets,
     labelled_rows,
 )
-from rapgnn.sparse import Features, SparseMatrix, row_sums, without_zeros
+from rapgnn.sparse import Features, SparseMatrix, row_block, row_sums, without_zeros
 
 KINDS = ("classification", "regression")  # of tasks; a table of 0 and 1 tells many labels from classes
+GRAPH_TASKS = ("classification", "multilabel", "regression")
 
 
 @dataclass(frozen=True)
@@ -175,10 +178,87 @@ def make_graph(
     edges = check_edges(edge_index, n)
     weight = None if edge_weight is None else check_edge_weight(edge_weight, edges.shape[1])
     labels = check_targets(y, n, "nodes") if task == "regression" else check_labels(y, n)
-    rows = {split: check_rows(mask, n, split) for split, mask in zip(SPLITS, (train, val, test), strict=True)}
+    kind = task if labels.dim() == 1 or task == "regression" else "multilabel"
+    rows: dict[str, Any] = {
+        split: check_rows(mask, n, split) for split, mask in zip(SPLITS, (train, val, test), strict=True)
+    }
     check_splits(labels, rows, unseen_classes=unseen_classes)
-    outputs = labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1
-    kind = task if task == "regression" else "classification" if labels.dim() == 1 else "multilabel"
-    common: dict[str, Any] = {**rows, "edge_weight": weight, "notes": tuple(unseen_note(labels, rows))}
-    common["task"] = f"node-{kind}"
-    return Graph(name, features, edges, labels, num_outputs=outputs, **common)
+    notes = tuple(unseen_note(labels, rows))
+    return Graph(
+        name, features, edges, labels, **rows, **_outputs(labels), edge_weight=weight, notes=notes, task=f"node-{kind}"
+    )
+
+
+def make_graphs(
+    x: Any,
+    edge_index: Any,
+    sizes: Any,
+    y: Any,
+    train: Any = None,
+    val: Any = None,
+    test: Any = None,
+    *,
+    edge_weight: Any = None,
+    edge_attr: Any = None,
+    task: str | None = None,
+    name: str = "graphs",
+    folds: bool = False,
+    seed: int = 0,
+) -> Graph:
+    """Check everything a user can get wrong, and put the graphs side by side.
+
+    Args:
+        x: features of all nodes, graph after graph.
+        edge_index: two rows, senders and receivers, numbered through all graphs.
+        sizes: number of nodes of each graph; 0 is a graph without nodes.
+        y: one label per graph: class numbers, a table of 0, 1 and NaN (unknown), or numbers.
+        train, val, test: masks or graph numbers; all None: a stratified split of 80, 10 and 10 percent by ``seed``.
+        edge_weight: one finite number per edge.
+        edge_attr: features of every edge.
+        task: one of ``GRAPH_TASKS``; None tells classes from a table of 0 and 1 by the shape of y.
+        folds: whether these graphs are evaluated by cross-validation.
+    """
+    if task is not None:
+        check_choice("graph task", task, GRAPH_TASKS)
+    features = x if isinstance(x, SparseMatrix) else check_features(x)
+    parts = side_by_side(sizes, features.shape[0], check_edges(edge_index, features.shape[0]), edge_weight, edge_attr)
+    total = len(parts["ptr"]) - 1
+    if task == "regression":
+        labels, kind = check_targets(y, total, "graphs"), task
+    else:
+        labels = check_labels(y, total, "graphs", table=task == "multilabel")
+        kind = "classification" if labels.dim() == 1 else "multilabel"
+    if train is None and val is None and test is None:
+        train, val, test = split_rows(labels, seed)
+    given = zip(SPLITS, ([] if part is None else part for part in (train, val, test)), strict=True)
+    rows: dict[str, Any] = {split: check_rows(part, total, split, "graphs") for split, part in given}
+    check_splits(labels, rows, "graphs")
+    notes = tuple(unseen_note(labels, rows))
+    return Graph(
+        name, features, y=labels, **rows, **parts, **_outputs(labels), task=f"graph-{kind}", folds=folds, notes=notes
+    )
+
+
+def _outputs(labels: Tensor) -> dict[str, Any]:
+    return {"num_outputs": labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1}
+
+
+def side_by_side(sizes: Any, n: int, edges: Tensor, edge_weight: Any, edge_attr: Any) -> dict[str, Any]:
+    """``edge_index``, ``edge_weight`` and ``edge_attr``, checked and sorted graph by graph, and ``ptr``."""
+    counts = as_array(sizes, "the graphs' sizes")
+    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any() or counts.sum() != n:
+        raise InputError(f"the graphs' sizes must be whole numbers that add up to the {n} nodes.")
+    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    home = np.searchsorted(bounds, edges.numpy(), side="right") - 1
+    crossing = np.flatnonzero(home[0] != home[1])
+    if len(crossing):
+        u, v = edges[:, crossing[0]].tolist()
+        raise InputError(f"edge ({u}, {v}) joins two different graphs.")
+    weight = None if edge_weight is None else check_edge_weight(edge_weight, edges.shape[1])
+    features = None if edge_attr is None else check_edge_features(edge_attr, edges.shape[1])
+    order = torch.from_numpy(np.argsort(home[0], kind="stable"))
+    if bool((order.diff() < 0).any()):  # graph after graph, as the nodes are
+        edges = edges[:, order]
+        weight = None if weight is None else weight[order]
+        features = None if features is None else row_block(features, order)
+    return {"edge_index": edges, "edge_weight": weight, "edge_attr": features, "ptr": torch.from_numpy(bounds)}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, shown
-from rapgnn.graph.validate import shape_of
+from rapgnn.graph.validate import SPLITS, labelled_rows, shape_of
 
 UNKNOWN = -1
 MOST_NAMED = 8  # classes that a sentence names
@@ -42,19 +42,19 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
         if kind != "f" and len(known) and max(abs(int(known.min())), abs(int(known.max()))) >= EXACT:
             column = column.astype(object)  # as floats, which have a place for gaps, they would run together
         return column.where(column != UNKNOWN)
-    if kind in "bO" or pd.api.types.is_string_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
-        odd = None if _all_words(column) else next((v for v in column if not _plain(v)), None)
-        if odd is not None:
-            raise InputError(f"{what} must be words or whole numbers, got a value of type {type(odd).__name__}.")
-        try:
-            column = column.astype(object)
-            "".join(v for v in column.unique() if isinstance(v, str)).encode()
-            blanks = _with_blanks(column)
-            column = column.map(lambda v: _stripped(v) if v in blanks else v).astype(object) if blanks else column
-        except UnicodeEncodeError as error:
-            raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
-        return column.astype(object).where(column.notna() & ~column.isin([""]), None)
-    raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
+    if kind not in "bO" and not pd.api.types.is_string_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
+    odd = None if _all_words(column) else next((v for v in column if not _plain(v)), None)
+    if odd is not None:
+        raise InputError(f"{what} must be words or whole numbers, got a value of type {type(odd).__name__}.")
+    column = column.astype(object)
+    try:
+        "".join(v for v in column.unique() if isinstance(v, str)).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
+    if _with_blanks(column):
+        column = column.map(_stripped).astype(object)
+    return column.where(column.notna() & ~column.isin([""]), None)
 
 
 def find_classes(column: pd.Series) -> tuple[Any, ...]:
@@ -204,3 +204,33 @@ def _as_plain(value: Any) -> Any:
 def _plain(value: Any) -> bool:
     missing = value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
     return missing or isinstance(value, str | bool | int | np.integer | np.bool_)
+
+
+# Splits by chance.
+
+
+SHARES = (0.2, 0.2)  # validation and test, where no split is given
+
+
+def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.1)) -> tuple[Any, Any, Any]:
+    """Training, validation and test rows by chance, each class in proportion and never without a training row."""
+    rng = np.random.default_rng(seed)
+    known = labelled_rows(labels).numpy()
+    classes = labels.numpy()[known] if labels.dim() == 1 else np.zeros(len(known))
+    parts: tuple[list[np.ndarray], ...] = ([], [], [])
+    for one in np.unique(classes):
+        members = rng.permutation(known[classes == one])
+        val, test = (round(share * len(members)) for share in shares)
+        cuts = np.split(members, [len(members) - val - test, len(members) - test])
+        for part, chosen in zip(parts, cuts, strict=True):
+            part.append(chosen)
+    train, val, test = (np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *part])) for part in parts)
+    return train, val, test
+
+
+def make_split(y: Tensor, seed: int, what: str = "nodes") -> tuple[dict[str, Tensor], str]:
+    """A stratified split of the labelled rows by chance, and the sentence that reports it."""
+    rows = map(torch.from_numpy, split_rows(y, seed, SHARES))
+    parts: dict[str, Tensor] = dict(zip(SPLITS, rows, strict=True))
+    sizes = " / ".join(str(len(parts[s])) for s in SPLITS)
+    return parts, f"no split was given: the labelled {what} were divided {sizes} (train / val / test), seed {seed}."

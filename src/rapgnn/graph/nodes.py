@@ -1,4 +1,7 @@
-"""One graph from what a user gives: features made, labels numbered, splits chosen, everything checked."""
+"""A ``Graph`` from what a user gives: features made, labels numbered, splits chosen, everything checked.
+
+One graph whose nodes have labels, or many graphs side by side that have one each.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,12 +15,14 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import RawGraph, as_scipy, unpack
-from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.graph.graph import Graph, make_graph, side_by_side
 from rapgnn.graph.labels import (
     blank_labels,
     fill_gaps,
     label_column,
+    make_split,
     split_classes,
+    split_rows,
     to_numbers,
     unseen_note,
     with_unseen,
@@ -35,12 +40,12 @@ from rapgnn.graph.validate import (
     check_targets,
     check_whole,
     labelled_rows,
-    mostly_zeros,
     shape_of,
 )
 
 MOST_NODES = 1 << 40
 BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
+FOLDS = 10
 NO_EDGE_FEATURES = "edge features are for many graphs; on one graph edge_attr is left out (edge_weight would count)."
 SCALED = "the features differ in scale, so each got mean 0 and variance 1."
 NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
@@ -58,11 +63,10 @@ def from_pyg(data: Any, name: str = "graph", directed: bool | None = None, task:
     missing = [field for field, value in wanted.items() if value is None]
     if missing:
         raise InputError(f"the graph has no {', '.join(missing)}; training on nodes needs all of them.")
-    rows = [[] if mask is None else mask for mask in (raw.train, raw.val, raw.test)]
-    parts = {"edge_weight": raw.edge_weight, "name": name, "task": task}
-    graph = make_graph(as_scipy(raw.x), raw.edge_index, raw.y, *rows, **parts)
-    said = [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
-    return replace(graph, notes=(*raw.notes, *said, *graph.notes))
+    train, val, test = ([] if mask is None else mask for mask in (raw.train, raw.val, raw.test))
+    graph = make_graph(as_scipy(raw.x), raw.edge_index, raw.y, train, val, test, raw.edge_weight, name=name, task=task)
+    notes = [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
+    return replace(graph, notes=(*raw.notes, *notes, *graph.notes))
 
 
 def node_graph(
@@ -76,74 +80,83 @@ def node_graph(
     name: str = "graph",
     task: str = "classification",
     unseen_classes: bool = False,
+    divide: bool = True,
 ) -> Graph:
     """The checked graph.
 
     Args:
-        raw: see ``unpack``.
-        task: ``"classification"`` (classes, or a table of 0, 1 and NaN) or ``"regression"``.
+        raw: see ``unpack``; with ``sizes`` labels and splits are those of graphs.
+        task: ``"classification"`` (classes, or a table of 0, 1 and NaN), ``"multilabel"`` (such a table, also of one
+            column) or ``"regression"``.
         classes: what a trained model calls its classes; None takes those of the rows in a split.
         encoding: how that model's features were made.
         labelled: whether labels are needed.
         trained: whether this is for a model that is trained already: ``encoding`` None then means features as given.
         seed: of the split, where none is given.
         unseen_classes: number labels that a trained model does not know after its classes, instead of refusing them.
+        divide: split the labelled rows where no split is given; otherwise all of them are for training.
     """
-    n = _count(raw)
+    n, what = count_nodes(raw), "node" if raw.sizes is None else "graph"
+    if n < 1:
+        raise InputError("there are no nodes.")
     edges = check_edges(raw.edge_index, n)
-    features, encoding, said = make_features(raw, edges, n, encoding, trained)
-    notes = [*raw.notes, *said]
-    if raw.edge_attr is not None:
-        notes.append(NO_EDGE_FEATURES)
+    features, encoding, notes = make_features(raw, edges, n, encoding, trained)
+    notes = [*raw.notes, *notes]
     if features.shape[0] != n:
         raise InputError(f"there are {n} nodes but features of shape {tuple(features.shape)}.")
-    weight = None if raw.edge_weight is None else check_edge_weight(raw.edge_weight, edges.shape[1])
+    parts: dict[str, Any] = {"ids": raw.ids, "encoding": encoding}
+    if raw.sizes is None:
+        notes += [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
+        weight = None if raw.edge_weight is None else check_edge_weight(raw.edge_weight, edges.shape[1])
+        parts |= {"edge_index": edges, "edge_weight": weight}
+    else:
+        attributes: Any = raw.edge_attr
+        if isinstance(attributes, pd.DataFrame):
+            attributes = None if encoding is None else encoding.encode_edges(attributes, notes)
+        parts |= side_by_side(raw.sizes, n, edges, raw.edge_weight, attributes)
+    count = n if raw.sizes is None else len(raw.sizes)
     none = torch.zeros(0, dtype=torch.int64)
     given = {split: getattr(raw, split) for split in SPLITS}
-    rows = {s: none if part is None else check_rows(part, n, s) for s, part in given.items()}
-    common = {"edge_weight": weight, "ids": raw.ids, "encoding": encoding}
+    rows = {s: none if part is None else check_rows(part, count, s, f"{what}s") for s, part in given.items()}
     if not labelled and (raw.y is None or trained):
-        y = torch.full((n,), -1)
-        outputs = 0 if classes is None else len(classes)
-        return Graph(name, features, edges, y, none, none, none, outputs, notes=tuple(notes), **common)
+        outputs, y = 0 if classes is None else len(classes), torch.full((count,), -1)
+        parts |= dict.fromkeys(SPLITS, none) | {"classes": None if classes is None else tuple(classes)}
+        task = f"{what}-classification"
+        return Graph(name, features, y=y, num_outputs=outputs, notes=tuple(notes), task=task, **parts)
     if raw.y is None:
         raise InputError("there are no labels: give y, missing (or -1, for classes) where it is unknown.")
+    shape = shape_of(raw.y, "labels")
+    if what == "graph" and (len(shape) not in (1, 2) or shape[0] != count):
+        raise InputError(f"there are {count} graphs but labels of shape {shape}.")
     if task == "regression":
-        y = check_targets(fill_gaps(raw.y), n, "nodes")
+        y = check_targets(fill_gaps(raw.y), count, f"{what}s")
         rows = rows if trained else _with_rest(raw, ~y.isnan().all(1), rows)
-    elif is_table(raw.y):
-        y, task = check_labels(raw.y, n), "multilabel"
+    elif task == "multilabel" or (len(shape) == 2 and shape[1] > 1):
+        y, task = check_labels(raw.y, count, f"{what}s", table=True), "multilabel"
         classes = tuple(range(y.shape[1])) if classes is None else classes
     else:
-        y, classes, rows = _classes(raw, n, classes, rows, unseen_classes)
+        y, classes, rows = _classes(raw, count, what, classes, rows, unseen_classes)
         notes += blank_labels(raw.y)
-    if all(part is None for part in given.values()) and not trained:
-        rows, said = make_split(y, seed)
-        notes += said
     if not trained:
-        check_splits(y, rows)
+        if all(part is None for part in given.values()):
+            rows = rows | {"train": labelled_rows(y)}
+            if divide:
+                rows, note = make_split(y, seed, f"{what}s")
+                notes.append(note)
+        check_splits(y, rows, f"{what}s")
         notes += unseen_note(y, rows, classes)
-    return Graph(
-        name,
-        features,
-        edges,
-        y,
-        **rows,
-        num_outputs=y.shape[1] if classes is None else len(classes),
-        task=f"node-{task}",
-        classes=None if classes is None else tuple(classes),
-        notes=tuple(notes),
-        **common,
-    )  # type: ignore[arg-type]
+    outputs = y.shape[1] if classes is None else len(classes)
+    parts |= rows | {"classes": None if classes is None else tuple(classes), "notes": tuple(notes)}
+    return Graph(name, features, y=y, num_outputs=outputs, task=f"{what}-{task}", **parts)
 
 
 def _classes(
-    raw: RawGraph, n: int, classes: Sequence[Any] | None, rows: dict[str, Tensor], unseen_classes: bool
+    raw: RawGraph, n: int, what: str, classes: Sequence[Any] | None, rows: dict[str, Tensor], unseen_classes: bool
 ) -> tuple[Tensor, Sequence[Any], dict[str, Tensor]]:
     """Class numbers, what they stand for, and the splits."""
     column = label_column(raw.y)
     if len(column) != n:
-        raise InputError(f"there are {n} nodes but {len(column)} labels.")
+        raise InputError(f"there are {n} {what}s but {len(column)} labels.")
     known = torch.from_numpy(column.notna().to_numpy(copy=True))
     if classes is not None:
         classes = with_unseen(column, classes) if unseen_classes else classes
@@ -152,7 +165,7 @@ def _classes(
     for split in SPLITS:
         unknown = int((~known[rows[split]]).sum())
         if unknown:
-            raise InputError(f"{unknown} nodes of the {split} split have no label.")
+            raise InputError(f"{unknown} {what}s of the {split} split have no label.")
     numbers, classes = split_classes(column, rows)
     return torch.from_numpy(numbers), classes, rows
 
@@ -170,104 +183,58 @@ def make_features(
     raw: RawGraph, edges: Tensor, n: int, encoding: Encoding | None, trained: bool
 ) -> tuple[Any, Encoding | None, list[str]]:
     """The checked features, how they were made, and what is to be said about it."""
-    wanted = None if encoding is None else encoding.kind
-    if wanted == "structural" or (raw.x is None and not trained):
-        return (
-            check_features(structural_features(edges.numpy(), n), sparse=False),
-            Encoding("structural"),
-            [NO_FEATURES],
-        )
+    kind = None if encoding is None else encoding.kind
+    notes = [] if trained or encoding is None else encoding.notes
+    if kind == "structural" or (raw.x is None and not trained):
+        features = check_features(structural_features(edges.numpy(), n), sparse=False)
+        return features, replace(encoding or Encoding("structural"), kind="structural"), [*notes, NO_FEATURES]
     if raw.x is None:
         raise InputError("the model was trained with node features, and this graph has none.")
     if isinstance(raw.x, pd.DataFrame):
-        encoding = encoding or Encoding.learn(raw.x)
+        if encoding is None:
+            encoding = Encoding.learn(raw.x)
+            notes = encoding.notes
         if encoding.kind != "table":
             raise InputError("the model was trained on an array of features, not on a table with named columns.")
-        notes = [] if trained else encoding.notes
         return check_features(encoding.encode(raw.x, notes=notes)), encoding, notes
     x = as_scipy(raw.x)
     if sp.issparse(x):
         return check_features(x), None, []
     array = as_array(x, "the node features")
     array = array[:, None] if array.ndim == 1 else array
-    filled = mostly_zeros(array) if encoding is None else None
-    if encoding is None and not trained and array.ndim == 2 and array.size:
-        finite = np.isfinite(array if filled is None else filled.data).all()
-        encoding = Encoding.for_array(array, filled) if finite else None
-        notes = [SCALED] if encoding else []
-    else:
-        notes = []
+    learn = (encoding is None or kind == "given") and not trained and array.ndim == 2 and array.size > 0
+    if learn and np.isfinite(array).all() and (scaled := Encoding.for_array(array)) is not None:
+        encoding = replace(scaled, edge_columns=() if encoding is None else encoding.edge_columns)
+        notes = [*notes, SCALED]
     if encoding is not None and encoding.kind == "table":
-        array, filled = encoding.encode_array(array), None
-    return check_features(array if filled is None else filled), encoding, notes
+        array = encoding.encode_array(array)
+    return check_features(array), encoding, notes
 
 
-def _count(raw: RawGraph) -> int:
-    """The number of nodes, from the first thing that tells it."""
+def count_nodes(raw: RawGraph) -> int:
+    """The number of nodes, from the first thing that tells it: features, what is stated, labels, edges.
+
+    One wrong number among the edges would make billions of nodes, so without features there must not be many more
+    nodes than edges or labels.
+    """
     stated = None if raw.num_nodes is None else check_whole("num_nodes", raw.num_nodes, 0, MOST_NODES)
     if raw.x is not None:
         shape = shape_of(raw.x, "the node features")
-        if not len(shape) or shape[0] == 0:
-            raise InputError("there are no nodes: the features have no rows.")
+        if not len(shape):
+            raise InputError("the node features must have a row per node.")
         if stated is not None and stated != shape[0]:
             raise InputError(f"the features have {shape[0]} rows, but the graph has {stated} nodes.")
         return int(shape[0])
-    labels = () if raw.y is None else shape_of(raw.y, "labels")
+    labels = () if raw.y is None or raw.sizes is not None else shape_of(raw.y, "labels")
     if stated is None and labels:
         return labels[0]
-    n = bare_count(raw.edge_index, "edge_index", stated, labels[0] if labels else 0)
-    if n < 1:
-        raise InputError("there are no nodes.")
-    return n
-
-
-def bare_count(edge_index: Any, what: str, stated: int | None, vouched: int = 0) -> int:
-    """The number of nodes without features: as stated, or up to the largest that an edge names.
-
-    One wrong number among the edges would make billions of nodes, so there must not be many more nodes than edges.
-    """
-    edges = as_array(edge_index, what)
-    largest = edges.max(initial=-1)
+    edges = as_array(raw.edge_index, "edge_index")
     if edges.dtype.kind == "f" and edges.size:
-        raise InputError(f"{what} must hold node numbers, got values of type {edges.dtype}.")
-    n = int(largest) + 1 if stated is None else stated
-    if n > BARE_NODES + 1000 * max(edges.size, vouched):
-        raise InputError(f"{what} with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
+        raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
+    n = int(edges.max(initial=-1)) + 1 if stated is None else stated
+    if n > BARE_NODES + 1000 * max(edges.size, *labels[:1], 0):
+        raise InputError(f"edge_index with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
     return n
-
-
-def is_table(y: Any) -> bool:
-    """Whether every row has several labels."""
-    shape = shape_of(y, "labels")
-    return len(shape) == 2 and shape[1] > 1
-
-
-SHARES = (0.2, 0.2)  # validation and test, where no split is given
-FOLDS = 10
-
-
-def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.1)) -> tuple[Any, Any, Any]:
-    """Training, validation and test rows by chance, each class in proportion and never without a training row."""
-    rng = np.random.default_rng(seed)
-    known = labelled_rows(labels).numpy()
-    classes = labels.numpy()[known] if labels.dim() == 1 else np.zeros(len(known))
-    parts: tuple[list[np.ndarray], ...] = ([], [], [])
-    for one in np.unique(classes):
-        members = rng.permutation(known[classes == one])
-        val, test = (round(share * len(members)) for share in shares)
-        cuts = np.split(members, [len(members) - val - test, len(members) - test])
-        for part, chosen in zip(parts, cuts, strict=True):
-            part.append(chosen)
-    train, val, test = (np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *part])) for part in parts)
-    return train, val, test
-
-
-def make_split(y: Tensor, seed: int, what: str = "nodes") -> tuple[dict[str, Tensor], list[str]]:
-    """A stratified split of the labelled rows by chance, and the sentence that reports it."""
-    found = map(torch.from_numpy, split_rows(y, seed, SHARES))
-    parts: dict[str, Tensor] = dict(zip(SPLITS, found, strict=True))
-    sizes = " / ".join(str(len(parts[s])) for s in SPLITS)
-    return parts, [f"no split was given: the labelled {what} were divided {sizes} (train / val / test), seed {seed}."]
 
 
 def hold_out(graph: Graph, seed: int, share: float = 0.2) -> Graph:

@@ -4,8 +4,9 @@ Numbers outside [0, 1] get mean 0 and variance 1, dates become days and then num
 column of zeros and ones per category. A column that is a name, or empty, is left out where there are other features.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -13,20 +14,57 @@ import scipy.sparse as sp
 
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.column import (
+    NUMBER,
+    ORDERS,
+    WORD,
     Column,
     LeftOut,
+    Spread,
+    Words,
+    column_kind,
     encode_column,
-    learn_column,
-    number_column,
+    numbers_of,
     refuse_gaps,
-    unseen,
 )
 from rapgnn.graph.validate import Faults, as_float32
 
 KINDS = ("table", "structural", "given")
 UNEQUAL = 20.0  # ratio of column sizes beyond which columns of an array are scaled
 _NAMED = ("label", "id", "source", "target")  # columns that a user may name
+AT_ONCE = 1 << 23  # numbers of an array that are read at a time
 UNSEEN = "categories that training never saw count as none of the known ones"
+FILLED = "gaps were filled, numbers by the training's mean, words by no category"
+
+
+class Parts(Protocol):
+    """A table that is read in parts, for ``Encoding.learn``; ``first`` are its first rows, ``rows`` counts all."""
+
+    @property
+    def first(self) -> Mapping[str, pd.Series]: ...
+
+    @property
+    def rows(self) -> int: ...
+
+    def parts(self, names: list[str]) -> Iterator[Mapping[str, pd.Series]]:
+        """Some columns, part by part."""
+        ...
+
+    def words(self, name: str) -> Words:
+        """What a column of words holds."""
+        ...
+
+
+class Whole:
+    """A table in memory, which is one part."""
+
+    def __init__(self, table: pd.DataFrame, what: str):
+        self.first, self.rows = _by_name(table, what), len(table)
+
+    def parts(self, names: list[str]) -> Iterator[Mapping[str, pd.Series]]:
+        yield self.first
+
+    def words(self, name: str) -> Words:
+        return Words.of(self.first[name], name)
 
 
 @dataclass(frozen=True)
@@ -76,48 +114,69 @@ class Encoding:
     @property
     def notes(self) -> list[str]:
         """What is to be said about columns that are not, or not wholly, features."""
-        told = [f"{name} ({reason})" for name, reason in self.left_out.items()]
+        left = [f"{name} ({reason})" for name, reason in self.left_out.items()]
         cut = [c.name for c in (*self.columns, *self.edge_columns) if c.other]
-        notes = [f"columns left out: {_listed(told)}."] if told else []
+        notes = [f"columns left out: {_listed(left)}."] if left else []
         if cut:
             notes.append(f"categories beyond the 100 most frequent share one feature in {_listed(cut)}.")
         return notes
 
     @classmethod
-    def learn(cls, table: pd.DataFrame, impute: bool = False, what: str = "node") -> "Encoding":
+    def learn(cls, table: pd.DataFrame | Parts, impute: bool = False, what: str = "node") -> "Encoding":
         """Means, spreads and categories of a table's columns; names and empty columns are left out."""
-        faults, found, gaps = Faults(), {}, {}
-        for name, values in _by_name(table, what).items():
+        source = Whole(table, what) if isinstance(table, pd.DataFrame) else table
+        faults, kinds, learned = Faults(), dict[str, str | LeftOut](), dict[str, Column | LeftOut]()
+        for name, values in source.first.items():
             with faults.collect():
-                found[name] = learn_column(values, name, what)
-                if not impute and isinstance(found[name], Column) and values.isna().any():
-                    gaps[name] = int(values.isna().sum())
+                kinds[name] = column_kind(values, name, what)
+        dates = {name: kind for name, kind in kinds.items() if isinstance(kind, str) and kind in ORDERS}
+        numbers = {
+            name: Column(name, date=dates.get(name))
+            for name, kind in kinds.items()
+            if kind in (NUMBER, *dates.values())
+        }
+        spreads = {name: Spread() for name in numbers}
+        for part in source.parts(list(numbers)) if numbers else ():
+            for name, column in numbers.items():
+                spreads[name] += Spread.of(numbers_of(part[name], column))
+        gaps: dict[str, int] = {}
+        for name, kind in kinds.items():
+            if isinstance(kind, LeftOut):
+                learned[name] = kind
+                continue
+            with faults.collect():
+                summary = source.words(name) if kind == WORD else spreads[name]
+                if isinstance(summary, Words):
+                    learned[name] = summary.column(name, what)
+                else:
+                    learned[name] = summary.column(name, dates.get(name))
+                if summary.known < summary.rows and isinstance(learned[name], Column):
+                    gaps[name] = summary.rows - summary.known
         with faults.collect():
-            refuse_gaps(gaps, len(table), what)
+            refuse_gaps({} if impute else gaps, source.rows, what)
         faults.check()
-        left = {name: column for name, column in found.items() if isinstance(column, LeftOut)}
-        columns = tuple(column for column in found.values() if isinstance(column, Column))
+        left = {name: column for name, column in learned.items() if isinstance(column, LeftOut)}
+        columns = tuple(column for column in learned.values() if isinstance(column, Column))
         if what == "node" and left and not columns:
             raise InputError(next(iter(left.values())).sentence)
-        reasons = {name: column.reason for name, column in left.items()}
-        return cls("table", columns, impute=impute, left_out=reasons)
+        return cls("table", columns, impute=impute, left_out={name: column.reason for name, column in left.items()})
 
     @classmethod
-    def for_array(cls, x: np.ndarray, filled: Any = None) -> "Encoding | None":
-        """Shift and scale for an array whose columns differ in size so much that the largest would decide all.
-
-        Args:
-            filled: the same array as a scipy matrix, where most of it is zero.
-        """
+    def for_array(cls, x: np.ndarray) -> "Encoding | None":
+        """Shift and scale for an array whose columns differ in size so much that the largest would decide all."""
+        n, width = x.shape
+        blocks = [slice(start, start + max(1, AT_ONCE // width)) for start in range(0, n, max(1, AT_ONCE // width))]
         with np.errstate(over="ignore", invalid="ignore"):
-            if filled is None:
-                size = np.sqrt(np.mean(np.square(x, dtype=np.float64), axis=0))
-            else:
-                squares = np.square(filled.data, dtype=np.float64)
-                size = np.sqrt(np.bincount(filled.indices, squares, minlength=x.shape[1]) / len(x))
-        if not differ_in_size(size):
+            size = np.sqrt(sum(np.square(x[rows], dtype=np.float64).sum(axis=0) for rows in blocks) / n)
+        filled = size[size > 0]
+        if not len(filled) or not np.isfinite(filled).all() or filled.max() < UNEQUAL * np.median(filled):
             return None
-        return cls("table", tuple(number_column(str(i), x[:, i].astype(np.float64)) for i in range(x.shape[1])))
+        spreads = [Spread()] * width
+        for rows in blocks:
+            block = x[rows].astype(np.float64)
+            spreads = [spread + Spread.of(block[:, j]) for j, spread in enumerate(spreads)]
+        columns = [spread.column(str(j)) for j, spread in enumerate(spreads)]
+        return cls("table", tuple(column for column in columns if isinstance(column, Column)))
 
     def encode_array(self, x: np.ndarray) -> np.ndarray:
         """A whole array at once, columns in order."""
@@ -137,15 +196,14 @@ class Encoding:
         return encoded.toarray() if sp.issparse(encoded) else encoded
 
     def encode(self, table: pd.DataFrame, what: str = "node", notes: list[str] | None = None) -> Any:
-        """``[rows, width]``, dense, or sparse where there are words.
+        """``[rows, width]``, dense, or sparse where there are words. Gaps and new categories stop nothing.
 
         Args:
-            notes: is told of categories that training never saw.
+            notes: is given what is to be said about categories that training never saw, and gaps that it did not have.
         """
         given, faults = _by_name(table, what), Faults()
         parts: list[Any] = []
-        new: list[str] = []
-        gaps: dict[str, int] = {}
+        new, gaps = list[str](), list[str]()
         for column in self.columns:
             with faults.collect():
                 if column.name not in given:
@@ -153,16 +211,14 @@ class Encoding:
                         f"the {what}s have no column {shown(column.name)}, which the model was trained with."
                     )
                 values = given[column.name]
-                if not self.impute and values.isna().any():
-                    gaps[column.name] = int(values.isna().sum())
-                parts.append(encode_column(values, column))
-                count = 0 if notes is None else unseen(values, column)
-                new += [f"{column.name} ({count} of {len(values)} {what}s)"] if count else []
-        with faults.collect():
-            refuse_gaps(gaps, len(table), what)
+                features, unseen = encode_column(values, column)
+                parts.append(features)
+                missing = 0 if self.impute else int(values.isna().sum())
+                for count, listed in ((unseen, new), (missing, gaps)):
+                    listed += [f"{column.name} ({count} of {len(values)} {what}s)"] if count else []
         faults.check()
-        if notes is not None and new:
-            notes.append(f"{UNSEEN}: {_listed(new)}.")
+        if notes is not None:
+            notes += [f"{note}: {_listed(listed)}." for note, listed in ((UNSEEN, new), (FILLED, gaps)) if listed]
         if not parts:
             return np.zeros((len(table), 0), dtype=np.float32)
         if all(isinstance(part, np.ndarray) for part in parts):
@@ -178,28 +234,15 @@ class Encoding:
     def from_dict(cls, given: Any) -> "Encoding":
         """From what ``to_dict`` gave; anything else is refused."""
         try:
-            if given["kind"] not in KINDS or set(given) != set(cls("given").to_dict()):
-                raise InputError("unknown kind of encoding")
-            if not all(isinstance(given[field], bool) for field in ("impute", "directed")):
-                raise InputError("a flag is damaged")
-            columns, edge_columns = (
-                tuple(Column.from_dict(c) for c in given[field]) for field in ("columns", "edge_columns")
-            )
-            named = {key: given[key] for key in _NAMED}
-            if not all(isinstance(name, str | None) for name in named.values()):
-                raise InputError("the name of a column is damaged")
-            for several in (columns, edge_columns):
-                if len({column.name for column in several}) < len(several):
-                    raise InputError("two columns have one name")
-            return cls(given["kind"], columns, edge_columns, given["impute"], given["directed"], **named)
+            lists = {key: tuple(map(Column.from_dict, given[key])) for key in ("columns", "edge_columns")}
+            fine = given["kind"] in KINDS and set(given) == set(cls("given").to_dict())
+            fine = fine and all(isinstance(given[key], bool) for key in ("impute", "directed"))
+            fine = fine and all(isinstance(given[key], str | None) for key in _NAMED)
+            if not fine or any(len({column.name for column in several}) < len(several) for several in lists.values()):
+                raise ValueError("not an encoding")
+            return cls(**given | lists)
         except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise InputError("the encoding of the features is damaged.") from error
-
-
-def differ_in_size(size: np.ndarray) -> bool:
-    """Whether the columns of an array, given their root mean squares, differ so much that they are to be scaled."""
-    filled = size[size > 0]
-    return bool(len(filled) and np.isfinite(filled).all() and filled.max() >= UNEQUAL * np.median(filled))
 
 
 def _listed(names: list[str], most: int = 8) -> str:

@@ -14,7 +14,6 @@ from rapgnn.errors import InputError, shown
 from rapgnn.sparse import Features, SparseMatrix
 
 FILLED = 0.25  # share of non-zeros below which features are kept sparse
-LARGE_TABLE, READ_AT_ONCE = 1 << 22, 1 << 20  # entries of a table that is not copied whole, of a part that is read
 SPLITS = ("train", "val", "test")
 LARGEST = 1e15  # of a feature or a weight: squares of larger ones, summed, leave 32 bits
 
@@ -54,33 +53,8 @@ def check_whole(name: str, value: Any, least: int, most: int) -> int:
     return int(value)
 
 
-def mostly_zeros(array: np.ndarray) -> Any:
-    """A large table of mostly zeros as a scipy matrix, read once, some rows at a time; None: it is not one."""
-    if array.ndim != 2 or array.size < LARGE_TABLE:
-        return None
-    n, c = array.shape
-    step = max(1, READ_AT_ONCE // c)
-    data, columns, bounds = [], [], [np.zeros(1, dtype=np.int64)]
-    found = 0
-    for start in range(0, n, step):
-        block = np.ascontiguousarray(array[start : start + step])
-        filled = np.flatnonzero(block != 0)
-        ends = np.searchsorted(filled, c * np.arange(1, len(block) + 1))
-        data.append(as_float32(block.ravel()[filled]))
-        columns.append((filled - c * np.repeat(np.arange(len(block)), np.diff(ends, prepend=0))).astype(np.int32))
-        bounds.append(found + ends)
-        found += len(filled)
-        if found > FILLED * c * (start + len(block)):
-            return None
-    return sp.csr_matrix((np.concatenate(data), np.concatenate(columns), np.concatenate(bounds)), shape=(n, c))
-
-
 def check_features(x: Any, sparse: bool | None = None) -> Features:
     """Finite node features ``[n, c]``, dense or, with few non-zeros, sparse."""
-    if not sp.issparse(x) and sparse is None:
-        x = as_array(x, "the node features")
-        table = mostly_zeros(x)
-        x = x if table is None else table
     if sp.issparse(x):
         if len(x.shape) != 2 or x.dtype.kind not in "biuf":
             raise InputError(f"sparse node features must be a table of numbers, got {x.dtype} of shape {x.shape}.")
@@ -93,22 +67,25 @@ def check_features(x: Any, sparse: bool | None = None) -> Features:
             f"node features must be a table with a row per node and at least one column, got shape {matrix.shape}."
         )
     refuse_features(int((~np.isfinite(values)).sum()), max(values.max(initial=0), -values.min(initial=0)))
-    filled = np.count_nonzero(values) / max(1, matrix.shape[0] * matrix.shape[1])
-    if sparse if sparse is not None else filled < FILLED:
+    if sparse is None:
+        sparse = np.count_nonzero(values) < FILLED * matrix.shape[0] * matrix.shape[1]
+    if sparse:
         return SparseMatrix(matrix)
     return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
 
 
-def refuse_features(bad: int, largest: float) -> None:
-    """Refuse features of which ``bad`` are NaN or infinite, or the ``largest`` magnitude is too large."""
+def refuse_features(bad: int, largest: float, what: str = "node features") -> None:
+    """Refuse numbers of which ``bad`` are NaN or infinite, or the ``largest`` magnitude is too large."""
     if bad:
-        raise InputError(f"node features hold {bad} NaN or infinite values: remove or impute them first.")
-    _refuse_huge(np.array([largest]), "node features")
-
-
-def _refuse_huge(values: np.ndarray, what: str) -> None:
-    if max(values.max(initial=0), -values.min(initial=0)) > LARGEST:
+        raise InputError(f"{what} hold {bad} NaN or infinite values: remove or impute them first.")
+    if largest > LARGEST:
         raise InputError(f"{what} hold numbers beyond {LARGEST:g}: rescale them first.")
+
+
+def _check_numbers(values: np.ndarray, what: str) -> None:
+    if not np.isfinite(values).all():
+        raise InputError(f"{what} hold NaN or infinite values: remove or impute them first.")
+    refuse_features(0, float(np.abs(values).max(initial=0)), what)
 
 
 def check_edges(edge_index: Any, n: int) -> Tensor:
@@ -131,16 +108,20 @@ def check_edge_weight(edge_weight: Any, m: int) -> Tensor:
     if weight.shape not in ((m,), (m, 1)):
         raise InputError(f"there are {m} edges but edge weights of shape {weight.shape}: give one number per edge.")
     weight = weight.reshape(-1)
-    if not np.isfinite(weight).all():
-        raise InputError("edge weights hold NaN or infinite values: remove or impute them first.")
-    _refuse_huge(weight, "edge weights")
+    _check_numbers(weight, "edge weights")
     return torch.from_numpy(weight)
 
 
-def check_labels(y: Any, n: int, what: str = "nodes") -> Tensor:
-    """Class numbers ``[n]``, -1 where unknown, or a table of 0, 1 and NaN ``[n, t]``."""
+def check_labels(y: Any, n: int, what: str = "nodes", table: bool = False) -> Tensor:
+    """Class numbers ``[n]``, -1 where unknown, or a table of 0, 1 and NaN ``[n, t]``.
+
+    Args:
+        table: one column is a table too.
+    """
     labels = as_array(y, "labels")
-    if labels.ndim == 2 and labels.shape[1] == 1:
+    if table and labels.ndim == 1:
+        labels = labels[:, None]
+    elif labels.ndim == 2 and labels.shape[1] == 1 and not table:
         labels = labels[:, 0]
     if labels.ndim not in (1, 2) or len(labels) != n:
         raise InputError(f"there are {n} {what} but labels of shape {labels.shape}.")
@@ -173,12 +154,6 @@ def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
     if array.size and (array.dtype.kind == "f" or array.min() < 0 or array.max() >= n):
         raise InputError(f"the {split} split must name {what} 0 to {n - 1}.")
     return torch.from_numpy(np.unique(array).astype(np.int64))
-
-
-def rows_by_split(given: dict[str, Any] | None, known: np.ndarray, what: str = "graphs") -> dict[str, Tensor]:
-    """The rows of every split; where no split is given all rows that are known are for training."""
-    parts = given or {"train": known}
-    return {s: check_rows(parts.get(s, np.zeros(0, dtype=np.int64)), len(known), s, what) for s in SPLITS}
 
 
 def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", unseen_classes: bool = False) -> None:
@@ -251,9 +226,7 @@ def check_edge_features(edge_attr: Any, m: int) -> Features:
     else:
         table = as_float32(as_array(edge_attr, "edge features"))
         features = torch.from_numpy(np.ascontiguousarray(table[:, None] if table.ndim == 1 else table))
-        if not bool(torch.isfinite(features).all()):
-            raise InputError("edge features hold NaN or infinite values: remove or impute them first.")
-        _refuse_huge(table, "edge features")
+        _check_numbers(table, "edge features")
     if len(features.shape) != 2 or features.shape[0] != m:
         raise InputError(f"there are {m} edges but edge features of shape {tuple(features.shape)}.")
     return features
@@ -269,8 +242,12 @@ class FaultsError(InputError):
     """Several faults in one line, separated by semicolons; ``faults`` has them all."""
 
     def __init__(self, faults: Sequence[str]):
-        self.faults = tuple(faults)
-        named, more = _without_repeats(self.faults[:MOST]), len(self.faults) - MOST
+        self.faults, named, before = tuple(faults), list[str](), ""
+        for fault in self.faults[:MOST]:  # a file is named once, by the first of its faults in a row
+            file, colon, rest = fault.partition(": ")
+            named.append(rest if colon and file == before else fault)
+            before = file if colon else ""
+        more = len(self.faults) - MOST
         super().__init__("; ".join([*named, *([f"and {more} more"] if more > 0 else [])]) + ".", LONGEST)
 
 
@@ -282,32 +259,19 @@ class Faults:
     """
 
     def __init__(self, where: str = "") -> None:
-        self.where, self.found = where, list[str]()
+        self.where, self.sentences = where, list[str]()
 
     @contextmanager
     def collect(self) -> Iterator[None]:
         """A step whose refusal is kept for later; what needs its result must not run then."""
         try:
             yield
-        except FaultsError as several:
-            self.found += [f"{self.where}{fault}" for fault in several.faults]
         except InputError as error:
-            self.found.append(f"{self.where}{str(error).rstrip('.')}")
+            several = error.faults if isinstance(error, FaultsError) else (str(error).rstrip("."),)
+            self.sentences += [f"{self.where}{fault}" for fault in several]
 
     def check(self) -> None:
         """Raise where something was refused."""
-        faults = list(dict.fromkeys(self.found))
-        if len(faults) == 1:
-            raise InputError(f"{faults[0]}.")
+        faults = list(dict.fromkeys(self.sentences))
         if faults:
-            raise FaultsError(faults)
-
-
-def _without_repeats(faults: Sequence[str]) -> list[str]:
-    """A file is named once, by the first of its faults in a row."""
-    shortened, before = [], ""
-    for fault in faults:
-        file, colon, rest = fault.partition(": ")
-        shortened.append(rest if colon and file == before else fault)
-        before = file if colon else ""
-    return shortened
+            raise FaultsError(faults) if len(faults) > 1 else InputError(f"{faults[0]}.")

@@ -98,11 +98,11 @@ class HopNetwork(Network):
     def _operator(self, graph: Graph) -> GraphOperator:
         return graph.operator(self.config.backbone, self.config.self_loops)
 
-    def hops(self, graph: Graph) -> Hops:
-        """The hops of all nodes, each walked when it is first asked for."""
+    def hops(self, graph: Graph, rows: Tensor | None = None) -> Hops:
+        """The hops of all nodes, each walked when it is first asked for; ``rows`` as in ``Hops``."""
         turned = replace(graph, edge_index=graph.edge_index.flip(0)) if self.config.edges == "both" else None
         back = None if turned is None else self._operator(turned)
-        return Hops(self.operator(graph), self.inputs(graph), back)
+        return Hops(self.operator(graph), self.inputs(graph), back, rows)
 
     def suits(self, graph: Graph) -> bool:
         bound = [self.nodes, None if self.known is None else self.known.nodes]

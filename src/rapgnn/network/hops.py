@@ -131,35 +131,96 @@ def next_hop(matrix: SparseMatrix, last: Features, block_bytes: int) -> Tensor:
 
 
 ROW_BLOCK_BYTES = 1 << 26  # of rows at full width that live at once
-NEAR = 8  # hops that are stored one by one; of those beyond only their sums
+NEAR = 2  # hops that are stored whole; of those beyond the rows that networks ask for, and the last one
 LABEL_HOPS = 2  # for which a node's own label can be left out exactly
 
 
-class Hops:
-    """S^k z of all nodes of a graph.
+class Walk:
+    """S^k z of all nodes, one hop after another.
 
     Args:
         operator: S.
         inputs: z ``[n, c]``.
-        back: S against the edges, where both directions count.
+        rows: those that will be asked for: of distant hops only they are stored, and a whole one is walked to again.
+            None: every hop is stored whole.
     """
 
-    def __init__(self, operator: GraphOperator, inputs: Features, back: GraphOperator | None = None):
-        self.operator, self.inputs, self._back = operator, inputs, back
-        self._hops: list[Features] = [inputs]
-        self._against: list[Features] = [inputs]
+    def __init__(self, operator: GraphOperator, inputs: Features, rows: Tensor | None = None):
+        self.operator = operator
+        self._whole: dict[int, Features] = {0: inputs}
+        self._last = 0
+        self._slices: dict[int, Tensor] = {}
+        self._place: Tensor | None = None
+        self.rows = None if rows is None else torch.unique(rows)
+        if self.rows is not None:
+            self._place = torch.full((inputs.shape[0],), -1, dtype=torch.int64, device=self.rows.device)
+            self._place[self.rows] = torch.arange(len(self.rows), device=self.rows.device)
+
+    def at(self, k: int, rows: Tensor | None = None) -> Tensor:
+        """Hop k of some nodes, or of all."""
+        while self._last < k:
+            self._step()
+        if rows is None or k in self._whole:
+            whole = self._whole_hop(k)
+            return dense(whole if rows is None else row_block(whole, rows))
+        assert self._place is not None
+        places = self._place[rows]
+        if bool((places < 0).any()):
+            return row_block(self._whole_hop(k), rows)  # type: ignore[return-value]
+        return self._slices[k].index_select(0, places)
+
+    def after(self, k: int, hop: Tensor) -> Tensor:
+        """Hop k + 1 of all nodes, given hop k of all."""
+        if self._last == k:
+            self._step()
+        stored = self._whole.get(k + 1)
+        return next_hop(self.operator.matrix, hop, ROW_BLOCK_BYTES) if stored is None else dense(stored)
+
+    def _step(self) -> None:
+        k = self._last
+        hop = next_hop(self.operator.matrix, self._whole[k], ROW_BLOCK_BYTES)
+        if self.rows is not None:
+            if k > NEAR:
+                del self._whole[k]
+            self._slices[k + 1] = hop[self.rows]
+        self._whole[k + 1], self._last = hop, k + 1
+
+    def _whole_hop(self, k: int) -> Features:
+        near = max(j for j in self._whole if j <= k)
+        hop = self._whole[near]
+        for _ in range(near, k):
+            hop = next_hop(self.operator.matrix, hop, ROW_BLOCK_BYTES)
+        return hop
+
+
+class Hops:
+    """The hops of a graph's nodes along its edges, and against them where both directions count.
+
+    Args:
+        operator: S.
+        inputs: z ``[n, c]``.
+        back: S against the edges.
+        rows: the rows that networks will ask for, as in ``Walk``.
+    """
+
+    def __init__(
+        self, operator: GraphOperator, inputs: Features, back: GraphOperator | None = None, rows: Tensor | None = None
+    ):
+        self.operator, self.inputs = operator, inputs
+        self._along = Walk(operator, inputs, rows)
+        self._back = None if back is None else Walk(back, inputs, rows)
         self._predicted: dict[int, Hops] = {}
         self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
         self._sums: dict[tuple[int, float], Tensor] = {}  # of personalised PageRank, by depth and α
 
     def of(self, k: int, rows: Tensor | None = None) -> Tensor:
         """Hop k of some nodes, or of all."""
-        return self._hop(self._hops, self.operator, k, rows)
+        return self._along.at(k, rows)
 
     def against(self, k: int, rows: Tensor | None = None) -> Tensor:
         """Likewise, against the direction of the edges."""
         assert self._back is not None
-        return self._hop(self._against, self._back, k, rows)
+        return self._back.at(k, rows)
 
     def suits(self, spec: Propagation, h: Features) -> bool:
         """Whether these are the hops of a network with random coefficients and this h⁰."""
@@ -174,7 +235,7 @@ class Hops:
         """Hops 1 to ``count`` of known labels, for all nodes; then against the edges too, where both ways count."""
         if id(known) not in self._labels:
             like = self.of(0, known.nodes.keys[:0])
-            ways = [way for way in (self.operator, self._back) if way is not None]
+            ways = [self.operator, *([] if self._back is None else [self._back.operator])]
             # The labels stay beside their hops, so that no others get their number.
             self._labels[id(known)] = known, [known.hops(graph, way, like, LABEL_HOPS) for way in ways]
         return [hop for way in self._labels[id(known)][1] for hop in way[:count]]
@@ -199,21 +260,15 @@ class Hops:
         return total if rows is None else total[rows]
 
     def _sum(self, depth: int, alpha: float) -> Tensor:
-        """Σ α (1 - α)^k S^k z over hops 0 to depth, of all nodes; hops past ``NEAR`` are not stored themselves."""
+        """Σ α (1 - α)^k S^k z over hops 0 to depth, of all nodes."""
         if (depth, alpha) not in self._sums:
             hop = self.of(0)
             total = alpha * hop
             for k in range(1, depth + 1):
-                hop = self.of(k) if k <= NEAR else dense(next_hop(self.operator.matrix, hop, ROW_BLOCK_BYTES))
+                hop = self._along.after(k - 1, hop)
                 total.add_(hop, alpha=alpha * (1 - alpha) ** k)
             self._sums[depth, alpha] = total
         return self._sums[depth, alpha]
-
-    @staticmethod
-    def _hop(walked: list[Features], operator: GraphOperator, k: int, rows: Tensor | None) -> Tensor:
-        while len(walked) <= k:
-            walked.append(next_hop(operator.matrix, walked[-1], ROW_BLOCK_BYTES))
-        return dense(walked[k] if rows is None else row_block(walked[k], rows))
 
 
 def undirected(graph: Graph) -> Graph:

@@ -1,5 +1,8 @@
 """What is done to features before they are propagated: scaling, components, degree columns; columns of one size."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -47,11 +50,38 @@ class Standard(nn.Module):
         return (z - self.shift.to(z.dtype)) * self.scale.to(z.dtype)
 
 
-SCALINGS = ("none", "length", "tfidf", "standard")
-"""As they are; rows by their length; rare words count more, then length; columns with mean 0 and variance 1."""
-
 DEGREES = 6  # 0, 1, 2, 3, 4 and more neighbours
 DEGREE_COLUMNS = DEGREES + 2  # these, and the logarithms of both degrees
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How features are scaled.
+
+    Args:
+        weights: features -> what each column is multiplied with ``[c]``, learned on the training graph.
+        standard: give each column mean 0 and variance 1.
+        by_length: divide each row by its Euclidean length, at last.
+    """
+
+    weights: Callable[[Features], Tensor] | None = None
+    standard: bool = False
+    by_length: bool = False
+
+
+def _rarity(x: Features) -> Tensor:
+    """The smoothed inverse document frequency of each column."""
+    n = max(1, x.shape[0])
+    return torch.log((1 + n) / (1 + _filled(x))) + 1
+
+
+SCALINGS = {
+    "none": Scaling(),
+    "length": Scaling(by_length=True),
+    "tfidf": Scaling(weights=_rarity, by_length=True),
+    "standard": Scaling(standard=True),
+}
+"""The scalings by name; a new one is a row here."""
 
 
 class FeatureScaling(nn.Module):
@@ -69,21 +99,20 @@ class FeatureScaling(nn.Module):
     def __init__(self, kind: str, in_channels: int, components: int = 0, seed: int = 0):
         super().__init__()
         check_choice("scaling of the features", kind, SCALINGS)
-        self.kind, self.components, self.seed = kind, components, seed
+        self.kind, self.components, self.seed = SCALINGS[kind], components, seed
         self.width = components or in_channels
-        if kind == "tfidf":
+        if self.kind.weights is not None:
             self.register_buffer("weight", torch.ones(in_channels, dtype=torch.float32))
-        self.standard = Standard(in_channels) if kind == "standard" else None
+        self.standard = Standard(in_channels) if self.kind.standard else None
         if components:
             self.register_buffer("basis", torch.zeros(in_channels, components, dtype=torch.float32))
 
     @torch.no_grad()
     def fit(self, x: Features) -> None:
         """Learn from features, never from labels."""
-        n = max(1, x.shape[0])
-        if self.kind == "tfidf":
-            self.weight.copy_(torch.log((1 + n) / (1 + _filled(x))) + 1)
-        elif self.standard is not None:
+        if self.kind.weights is not None:
+            self.weight.copy_(self.kind.weights(x))
+        if self.standard is not None:
             self.standard.fit(dense(x))
         if self.components:
             self.basis.copy_(principal_components(self._scaled(x), self.components, self.seed))
@@ -94,12 +123,12 @@ class FeatureScaling(nn.Module):
         return scaled @ self.basis.to(scaled.dtype) if self.components else scaled
 
     def _scaled(self, x: Features) -> Features:
-        if self.standard is not None:
-            return self.standard(dense(x))
-        if self.kind == "tfidf":
+        if self.kind.weights is not None:
             weight = self.weight.to(x.dtype)
             x = x.with_values(x.values * weight[x.col.long()]) if isinstance(x, SparseMatrix) else x * weight
-        return x if self.kind == "none" else _by_length(x)
+        if self.standard is not None:
+            x = self.standard(dense(x))
+        return _by_length(x) if self.kind.by_length else x
 
 
 def _filled(x: Features) -> Tensor:

@@ -1,7 +1,8 @@
-"""Which input columns matter: how much worse the model is on held-out rows when a column's values are shuffled."""
+"""Which input columns matter, and which hops: how much worse the model is when features are shuffled."""
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,10 @@ import scipy.sparse as sp
 import torch
 from scipy.optimize import nnls
 
-from rapgnn.estimators.evaluation import shown
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.table import NAMES
 from rapgnn.report import parts as plots
-from rapgnn.report.parts import Figure, Panel, Part, Prose, table
+from rapgnn.report.parts import Figure, Panel, Part, Prose, Table, percent
 from rapgnn.report.subject import MANY_ROWS, AbsentError, Subject
 from rapgnn.sparse import Features, SparseMatrix
 
@@ -22,26 +22,16 @@ WORK = 2e9  # multiply-adds of all predictions together
 MOST_LABELS = 8
 
 
-@dataclass(frozen=True)
-class Group:
-    """Features that are shuffled together: those of one column of a user's table."""
-
-    name: str
-    columns: np.ndarray
-
-
-def groups_of(graph: Graph) -> list[Group]:
-    """A group per column of the user's table, or else per feature."""
+def groups_of(graph: Graph) -> dict[str, np.ndarray]:
+    """Features that are shuffled together: those of each column of the user's table, or else each alone."""
     encoding, c = graph.encoding, graph.num_features
     if encoding is not None and encoding.kind == "structural" and len(NAMES) == c:
-        return [Group(name, np.array([j])) for j, name in enumerate(NAMES)]
+        return {name: np.array([j]) for j, name in enumerate(NAMES)}
     if encoding is not None and encoding.kind == "table" and encoding.width == c:
         ends = np.cumsum([column.width for column in encoding.columns])
-        return [
-            Group(column.name, np.arange(end - column.width, end))
-            for column, end in zip(encoding.columns, ends, strict=True)
-        ]
-    return [Group(f"feature {j}", np.array([j])) for j in range(c)]
+        columns = zip(encoding.columns, ends, strict=True)
+        return {column.name: np.arange(end - column.width, end) for column, end in columns}
+    return {f"feature {j}": np.array([j]) for j in range(c)}
 
 
 def allowed(subject: Subject) -> int:
@@ -52,61 +42,50 @@ def allowed(subject: Subject) -> int:
     return int(np.clip(WORK / max(1, work), LEAST_GROUPS, MOST_GROUPS))
 
 
-def ranked(subject: Subject, groups: list[Group]) -> list[Group]:
+def ranked(subject: Subject, groups: Mapping[str, np.ndarray]) -> list[str]:
     """The groups by how strongly their features differ between the labels of training rows (an F test)."""
     from sklearn.feature_selection import f_classif, f_regression
 
-    graph = subject.graph
-    x, y = _rows_of(graph), graph.y.cpu().numpy()
+    graph, test = subject.graph, f_regression if subject.numbers else f_classif
+    x, y = _features_of_rows(graph), subject.y if subject.y.ndim == 2 else subject.y[:, None]
     rows = subject.sample(graph.train.cpu().numpy(), 20_000)
     strength = np.zeros(graph.num_features)
-    targets = [y] if y.ndim == 1 else [y[:, j] for j in range(min(y.shape[1], MOST_LABELS))]
-    for target in targets:
-        mine = rows[np.isfinite(target[rows].astype(float))]
-        if len(mine) < 3 or len(np.unique(target[mine])) < 2:
+    for target in y[rows, :MOST_LABELS].T.astype(float):
+        known = np.isfinite(target)
+        if known.sum() < 3 or len(np.unique(target[known])) < 2:
             continue
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # columns without any difference
-            found, _ = (f_regression if subject.numbers else f_classif)(x[mine], target[mine])
-        strength = np.fmax(strength, np.nan_to_num(found, posinf=1e12))
-    return sorted(groups, key=lambda group: -strength[group.columns].max(initial=0.0))
+            statistic, _ = test(x[rows[known]], target[known])
+        strength = np.fmax(strength, np.nan_to_num(statistic, posinf=1e12))
+    return sorted(groups, key=lambda name: -strength[groups[name]].max(initial=0.0))
 
 
-def _rows_of(graph: Graph):
+def _features_of_rows(graph: Graph) -> Any:
     """Features of the rows: of nodes, or the mean over a graph's nodes."""
     x = graph.x.to("cpu").scipy() if isinstance(graph.x, SparseMatrix) else graph.x.cpu().numpy()
     if graph.ptr is None:
         return x
-    import scipy.sparse as sp
-
-    sizes = graph.ptr.diff().cpu().numpy()
-    pool = sp.csr_matrix(
-        (np.repeat(1 / np.maximum(sizes, 1), sizes), np.arange(sizes.sum()), graph.ptr.cpu().numpy()),
-        shape=(len(sizes), int(sizes.sum())),
-    )
-    return pool @ x
+    ptr = graph.ptr.cpu().numpy()
+    shares = np.repeat(1 / np.maximum(np.diff(ptr), 1), np.diff(ptr))
+    return sp.csr_matrix((shares, np.arange(ptr[-1]), ptr), shape=(len(ptr) - 1, ptr[-1])) @ x
 
 
 def shuffled(x: Features, columns: np.ndarray, order: np.ndarray) -> Features:
     """The features with the values of these columns taken from other nodes, all from the same one."""
     if not isinstance(x, SparseMatrix):
-        changed = x.clone()
-        at = torch.from_numpy(columns).to(x.device)
+        changed, at = x.clone(), torch.from_numpy(columns).to(x.device)
         changed[:, at] = x[torch.from_numpy(order).to(x.device)][:, at]
         return changed
-    import scipy.sparse as sp
-
     whole: Any = sp.csr_matrix(x.to("cpu").scipy())
-    kept = np.ones(whole.shape[1])
-    kept[columns] = 0
-    mixed = whole @ sp.diags(kept) + whole[order, :] @ sp.diags(1 - kept)
-    mixed = sp.csr_matrix(mixed)
+    moved = sp.diags(np.isin(np.arange(whole.shape[1]), columns).astype(float))
+    mixed = sp.csr_matrix(whole - whole @ moved + whole[order, :] @ moved)
     mixed.eliminate_zeros()
     return SparseMatrix(mixed, dtype=x.values.dtype, device=x.values.device)
 
 
-def column_losses(subject: Subject) -> tuple[list[tuple[str, float]], int]:
-    """(column, how much worse the metric is), the worst first, and how many columns were tried together.
+def column_losses(subject: Subject) -> tuple[dict[str, float], int]:
+    """Column -> how much worse the metric is, the worst first, and how many columns were tried together.
 
     These stand last.
     """
@@ -114,58 +93,43 @@ def column_losses(subject: Subject) -> tuple[list[tuple[str, float]], int]:
     groups, most = groups_of(graph), allowed(subject)
     if not groups:
         raise AbsentError("there are no columns.")
-    left = 0
+    together, names = 0, list(groups)
     if len(groups) > most:
-        order = ranked(subject, groups)
-        rest = order[most - 1 :]
-        left = len(rest)
-        groups = [
-            *order[: most - 1],
-            Group(f"the {left:,} other columns together", np.concatenate([g.columns for g in rest])),
-        ]
-    base, found = subject.score(subject.p), []
-    shuffle = np.random.default_rng(subject.seed)
-    for group in groups:
-        changed = replace(graph, x=shuffled(graph.x, group.columns, shuffle.permutation(graph.num_nodes)))
+        names = ranked(subject, groups)
+        rest, names = names[most - 1 :], names[: most - 1]
+        together = len(rest)
+        groups |= {f"the {together:,} other columns together": np.concatenate([groups[name] for name in rest])}
+        names.append(list(groups)[-1])
+    base, losses, shuffle = subject.score(subject.p), {}, np.random.default_rng(subject.seed)
+    for name in names:
+        changed = replace(graph, x=shuffled(graph.x, groups[name], shuffle.permutation(graph.num_nodes)))
         value = subject.score(subject.predict(changed))
-        found.append((group.name, base - value if subject.metric.higher else value - base))
-    tried, rest = (found[:-1], found[-1:]) if left else (found, [])
-    return [*sorted(tried, key=lambda pair: -pair[1]), *rest], left
+        losses[name] = base - value if subject.metric.higher else value - base
+    order = sorted(names[:-1] if together else names, key=lambda name: -losses[name])
+    return {name: losses[name] for name in [*order, *(names[-1:] if together else [])]}, together
 
 
 def importance_parts(subject: Subject) -> list[Part]:
     """Bars, the most important on top."""
-    found, left = column_losses(subject)
-    factor, unit = (100, "points") if subject.metric.percent else (1, subject.metric.title)
-    values = [round(factor * loss, 6) for _, loss in found]
-    change = "loss" if subject.metric.higher else "rise"
-    drawn = plots.bars(
-        [name for name, _ in found],
-        values,
-        f"{change} of {subject.metric.title}{' (points)' if subject.metric.percent else ''}",
-        texts=[f"{v:.2f}" for v in values],
-    )
-    best = ", ".join(name for name, loss in found[: min(3, len(found) - bool(left))] if loss > 0) or "none"
-    cells = [[name, f"{value:+.3f}"] for (name, _), value in zip(found, values, strict=True)]
-    before = shown(subject.metric, subject.score(subject.p))
+    losses, together = column_losses(subject)
+    metric, names = subject.metric, list(losses)
+    values = [round(subject.factor * loss, 6) for loss in losses.values()]
+    change, unit = "loss" if metric.higher else "rise", "points" if metric.percent else metric.title
+    axis = f"{change} of {metric.title}{' (points)' if metric.percent else ''}"
+    drawn = plots.bars(names, values, axis, texts=[f"{value:.2f}" for value in values])
+    best = ", ".join(name for name in names[: min(3, len(names) - bool(together))] if losses[name] > 0) or "none"
+    panel = Panel(drawn, "Loss when a column is shuffled", f"The columns that matter most: {best}.")
+    cells = [[name, f"{value:+.3f}"] for name, value in zip(names, values, strict=True)]
     note = (
-        f"Shuffled over all nodes, so neighbours lose their values too; {len(found)} predictions on {subject.split} "
-        f"rows, {before} before. A column that others can stand in for loses little."
+        f"Shuffled over all nodes, so neighbours lose their values too; {len(names)} predictions on {subject.split} "
+        f"rows, {subject.shown(subject.score(subject.p))} before. A column that others can stand in for loses little."
     )
-    if left:
-        note += f" Tried one by one: the {len(found) - 1} columns that differ most between the labels of training rows."
-    return [
-        Figure(
-            "columns",
-            [Panel(drawn, "Loss when a column is shuffled", f"The columns that matter most: {best}.")],
-            table=table(["", unit], cells, "Loss by column"),
-        ),
-        Prose(note),
-    ]
+    if together:
+        note += f" Tried one by one: the {len(names) - 1} columns that differ most between the labels of training rows."
+    return [Figure("columns", [panel], table=Table(["", unit], cells, "Loss by column")), Prose(note)]
 
 
 # Which hops matter: how far away the nodes are whose features an answer rests on.
-
 
 ROWS, REPEATS, SHARE = 600, 4, 0.5
 FARTHEST = 3  # steps; farther nodes are one group
@@ -174,57 +138,50 @@ MOST_ENTRIES = 20_000_000
 
 def rings(subject: Subject, rows: np.ndarray) -> list[sp.csr_matrix]:
     """For every distance a matrix [rows, nodes] with a 1 where a node is so many steps away against the messages."""
-    graph = subject.graph
-    u, v = graph.edge_index.cpu().numpy()
-    n = graph.num_nodes
+    u, v = subject.graph.edge_index.cpu().numpy()
+    n = subject.graph.num_nodes
     A = sp.csr_matrix((np.ones(len(u), dtype=np.int32), (v, u)), shape=(n, n))
-    A.data[:] = 1
     ring = sp.csr_matrix((np.ones(len(rows), dtype=np.int32), (np.arange(len(rows)), rows)), shape=(len(rows), n))
-    seen, found = ring.copy(), [ring]
+    within, all_rings = ring, [ring]
     for _ in range(min(FARTHEST, subject.depth)):
         reached = sp.csr_matrix(ring @ A)
         if reached.nnz > MOST_ENTRIES:
             break
         reached.data[:] = 1
-        ring = sp.csr_matrix(reached - reached.multiply(seen))
+        ring = sp.csr_matrix(reached - reached.multiply(within))
         ring.eliminate_zeros()
-        seen = sp.csr_matrix(seen + ring)
-        found.append(ring)
-    return found
+        within = sp.csr_matrix(within + ring)
+        all_rings.append(ring)
+    return all_rings
 
 
-def hop_losses(subject: Subject) -> list[tuple[str, float]]:
-    """(distance, how much less sure of its answer the model is when all nodes there get the features of others).
+def hop_losses(subject: Subject) -> dict[str, float]:
+    """Distance -> how much less sure of its answer the model is when all nodes there get the features of others.
 
     Half of the nodes, by chance, get the features of other nodes, some times over. The loss of a row is then explained
     by the shares of changed nodes at every distance from it, by least squares without negative parts.
     """
-    graph = subject.graph
+    graph, n = subject.graph, subject.graph.num_nodes
     if graph.ptr is not None:
-        raise AbsentError(
-            "rows are whole graphs, which have no distance to their nodes; see how accuracy grows with depth."
-        )
+        raise AbsentError("rows are whole graphs, which have no distance to their nodes; see how it grows with depth.")
     if not graph.edge_index.shape[1]:
         raise AbsentError("there are no edges.")
-    rows = subject.sample(subject.rows.numpy(), ROWS if graph.num_nodes <= MANY_ROWS else ROWS // 2)
-    found = rings(subject, rows)
-    sizes = [np.asarray(ring.sum(1)).ravel() for ring in found]
-    farther = subject.depth > len(found) - 1
+    many = n > MANY_ROWS
+    rows = subject.sample(subject.rows, ROWS // 2 if many else ROWS)
+    distances = rings(subject, rows)
+    names = ["the node itself", *(f"{k} step{'s' if k > 1 else ''} away" for k in range(1, len(distances)))]
+    names += ["farther"] if subject.depth >= len(distances) else []
     rng, shares, losses = np.random.default_rng(subject.seed), [], []
-    before = subject.p[rows]
-    repeats = REPEATS if graph.num_nodes <= MANY_ROWS else 2
-    for _ in range(repeats):
-        changed = np.flatnonzero(rng.random(graph.num_nodes) < SHARE)
-        order = np.arange(graph.num_nodes)
+    for _ in range(2 if many else REPEATS):
+        changed, order = np.flatnonzero(rng.random(n) < SHARE), np.arange(n)
         order[changed] = rng.permutation(changed)
         x = shuffled(graph.x, np.arange(graph.num_features), order)
-        losses.append(_loss(subject, before, subject.predict(replace(graph, x=x))[rows]))
-        mark = (order != np.arange(graph.num_nodes)).astype(np.float64)
-        parts = [ring @ mark / np.maximum(size, 1) for ring, size in zip(found, sizes, strict=True)]
-        shares.append(np.column_stack([*parts, *([np.full(len(rows), SHARE)] if farther else [])]))
+        losses.append(_loss(subject, subject.p[rows], subject.predict(replace(graph, x=x))[rows]))
+        moved = (order != np.arange(n)).astype(np.float64)
+        parts = [ring @ moved / np.maximum(np.asarray(ring.sum(1)).ravel(), 1) for ring in distances]
+        shares.append(np.column_stack([*parts, np.full(len(rows), SHARE)])[:, : len(names)])
     weights, _ = nnls(np.concatenate(shares), np.concatenate(losses))
-    names = ["the node itself", *(f"{k} step{'s' if k > 1 else ''} away" for k in range(1, len(found)))]
-    return list(zip([*names, *(["farther"] if farther else [])], weights.tolist(), strict=True))
+    return dict(zip(names, weights.tolist(), strict=True))
 
 
 def _loss(subject: Subject, before: np.ndarray, after: np.ndarray) -> np.ndarray:
@@ -237,32 +194,20 @@ def _loss(subject: Subject, before: np.ndarray, after: np.ndarray) -> np.ndarray
 
 def hop_parts(subject: Subject) -> list[Part]:
     """Bars, the nearest on top."""
-    found = hop_losses(subject)
-    total = sum(value for _, value in found)
+    losses = hop_losses(subject)
+    names, total = list(losses), sum(losses.values())
     if total <= 0:
         raise AbsentError("the answers do not change when features do.")
-    shares = [100 * value / total for _, value in found]
-    drawn = plots.bars(
-        [name for name, _ in found],
-        [round(s, 3) for s in shares],
-        "share of the effect (%)",
-        texts=[f"{s:.0f} %" for s in shares],
-    )
-    unit = "points of the answer's probability" if subject.classes else "change"
-    factor = 1 if subject.numbers else 100
-    cells = [
-        [name, f"{share:.1f} %", f"{factor * value:.2f}"] for (name, value), share in zip(found, shares, strict=True)
-    ]
-    says = ", ".join(f"{name} {share:.0f} %" for (name, _), share in zip(found, shares, strict=True)) + "."
+    shares = [loss / total for loss in losses.values()]
+    texts = [percent(share, 0) for share in shares]
+    drawn = plots.bars(names, [round(100 * share, 3) for share in shares], "share of the effect (%)", texts=texts)
+    says = ", ".join(f"{name} {text}" for name, text in zip(names, texts, strict=True)) + "."
+    panel = Panel(drawn, "How far away the features lie that an answer rests on", says)
+    unit, factor = "points of the answer's probability" if subject.classes else "change", 1 if subject.numbers else 100
+    cells = [[n, percent(s), f"{factor * loss:.2f}"] for (n, loss), s in zip(losses.items(), shares, strict=True)]
     note = (
         "Half of the nodes, by chance, get the features of other nodes; how much less sure of its answer the model "
         "then is, is divided among the distances by least squares."
     )
-    return [
-        Figure(
-            "hops",
-            [Panel(drawn, "How far away the features lie that an answer rests on", says)],
-            table=table(["", "share", f"loss, {unit}"], cells, "Share of each hop"),
-        ),
-        Prose(note),
-    ]
+    table = Table(["", "share", f"loss, {unit}"], cells, "Share of each hop")
+    return [Figure("hops", [panel], table=table), Prose(note)]

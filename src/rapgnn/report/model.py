@@ -1,4 +1,4 @@
-"""The page about a model."""
+"""The page about a model: a list of sections, each a function of the model and its data."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,67 +11,52 @@ from rapgnn.report.data import data_parts, map_parts
 from rapgnn.report.importance import hop_parts, importance_parts
 from rapgnn.report.page import Page, check_installed
 from rapgnn.report.parts import Notice, Part, Section
-from rapgnn.report.quality import calibration_parts, quality_parts, uncertain_parts, verdict_parts
+from rapgnn.report.quality import calibration_parts, quality_parts, score_parts, uncertain_parts
 from rapgnn.report.search import growth_parts, search_parts
 from rapgnn.report.subject import AbsentError, Subject
 
-Making = Callable[[Subject], list[Part]]
 OnPart = Callable[[int, int, str], None]
-SECTIONS: dict[str, tuple[Making, ...]] = {
-    "How good it is": (verdict_parts,),
-    "The data": (data_parts,),
-    "What was chosen": (search_parts,),
-    "Right and wrong": (quality_parts,),
-    "Calibration": (calibration_parts,),
-    "Which columns matter": (importance_parts,),
-    "Which hops matter": (hop_parts,),
-    "Map": (map_parts,),
-    "Depth and labels": (growth_parts,),
-    "Least sure rows": (uncertain_parts,),
+SECTIONS: dict[str, Callable[[Subject], list[Part]]] = {
+    "How good it is": score_parts,
+    "The data": data_parts,
+    "What was chosen": search_parts,
+    "Right and wrong": quality_parts,
+    "Calibration": calibration_parts,
+    "Which columns matter": importance_parts,
+    "Which hops matter": hop_parts,
+    "Map": map_parts,
+    "Depth and labels": growth_parts,
+    "Least sure rows": uncertain_parts,
 }
 """Title -> what makes its parts, in the order of the page."""
 
 
-def write_model_report(estimator: Any, graph: Graph, path: Path, on_part: OnPart | None = None) -> None:
+def write_model_report(estimator: Any, graph: Graph, path: Path, on_part: OnPart = lambda *progress: None) -> None:
     """Write the page.
 
     Args:
         graph: the data with labels, as the estimator reads them.
-        on_part: told (parts done, all parts, the one that is made now).
+        on_part: called with (sections done, all sections, the title of the next).
     """
     check_installed()
     subject = Subject(estimator, graph)
     sections = []
-    for done, (title, makers) in enumerate(SECTIONS.items()):
-        if on_part is not None:
-            on_part(done, len(SECTIONS), title)
-        sections.append(Section(title, [part for make in makers for part in _made(make, subject)]))
-    made = versions()
+    for done, (title, make) in enumerate(SECTIONS.items()):
+        on_part(done, len(SECTIONS), title)
+        try:
+            sections.append(Section(title, make(subject)))
+        except (AbsentError, InputError) as error:
+            sections.append(Section(title, [Notice(f"Not shown: {error}", "quiet")]))
+    made, device, score = versions(), str(getattr(estimator, "device", "cpu")), float(subject.record["score"])
     with_what = ", ".join(f"{name} {version}" for name, version in made.items())
-    device = str(getattr(estimator, "device", "cpu"))
-    machine = hardware("cpu" if device == "auto" else device)
+    trained_on = "" if subject.split == "train" else "not "
     Page(
         f"{graph.name}: a report on the model",
-        f"{type(estimator).__name__}, judged on {len(subject.rows):,} {subject.split} rows that it was "
-        f"{'' if subject.split == 'train' else 'not '}trained on.",
+        f"{type(estimator).__name__}, judged on {len(subject.rows):,} {subject.split} rows that it was {trained_on}"
+        "trained on.",
         sections,
-        f"Made by rapgnn on {machine}; {with_what}. The page holds all it shows; nothing is loaded.",
-        {
-            "score": _plain(subject.record["score"]),
-            "metric": subject.metric_name,
-            "split": subject.split,
-            "versions": made,
-        },
+        f"Made by rapgnn on {hardware('cpu' if device == 'auto' else device)}; {with_what}. The page holds all it "
+        "shows; nothing is loaded.",
+        {"score": score if score == score else None, "metric": subject.metric_name}
+        | {"split": subject.split, "versions": made},
     ).write(path)
-
-
-def _made(make: Making, subject: Subject) -> list[Part]:
-    """The parts; where they cannot be there, why."""
-    try:
-        return make(subject)
-    except (AbsentError, InputError) as error:
-        return [Notice(f"Not shown: {error}", "quiet")]
-
-
-def _plain(value: float) -> float | None:
-    return None if value != value else float(value)

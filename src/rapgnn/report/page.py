@@ -39,11 +39,8 @@ class Page:
     def render(self) -> str:
         """The HTML."""
         check_installed()
-        plots = {}
-        for section in self.sections:
-            for figure in parts.figures_in(section.parts):
-                for at, panel in enumerate(figure.panels):
-                    plots[f"{figure.name}-{at}"] = panel.figure.to_json()
+        figures = [figure for section in self.sections for figure in parts.figures_in(section.parts)]
+        plots = {f"{f.name}-{at}": panel.figure.to_json() for f in figures for at, panel in enumerate(f.panels)}
         return (
             _environment()
             .get_template("page.html")
@@ -82,6 +79,7 @@ def _environment() -> Any:
         loader=jinja2.FunctionLoader(_read), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["markdown"] = to_html
+    environment.globals["legend"] = parts.legend
     for kind in (parts.Prose, parts.Notice, parts.Facts, parts.Chips, parts.Table, parts.Figure, parts.More):
         environment.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
     return environment
@@ -106,13 +104,6 @@ def script() -> str:
     check_installed()
     source = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
     return base64.b64encode(gzip.compress(source, 9, mtime=0)).decode()
-
-
-def version() -> str:
-    """Of plotly's Python part."""
-    from importlib.metadata import version
-
-    return version("plotly")
 
 
 # Markdown -> HTML.

@@ -24,6 +24,7 @@ COLOURS = tuple(PALETTE)
 INK, FAINT = "#1b1f24", "#d5dae0"
 THEME = PALETTE | {INK: "#e8ebef", FAINT: "#3a424c", "#ffffff": "#14181d"}
 DOTTED = {"color": INK, "dash": "dot", "width": 1}  # what would be ideal
+ERROR_BARS = {"type": "data", "thickness": 1, "width": 3}
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "hexagon")
 HEIGHT = 340
 BLUES = ((0.0, "#ffffff"), (1.0, "#0b62a4"))
@@ -46,6 +47,7 @@ def figure(traces: Sequence[Any], x: str, y: str, **layout: Any) -> Any:
     """Traces in the common look.
 
     Args:
+        traces: of plotly, as dictionaries.
         x, y: titles of the axes.
         layout: of plotly, beside it.
     """
@@ -61,93 +63,67 @@ def figure(traces: Sequence[Any], x: str, y: str, **layout: Any) -> Any:
         "font": {"color": INK, "size": 13, "family": "system-ui, sans-serif"},
         "showlegend": False,
         "hovermode": "closest",
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#8a94a0", "activecolor": INK},
         # Each axis makes room on its own side alone: otherwise both may push each other to and fro.
         "xaxis": axis | {"title": {"text": x, "standoff": 8}, "automargin": "bottom"},
         "yaxis": axis | {"title": {"text": y, "standoff": 8}, "automargin": "left"},
     }
-    made = go.Figure(data=list(traces), layout=base)
-    made.update_layout(**layout)
-    return made
+    return go.Figure(data=list(traces), layout=base).update_layout(**layout)
 
 
 def lines(
-    series: Mapping[str, tuple[Sequence[Any], Sequence[Any]]],
+    series: Mapping[str, tuple[Any, Any]],
     x: str,
     y: str,
     *,
     errors: Mapping[str, Sequence[float]] | None = None,
     places: Mapping[str, int] | None = None,
     hover: str = "%{fullData.name}<br>%{x}: %{y}<extra></extra>",
+    mode: str = "lines+markers",
     **layout: Any,
 ) -> Any:
-    """A line with markers for each name.
+    """A line with markers for each name, or, with ``mode="markers"``, points.
 
     Args:
         series: name -> x and y.
         errors: name -> half the height of its error bars.
         places: name -> the number of its colour, so that it is the same in several plots.
     """
-    import plotly.graph_objects as go
-
     traces = []
     for at, (name, (xs, ys)) in enumerate(series.items()):
         at = at if places is None else places[name]
-        bars = None
+        marker = {"color": colour(at), "size": 8, "symbol": SYMBOLS[at % len(SYMBOLS)]}
+        trace = {"type": "scatter", "x": list(xs), "y": list(ys), "name": name, "mode": mode, "hovertemplate": hover}
+        trace |= {"line": {"color": colour(at), "width": 2}, "marker": marker}
         if errors is not None and name in errors:
-            bars = {"type": "data", "array": list(errors[name]), "thickness": 1, "width": 3, "color": colour(at)}
-        traces.append(
-            go.Scatter(
-                x=list(xs),
-                y=list(ys),
-                name=name,
-                mode="lines+markers",
-                line={"color": colour(at), "width": 2},
-                marker={"color": colour(at), "size": 8, "symbol": SYMBOLS[at % len(SYMBOLS)]},
-                error_y=bars,
-                hovertemplate=hover,
-            )
-        )
+            trace["error_y"] = ERROR_BARS | {"array": list(errors[name]), "color": colour(at)}
+        traces.append(trace)
     return figure(traces, x, y, **layout)
+
+
+def diagonal(drawn: Any, low: float = 0.0, high: float = 1.0) -> Any:
+    """The figure with the dotted line of what would be ideal: both axes agree."""
+    ends = [low, high]
+    return drawn.add_scatter(x=ends, y=ends, mode="lines", showlegend=False, line=DOTTED, hoverinfo="skip")
 
 
 def bars(
     names: Sequence[str], values: Sequence[Any], x: str, *, at: int = 0, texts: Sequence[str] | None = None
 ) -> Any:
     """Horizontal bars, the first on top."""
-    import plotly.graph_objects as go
-
-    trace = go.Bar(
-        x=list(values),
-        y=list(names),
-        orientation="h",
-        marker={"color": colour(at)},
-        text=None if texts is None else list(texts),
-        textposition="auto",
-        showlegend=False,
-        hovertemplate="%{y}: %{x}<extra></extra>",
-    )
+    trace = {"type": "bar", "x": list(values), "y": list(names), "orientation": "h", "marker": {"color": colour(at)}}
+    trace |= {"text": texts, "textposition": "auto", "showlegend": False, "hovertemplate": "%{y}: %{x}<extra></extra>"}
     height, low, high = 90 + 28 * max(4, len(names)), min(values, default=0), max(values, default=0)
     room = {"range": [low - 0.12 * (high - low), high + 0.05 * (high - low)]} if low < 0 else {}  # for the texts
     return figure([trace], x, "", height=height, xaxis=room, yaxis={"autorange": "reversed", "title": None})
 
 
-def heat(z: Any, names: Sequence[str], x: str, y: str, *, scale: Any = BLUES, hover: str, **layout: Any) -> Any:
+def heat(z: Any, names: Sequence[str], x: str, y: str, *, scale: Any = BLUES, hover: str, height: int = 420) -> Any:
     """A matrix as colours, the first row on top."""
-    import plotly.graph_objects as go
-
-    trace = go.Heatmap(
-        z=z, x=list(names), y=list(names), colorscale=[list(c) for c in scale], hovertemplate=hover, showscale=False
-    )
-    side = {"autorange": "reversed", "type": "category", "showgrid": False}
-    return figure(
-        [trace],
-        x,
-        y,
-        height=layout.pop("height", 420),
-        xaxis={"type": "category", "showgrid": False},
-        yaxis=side,
-        **layout,
-    )
+    trace = {"type": "heatmap", "z": z, "x": list(names), "y": list(names), "hovertemplate": hover}
+    trace |= {"colorscale": [list(c) for c in scale], "showscale": False}
+    side = {"type": "category", "showgrid": False}
+    return figure([trace], x, y, height=height, xaxis=side, yaxis=side | {"autorange": "reversed"})
 
 
 TONES = ("", "good", "mixed", "bad", "quiet")
@@ -195,27 +171,25 @@ class Cell:
         return SIGNS.get(self.tone, "")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Table:
     """A table with a header.
 
     Args:
-        rows: of cells; the first of each is the row's name.
+        rows: of cells, or of plain values that become cells; the first of each is the row's name.
         caption: what it shows, in a few words.
         left: how many columns are words; the others are aligned to the right, as numbers are.
+        chips: whether the last column holds chips.
     """
 
     header: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[Any]]
     caption: str = ""
     left: int = 1
-    chips: bool = False  # whether the last column holds chips
+    chips: bool = False
 
-
-def table(header: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "", left: int = 1) -> Table:
-    """A table of plain values; cells that are ``Cell`` already stay as they are."""
-    cells = [[c if isinstance(c, Cell) else Cell(str(c)) for c in row] for row in rows]
-    return Table(header, cells, caption, left)
+    def __post_init__(self) -> None:
+        self.rows = [[cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -262,26 +236,17 @@ class Panel:
     title: str
     says: str
 
-    @property
-    def legend(self) -> list[tuple[str, str]]:
-        """(name, colour) of every line that can be switched off."""
-        found: dict[str, str] = {}
-        for trace in self.figure.data:
-            if trace.showlegend is not False and trace.name:
-                found.setdefault(trace.name, _colour(trace))
-        return list(found.items())
-
 
 @dataclass(frozen=True)
 class Figure:
     """Plots side by side that share their legend.
 
     Args:
+        name: short and unique on the page.
         panels: a line or bar that has the same name in several of them is switched on and off in all.
-        apart: whether every panel has a legend of its own.
         log: whether a switch between a linear and a logarithmic vertical axis is offered; it starts logarithmic.
         table: the same values, for those who read numbers; None where there are thousands of points.
-        name: short and unique on the page.
+        apart: whether every panel has a legend of its own.
     """
 
     name: str
@@ -290,22 +255,11 @@ class Figure:
     table: Table | None = None
     apart: bool = False
 
-    @property
-    def legend(self) -> list[tuple[str, str]]:
-        """Of all panels."""
-        found: dict[str, str] = {}
-        for panel in self.panels:
-            for name, colour in panel.legend:
-                found.setdefault(name, colour)
-        return list(found.items())
 
-
-def _colour(trace: Any) -> str:
-    for place in ("line", "marker"):
-        colour = getattr(getattr(trace, place, None), "color", None)
-        if isinstance(colour, str):
-            return colour
-    return ""
+def legend(panels: Sequence[Panel]) -> dict[str, str]:
+    """Name -> colour of every line that can be switched off."""
+    traces = [trace for panel in panels for trace in panel.figure.data if trace.showlegend is not False and trace.name]
+    return {trace.name: (trace.line.color or trace.marker.color) for trace in traces}
 
 
 @dataclass(frozen=True)
@@ -330,6 +284,11 @@ class Section:
 
     def __post_init__(self) -> None:
         self.name = self.name or slug(self.title)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as people read it."""
+    return f"{100 * share:.{digits}f} %"
 
 
 def slug(text: str) -> str:

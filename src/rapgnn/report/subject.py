@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +12,9 @@ import torch
 from sklearn.base import clone
 
 from rapgnn.errors import InputError, InputNotice
-from rapgnn.estimators.evaluation import counting_split, evaluate, fit_without_edges
+from rapgnn.estimators.evaluation import counting_split, evaluate, shown
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.scores import Metric, metrics_for
+from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
 from rapgnn.training.predict import Prediction
 
@@ -26,69 +26,42 @@ class AbsentError(Exception):
     """Why a part of the page cannot be there, in one sentence."""
 
 
-@dataclass
 class Subject:
     """The estimator and its data.
 
     Args:
         estimator: fitted.
         graph: with labels, and with the splits of the training where the data name none.
+
+    Attributes:
+        y: labels ``[rows]`` or ``[rows, t]``.
+        rows: the rows that count, of the split ``split``.
+        numbers, classes: whether labels are numbers; whether every row has one class.
+        metric: what the model is judged by, of the name ``metric_name``.
+        config: the settings chosen; None where the estimator does not say.
+        names: what classes, labels or targets are called.
+        seed: of everything random on the page.
     """
 
-    estimator: Any
-    graph: Graph
-
-    def __post_init__(self) -> None:
-        own = getattr(self.estimator, "split_", None)
-        if own and not any(len(self.graph.rows(s)) for s in SPLITS):
+    def __init__(self, estimator: Any, graph: Graph):
+        own = getattr(estimator, "split_", None)
+        if own and not any(len(graph.rows(split)) for split in SPLITS):
             parts = {split: torch.as_tensor(rows) for split, rows in own.items()}
-            if all(not len(rows) or int(rows.max()) < self.graph.num_rows for rows in parts.values()):
-                self.graph = replace(self.graph, **parts)
-        if not len(self.graph.labelled):
+            if all(not len(rows) or int(rows.max()) < graph.num_rows for rows in parts.values()):
+                graph = replace(graph, **parts)
+        if not len(graph.labelled):
             raise InputError("a report needs labels: there are none in the data.")
-        self.split, rows = counting_split(self.graph)
-        self.rows = rows.cpu()
-
-    @property
-    def numbers(self) -> bool:
-        """Whether labels are numbers."""
-        return self.graph.objective.metric == "rmse"
-
-    @property
-    def classes(self) -> bool:
-        """Whether every row has one class."""
-        return self.graph.objective.metric == "accuracy"
-
-    @property
-    def seed(self) -> int:
-        """Of everything random on the page."""
-        return int(getattr(self.estimator, "seed", 0))
-
-    @property
-    def metric_name(self) -> str:
-        """What the model is judged by."""
-        return getattr(self.estimator, "scoring", None) or self.graph.objective.metric
-
-    @property
-    def metric(self) -> Metric:
-        """The same with its reading."""
-        return metrics_for(self.graph.task)[self.metric_name]
-
-    @property
-    def config(self) -> Any:
-        """The settings chosen; None where the estimator does not say."""
-        return getattr(self.estimator, "config_", None)
-
-    @property
-    def depth(self) -> int:
-        """Number of layers."""
-        return int(getattr(self.config, "num_layers", 2))
-
-    @cached_property
-    def names(self) -> list[str]:
-        """What classes, labels or targets are called."""
-        known = self.graph.classes
-        return [str(name) for name in (range(self.graph.num_outputs) if known is None else known)]
+        self.estimator, self.graph, self.y = estimator, graph, graph.y.cpu().numpy()
+        self.split, rows = counting_split(graph)
+        self.rows = rows.cpu().numpy()
+        self.numbers, self.classes = graph.objective.metric == "rmse", graph.objective.metric == "accuracy"
+        self.scoring = getattr(estimator, "scoring", None)
+        self.metric_name = self.scoring or graph.objective.metric
+        self.metric = metrics_for(graph.task)[self.metric_name]
+        self.config: Any = getattr(estimator, "config_", None)
+        self.seed = int(getattr(estimator, "seed", 0))
+        self.depth = int(getattr(self.config, "num_layers", 2))
+        self.names = [str(name) for name in (range(graph.num_outputs) if graph.classes is None else graph.classes)]
 
     def row_names(self, rows: np.ndarray) -> list[str]:
         """What rows are called."""
@@ -101,9 +74,9 @@ class Subject:
         if work > MANY_SPREADS or self.graph.num_rows > MANY_ROWS:
             return self.predict(self.graph), None
         with quiet():
-            ask = self.estimator.predict if self.numbers else self.estimator.predict_proba
-            p, spread = ask(self.graph, return_std=True)
-        return _two(p), _two(spread)
+            predict = self.estimator.predict if self.numbers else self.estimator.predict_proba
+            p, spread = predict(self.graph, return_std=True)
+        return _as_columns(p), _as_columns(spread)
 
     @property
     def p(self) -> np.ndarray:
@@ -119,30 +92,33 @@ class Subject:
         """Probabilities, or numbers, of all rows of another graph, or by another estimator."""
         model = self.estimator if estimator is None else estimator
         with quiet():
-            return _two(model.predict(graph) if self.numbers else model.predict_proba(graph))
+            return _as_columns(model.predict(graph) if self.numbers else model.predict_proba(graph))
 
-    def score(self, p: np.ndarray, rows: torch.Tensor | None = None) -> float:
+    def score(self, p: np.ndarray) -> float:
         """The metric on the rows that count."""
-        rows = self.rows if rows is None else rows
-        return self.metric.measure(torch.from_numpy(p)[rows], self.graph.y.cpu()[rows])
+        return self.metric.measure(torch.from_numpy(p[self.rows]), torch.from_numpy(self.y[self.rows]))
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """What ``rapgnn evaluate`` says, with the model without edges beside it where there is one."""
-        bare, missing = None, None
-        if self.config is not None:
-            try:
-                goal = {"scoring": getattr(self.estimator, "scoring", None), "class_weight": self._class_weight}
-                with quiet():
-                    bare = fit_without_edges(self.graph, self.config, self.seed, **goal)
-            except InputError as error:
-                missing = str(error)
+        """What ``rapgnn evaluate`` says."""
         p = torch.from_numpy(self.p)
+        goal = {"scoring": self.scoring, "class_weight": self._class_weight, "seed": self.seed}
+        with quiet():
+            return evaluate(self.graph, lambda rows: Prediction(p[rows], p[rows]), self.config, **goal)
 
-        def predicted(rows: torch.Tensor) -> Prediction:
-            return Prediction(p[rows.cpu()], p[rows.cpu()])
+    def shown(self, value: float | None) -> str:
+        """A value of the metric as people read it."""
+        return shown(self.metric, value)
 
-        return evaluate(self.graph, predicted, getattr(self.estimator, "scoring", None), bare) | {"missing": missing}
+    @property
+    def unit(self) -> str:
+        """The metric's name and unit, for an axis; shares are drawn times ``factor``."""
+        return f"{self.metric.title}{' (%)' if self.metric.percent else ''}"
+
+    @property
+    def factor(self) -> int:
+        """What values of the metric are multiplied with in plots."""
+        return 100 if self.metric.percent else 1
 
     @property
     def _class_weight(self) -> Any:
@@ -150,11 +126,9 @@ class Subject:
 
     def refit(self, graph: Graph, **changes: Any) -> np.ndarray:
         """Predictions of one model with the chosen settings, and these changes, trained anew without a search."""
-        if self.config is None:
-            raise AbsentError("the estimator does not say its settings.")
         again: Any = clone(self.estimator)
-        settings = self.config.to_dict() | changes
-        again.set_params(search=False, network=None, settings=settings, class_weight=self._class_weight)
+        settings = self.config.settings() | {"previous": None} | changes
+        again.set_params(search=False, settings=settings, class_weight=self._class_weight)
         with quiet():
             again.fit_graph(graph)
         return self.predict(graph, again)
@@ -174,6 +148,6 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _two(values: np.ndarray) -> np.ndarray:
+def _as_columns(values: np.ndarray) -> np.ndarray:
     values = np.asarray(values, dtype=np.float64)
     return values[:, None] if values.ndim == 1 else values

@@ -74,7 +74,7 @@ class Candidate:
             walk = walk_of(config)
             if walk not in shared:
                 operator = graph.operator(config.backbone, config.self_loops, config.eps)
-                shared[walk] = Hops(operator, network.scaling(graph.x))
+                shared[walk] = Hops(operator, network.scaling(graph.x), rows=labelled_rows(graph, shared))
             cache: Hops | None = shared[walk]
         seen, operator = network.inputs(graph, learn=True, hops=cache)
         embedded, self.network = embed_trained(network, seen, operator, cache), network
@@ -159,13 +159,20 @@ class Candidate:
         return self._solutions[penalty]
 
 
+def labelled_rows(graph: Graph, shared: Shared) -> Tensor:
+    """The training and validation rows that the candidates with these shared things began with."""
+    if "rows" not in shared:
+        shared["rows"] = torch.cat([graph.train, graph.val])
+    return shared["rows"]
+
+
 def seen_rows(network: HopNetwork, graph: Graph, shared: Shared) -> tuple[Tensor, Tensor]:
     """What the head sees of the training rows, which the network learns of, and of the validation rows.
 
     Networks on graphs that differ in the pooling alone share one pass: sums and means are stored.
     """
     if graph.ptr is None:
-        hops = hops_for(network, graph, shared)
+        hops = hops_for(network, graph, shared, labelled_rows(graph, shared))
         h = network.fit_features(graph, graph.train, hops)
         return network.fit_seen(h), network.represent(graph, graph.val, hops)
     config = network.config

@@ -8,7 +8,6 @@ from rapgnn.device import threads
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.embedding import EMBEDDINGS
-from rapgnn.network.hops import NEAR
 from rapgnn.network.ridge import DECOMPOSED, PENALTIES, same_gaps
 from rapgnn.network.scaling import DEGREE_COLUMNS
 from rapgnn.search.preset import PRESET
@@ -81,7 +80,7 @@ def hop_bytes(graph: Graph, config: Config) -> int:
     compared = 12 * config.landmarks * (len(graph.train) + len(graph.val))
     if graph.ptr is not None:
         return 4 * graph.num_nodes * _base_width(graph, config) + compared
-    hops = 1 + {"last": 1, "cat": config.num_layers, "ppr": 1 + min(config.num_layers, NEAR)}[config.jumping]
+    hops = 1 + {"last": 1, "cat": config.num_layers, "ppr": 2}[config.jumping]
     hops += 2 * config.known_labels * graph.num_outputs // max(1, _base_width(graph, config))  # both ways
     further = config.unit_hops * config.units * len(graph.train) // max(1, graph.num_nodes)
     return 4 * graph.num_nodes * (_base_width(graph, config) * hops + further) + compared

@@ -180,16 +180,20 @@ Shared = dict[Any, Any]
 """What networks on one graph share, its hops above all."""
 
 
-def hops_for(network: HopNetwork, graph: Graph, shared: Shared) -> Hops | None:
-    """The hops that a network needs of a graph's nodes, shared with other networks that need the same."""
+def hops_for(network: HopNetwork, graph: Graph, shared: Shared, rows: Tensor | None = None) -> Hops | None:
+    """The hops that a network needs of a graph's nodes, shared with other networks that need the same.
+
+    Args:
+        rows: as in ``Hops``.
+    """
     if graph.ptr is not None:
         return None
     walk = walk_of(network.config)
     if walk not in shared:
-        shared[walk] = network.hops(graph)
+        shared[walk] = network.hops(graph, rows)
     hops = shared[walk]
     if network.previous is not None:
-        network.predictions_before(graph, hops, hops_for(network.previous, graph, shared))
+        network.predictions_before(graph, hops, hops_for(network.previous, graph, shared, rows))
     return hops
 
 

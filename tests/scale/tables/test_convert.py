@@ -272,39 +272,3 @@ def test_files_that_are_not_as_they_should_be(tmp_path, change, said):
     change(folder)
     with pytest.raises(InputError, match=said):
         convert_folder(folder, tmp_path / "out", memory=MEMORY)
-
-
-@pytest.mark.parametrize(
-    ("x", "said"),
-    [
-        (np.ones((59, 2)), "has 59 rows, but there are 60 nodes"),
-        (np.full((60, 2), np.nan), "hold 120 NaN or infinite values"),
-        (np.full((60, 2), 1e18), "beyond 1e\\+15"),
-        (np.ones((60, 0)), "at least one column"),
-        (np.full((60, 2), "a"), "must be a table of numbers"),
-    ],
-)
-def test_arrays_of_features_that_are_refused(tmp_path, x, said):
-    nodes, edges = plain(60)
-    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes[["id", "label"]], edges=edges)
-    np.save(folder / "features.npy", x)
-    with pytest.raises(InputError, match=said):
-        read_folder(folder, "g")
-    with pytest.raises(InputError, match=said):
-        convert_folder(folder, tmp_path / "out", memory=MEMORY)
-
-
-def test_no_features(tmp_path):
-    nodes, edges = plain(60)
-    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes[["id", "label"]], edges=edges)
-    with pytest.raises(InputError, match="needs node features"):
-        convert_folder(folder, tmp_path / "out", memory=MEMORY)
-
-
-def test_columns_that_are_not_there_cannot_be_ignored(tmp_path):
-    nodes, edges = plain(60)
-    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edges)
-    with pytest.raises(InputError, match="no column 'zebra' to ignore"):
-        convert_folder(folder, tmp_path / "out", Reading(ignore=["zebra"]), MEMORY)
-    found = convert_folder(folder, tmp_path / "out", Reading(ignore=["a"]), MEMORY)
-    assert found.num_features == 1

@@ -17,20 +17,20 @@ from rapgnn.datasets.columns import (
     NO_IDS,
     SOURCE,
     TARGET,
-    Labels,
     Reading,
     Roles,
+    check_classes,
     dialect_notes,
     find_labels,
+    row_ids,
 )
 from rapgnn.datasets.edges import edge_table
-from rapgnn.datasets.folder import check_classes, ignoring
+from rapgnn.datasets.folder import ignoring
 from rapgnn.datasets.frames import Frame, checked
 from rapgnn.datasets.sources import cache_dir
 from rapgnn.errors import InputError
 from rapgnn.files import locked, read_regular, write_atomic, write_error
 from rapgnn.graph.convert import RawGraph
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import UNKNOWN
 from rapgnn.graph.nodes import node_graph
 from rapgnn.graph.validate import SPLITS, Faults, check_disjoint
@@ -47,10 +47,11 @@ from rapgnn.scale.disk_graph import (
 )
 from rapgnn.scale.tables.database import Database, Sources, find_sources, literal, quoted
 from rapgnn.scale.tables.edges import make_ids, map_edges, write_edges
-from rapgnn.scale.tables.features import NodeTable, Writer, kept_encoding, write_features
+from rapgnn.scale.tables.features import ArrayFile, write_features
 
-FIRST = 1 << 24  # cells of a table's first rows, by which its columns are told
-LEAST = 1000  # rows of it
+FIRST = 1 << 24  # cells of a table's first rows, by which its columns are known; at least LEAST rows
+LEAST = 1000
+BATCH = 1 << 18  # rows of labels at a time
 WORK, STAGES = "work", "stages.json"
 MEMORY = 4 << 30
 
@@ -129,33 +130,34 @@ class _Conversion:
             shutil.rmtree(work, ignore_errors=True)
         work.mkdir(exist_ok=True)
         unseal(self.target)
+        reading, roles = self.reading, Roles()
         with Database(work, memory, threads) as base:
             nodes = self._stage("nodes", lambda: self._nodes(base))
-            first, table, roles = self._first(base, nodes)
-            labels = self._stage("labels", lambda: self._labels(base, first, nodes["rows"]))
-            mapped = self._stage("joining", lambda: self._map(base, first, nodes))
-            edges = self._stage("sorting", lambda: self._edges(base, nodes["rows"], mapped["weighted"]))
-            made = self._stage("features", lambda: self._features(table, roles, labels["column"]))
-        told = about(
-            name,
-            nodes["rows"],
-            edges["edges"],
-            made["width"],
-            len(labels["classes"]),
-            mapped["weighted"],
-            labels["task"],
-            labels["classes"],
+            n, numbered = nodes["rows"], nodes["id"] is None
+            first = self._first(base)
+            roles |= {} if numbered else {nodes["id"]: "id"}
+            find_labels(first["nodes"], reading, roles)
+            weighted = edge_table(first["edges"], reading).weight is not None
+            labels = self._stage("labels", lambda: self._labels(base, first["nodes"], n))
+            notes = self._stage(
+                "joining", lambda: map_edges(base, first["edges"], first["nodes"], n, numbered, reading)
+            )
+            edges = self._stage("sorting", lambda: self._edges(base, n, weighted))
+            made = self._stage("features", lambda: self._features(base, first["nodes"], n, roles, labels["column"]))
+        manifest = about(
+            name, n, edges, made["width"], len(labels["classes"]), weighted, labels["task"], labels["classes"]
         )
-        notes = [*self._notes(nodes, made["grouped"]), *mapped["notes"], *made["notes"], *labels["notes"]]
+        files = {"nodes": self.sources.nodes[0], "edges": self.sources.edges[0]}
+        forms = [Frame(path, pd.DataFrame(), form=tuple(nodes["forms"][stem])) for stem, path in files.items()]
+        notes = [*dialect_notes(forms), *([NO_IDS] if numbered else []), *notes, *made["notes"], *labels["notes"]]
         self.track.start("checksums", None)
-        seal(self.target, {**told, "encoding": made["encoding"], "notes": notes, "source": self.key})
+        seal(self.target, {**manifest, "encoding": made["encoding"], "notes": notes, "source": self.key})
         shutil.rmtree(work, ignore_errors=True)
 
-    def _stage(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _stage(self, name: str, make: Callable[[], Any]) -> Any:
         """What a stage gave, or gives now; it is noted when it is done."""
         work = self.target / WORK
-        noted = _noted(work)
-        done = noted.get("done", {})
+        done = _noted(work).get("done", {})
         if name not in done:
             self.track.start(name, None)
             done[name] = make()
@@ -165,186 +167,121 @@ class _Conversion:
 
     def _nodes(self, base: Database) -> dict[str, Any]:
         """Both tables as views, the columns checked by their names, the nodes numbered."""
-        faults, reading = Faults(), self.reading
-        own = (*reading.named("id", ()), *GRAPH_ID)
-        dialect = other = None
+        faults, reading, roles, n = Faults(), self.reading, Roles(), 0
+        forms: dict[str, list[str]] = {}
         with faults.collect():
-            dialect = base.load("nodes", self.sources.nodes, own, reading.options)
+            own = (*reading.named("id", ()), *GRAPH_ID)
+            forms["nodes"] = base.load("nodes", self.sources.nodes, own, reading)
         with faults.collect():
-            other = base.load("edges", self.sources.edges, self._words(base), reading.options)
+            words = self._words(base) if "nodes" in forms else ()
+            forms["edges"] = base.load("edges", self.sources.edges, words, reading)
         faults.check()
-        frames = self._frames(base, LEAST)
-        if not len(frames["nodes"].table):
-            raise InputError(f"{frames['nodes'].path} has no rows.")
+        first = self._first(base)
+        if not len(first["nodes"].table):
+            raise InputError(f"{first['nodes'].path} has no rows.")
         with faults.collect():
-            found = frames["nodes"].take(*reading.named("id", ID))
-            if found is None and reading.id is not None:
-                frames["nodes"].need(*reading.named("id", ID))
-            column = None if found is None else found[0]
-            n = make_ids(base, frames["nodes"], column)
+            column = first["nodes"].take(*reading.named("id", ID))
+            if column is None and reading.id is not None:
+                row_ids(first["nodes"], roles, reading.named("id", ID), needed=True)
+            n = make_ids(base, first["nodes"], None if column is None else column[0])
             check_size(n)
+            if column is not None:
+                path = literal(str(self.target / IDS))
+                base.run(f"COPY (SELECT id FROM ids ORDER BY rowid) TO {path} (FORMAT parquet)")
         with faults.collect():
-            find_labels(frames["nodes"], reading, {})
+            find_labels(first["nodes"], reading, roles)
         with faults.collect():
-            edge_table(frames["edges"], reading)
+            edge_table(first["edges"], reading)
         faults.check()
-        if column is not None:
-            path = literal(str(self.target / IDS))
-            base.run(f"COPY (SELECT id FROM ids ORDER BY rowid) TO {path} (FORMAT parquet)")
-        written = {"nodes": (self.sources.nodes[0], dialect), "edges": (self.sources.edges[0], other)}
-        return {
-            "rows": n,
-            "id": column,
-            "decimal": "" if dialect is None else dialect.decimal,
-            "told": {stem: [] if form is None else form.told(path) for stem, (path, form) in written.items()},
-        }
+        return {"rows": n, "id": None if column is None else column[0], "forms": forms}
 
     def _words(self, base: Database) -> tuple[str, ...]:
         """The columns of the edges whose cells are words: their ends, where the nodes' ids are."""
-        if "nodes" not in base.tables():
-            return ()
-        named = checked(base.frame(self.sources.nodes[0], "nodes", 0)).take(*self.reading.named("id", ID))
+        nodes = Frame(self.sources.nodes[0], base.table("SELECT * FROM nodes LIMIT 0"))
+        named = nodes.take(*self.reading.named("id", ID))
         if named is None or pd.api.types.is_numeric_dtype(named[1]):
             return ()
         return (*self.reading.named("source", SOURCE), *self.reading.named("target", TARGET))
 
-    def _frames(self, base: Database, limit: int) -> dict[str, Frame]:
+    def _first(self, base: Database) -> dict[str, Frame]:
         """The first rows of both tables, without the columns that the user leaves out."""
-        files = {"nodes": self.sources.nodes, "edges": self.sources.edges}
-        frames = {stem: checked(base.frame(paths[0], stem, limit)) for stem, paths in files.items()}
+        frames = {}
+        for stem, files in (("nodes", self.sources.nodes), ("edges", self.sources.edges)):
+            limit = max(LEAST, FIRST // max(1, len(base.rows(f"DESCRIBE {stem}"))) if stem == "nodes" else 0)
+            frames[stem] = checked(Frame(files[0], base.table(f"SELECT * FROM {stem} LIMIT {limit}", files[0])))
         return ignoring(self.sources.folder, self.reading, frames)[1]
 
-    def _first(self, base: Database, nodes: dict[str, Any]) -> tuple[Frame, NodeTable, Roles]:
-        """The first rows of the nodes, all of them as a table to stream, and the columns that are no features."""
-        width = len(base.rows("DESCRIBE nodes"))
-        first = self._frames(base, max(LEAST, FIRST // width))["nodes"]
-        roles: Roles = {} if nodes["id"] is None else {nodes["id"]: "id"}
-        find_labels(first, self.reading, roles)
-        return first, NodeTable(base, first, nodes["rows"], nodes["decimal"]), roles
+    def _labels(self, base: Database, nodes: Frame, n: int) -> dict[str, Any]:
+        """Write ``y``, ``train``, ``val`` and ``test``; only the labelled rows are held in memory."""
+        roles = Roles()
+        find_labels(nodes, self.reading, roles)
+        table = _labelled(base, nodes, roles)
+        rows, held = table.pop(ROW).to_numpy(), Frame(nodes.path, table)
+        labels = find_labels(held, self.reading, {})
+        check_classes(held, labels, self.reading)
+        check_disjoint({split: rows[labels.splits[split]] for split in SPLITS if split in labels.splits})
+        # The labelled rows are a graph of their own, without edges: labels, classes and splits are checked as usual.
+        splits: dict[str, Any] = labels.splits
+        raw = RawGraph(np.zeros((len(rows), 1)), np.zeros((2, 0), dtype=np.int64), y=labels.values, **splits)
+        task = "multilabel" if labels.task == "multilabel" else "classification"
+        graph = node_graph(raw, seed=self.reading.seed, task=task)
+        y = graph.y.numpy()
+        with ArrayFile(self.target, "y", (n, *y.shape[1:]), y.dtype, fortran=False) as file:
+            for start in range(0, n, BATCH):
+                block = np.full((min(BATCH, n - start), *y.shape[1:]), UNKNOWN if y.ndim == 1 else np.nan, y.dtype)
+                first, last = np.searchsorted(rows, (start, start + BATCH))
+                block[rows[first:last] - start] = y[first:last]
+                file.add(block)
+                self.track.set(start + len(block), "labels")
+        for split in SPLITS:
+            np.save(array_path(self.target, split), rows[graph.rows(split).numpy()])
+        classes = labels.names if labels.names is not None else graph.classes
+        return {"task": graph.task, "classes": list(classes or ()), "column": labels.column, "notes": list(graph.notes)}
 
-    def _labels(self, base: Database, first: Frame, n: int) -> dict[str, Any]:
-        self.track.start("labels", n)
-        found = write_labels(base, self.target, first, n, self.reading, lambda done: self.track.set(done, "labels"))
-        return {**vars(found), "classes": list(found.classes), "notes": list(found.notes)}
-
-    def _map(self, base: Database, first: Frame, nodes: dict[str, Any]) -> dict[str, Any]:
-        edges = self._frames(base, LEAST)["edges"]
-        notes = map_edges(base, edges, first, nodes["rows"], nodes["id"] is None, self.reading)
-        table = edge_table(edges, self.reading)
-        return {"weighted": table.weight is not None, "notes": notes}
-
-    def _edges(self, base: Database, n: int, weighted: bool) -> dict[str, Any]:
-        directed = self.reading.directed
-        done = write_edges(base, self.target, n, weighted, directed, lambda m: self.track.set(m, "sorting"))
+    def _edges(self, base: Database, n: int, weighted: bool) -> int:
+        count = write_edges(
+            base, self.target, n, weighted, self.reading.directed, lambda m: self.track.set(m, "sorting")
+        )
         for name in ("mapped", "reversed"):
             base.run(f"DROP TABLE IF EXISTS {quoted(name)}")
-        return {"edges": done}
+        return count
 
-    def _features(self, table: NodeTable, roles: Roles, label: str | None) -> dict[str, Any]:
-        self.track.start("features", 2 * table.rows)
+    def _features(self, base: Database, nodes: Frame, n: int, roles: Roles, label: str | None) -> dict[str, Any]:
+        self.track.start("features", 2 * n)
+        array, reading = self.sources.features, self.reading
         width, encoding, notes = write_features(
-            table, self.target, roles, self.sources.features, self.reading, lambda d: self.track.set(d, "features")
+            base, nodes, n, self.target, roles, array, reading, lambda done: self.track.set(done, "features")
         )
-        kept = kept_encoding(encoding, self.reading, label).to_dict()
-        return {"width": width, "encoding": kept, "notes": notes, "grouped": list(table.grouped)}
-
-    def _notes(self, nodes: dict[str, Any], grouped: list[str]) -> list[str]:
-        """What is to be said about how the files are written, and about rows without names."""
-        told: dict[str, list[str]] = nodes["told"]
-        marked = f"thousands separators in {', '.join(grouped[:5])}{', ...' * (len(grouped) > 5)}"
-        files = {"nodes": self.sources.nodes[0], "edges": self.sources.edges[0]}
-        further = {"nodes": [marked] if grouped else [], "edges": []}
-        frames = [Frame(path, pd.DataFrame(), told=(*told[stem], *further[stem])) for stem, path in files.items()]
-        return [*dialect_notes(frames), *([NO_IDS] if nodes["id"] is None else [])]
+        return {"width": width, "encoding": reading.remembered(encoding, label).to_dict(), "notes": notes}
 
 
 def _noted(work: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads(read_regular(work / STAGES, 1 << 26))
-        return found if isinstance(found, dict) else {}
+        noted = json.loads(read_regular(work / STAGES, 1 << 26))
+        return noted if isinstance(noted, dict) else {}
     return {}
 
 
-# Labels and splits of a node table larger than memory: only the labelled rows are held.
+ROW = "number of the row"
 
 
-BATCH = 1 << 18  # rows at a time
+def _labelled(base: Database, nodes: Frame, roles: Roles) -> pd.DataFrame:
+    """The rows that have a label or a split, those columns of them, and their numbers.
 
-
-@dataclass(frozen=True)
-class Targets:
-    """What the labels say: the task, the classes, and what is to be told."""
-
-    task: str
-    classes: tuple[Any, ...]
-    column: str | None
-    notes: tuple[str, ...]
-
-
-def write_labels(base: Database, folder: Path, nodes: Frame, n: int, reading: Reading, tell: Any) -> Targets:
-    """Write ``y``, ``train``, ``val`` and ``test``.
-
-    Args:
-        nodes: the first rows of the nodes, with their columns and types.
-        tell: is told how many rows are read.
+    The first row is always there, so that a table without any label is refused in its own words; and the first row
+    whose label is -1, which tells what -1 means here.
     """
-    roles: Roles = {}
-    find_labels(nodes, reading, roles)
-    rows, table = _labelled(base, nodes, roles, tell)
-    kept = Frame(nodes.path, table)
-    labels = find_labels(kept, reading, {})
-    check_classes(kept, labels, reading)
-    check_disjoint({split: rows[labels.splits[split]] for split in SPLITS if split in labels.splits})
-    graph = _numbered(labels, len(rows), reading)
-    y = graph.y.numpy()
-    blank = -1 if y.ndim == 1 else np.nan
-    shape = (n, *y.shape[1:])
-    with Writer(folder, "y", shape, y.dtype) as file:
-        width = 1 if y.ndim == 1 else y.shape[1]
-        for start in range(0, n, BATCH):
-            stop = min(n, start + BATCH)
-            block = np.full((stop - start, *y.shape[1:]), blank, dtype=y.dtype)
-            first, last = np.searchsorted(rows, (start, stop))
-            block[rows[first:last] - start] = y[first:last]
-            file.put(start * width, block.reshape(-1))
-    for split in SPLITS:
-        np.save(array_path(folder, split), rows[graph.rows(split).numpy()])
-    classes = labels.names if labels.names is not None else graph.classes
-    return Targets(graph.task, tuple(classes or ()), labels.column, graph.notes)
-
-
-def _labelled(base: Database, nodes: Frame, roles: Roles, tell: Any) -> tuple[np.ndarray, pd.DataFrame]:
-    """The rows that have a label or a split, and those columns of them."""
     names = [str(name) for name in nodes.table.columns if name in roles]
-    rows: list[np.ndarray] = [np.zeros(0, dtype=np.int64)]
-    parts: list[pd.DataFrame] = [nodes.table.loc[:, names].iloc[:0]]
-    begin, unknown_seen = 0, False
-    for batch in base.batches(f"SELECT {', '.join(map(quoted, names))} FROM nodes", BATCH, nodes.path):
-        part = batch.to_pandas()
-        said = np.zeros(len(part), dtype=bool)
-        for name in names:
-            column = part[name]
-            known = column.notna().to_numpy(dtype=bool, copy=True)
-            if roles[name] == "label" and pd.api.types.is_numeric_dtype(column):
-                blank = known & (column == UNKNOWN).to_numpy(dtype=bool)
-                known &= ~blank
-                if blank.any() and not unknown_seen:  # one of them stays: it tells what -1 means here
-                    known[int(blank.argmax())] = unknown_seen = True
-            if pd.api.types.is_bool_dtype(column) and roles[name] == "split":
-                known &= column.to_numpy(dtype=bool)
-            said |= known
-        said[:1] |= begin == 0  # a table without any label is refused in its own words
-        rows.append(begin + np.flatnonzero(said))
-        parts.append(part.loc[said])
-        begin += len(part)
-        tell(begin)
-    filled = [part for part in parts if len(part)] or parts[:1]
-    return np.concatenate(rows), pd.concat(filled, ignore_index=True)
-
-
-def _numbered(labels: Labels, count: int, reading: Reading) -> Graph:
-    """The labelled rows as a graph of their own, without edges: its labels, classes and splits are checked as usual."""
-    nothing = np.zeros((2, 0), dtype=np.int64)
-    splits: dict[str, Any] = labels.splits
-    raw = RawGraph(np.zeros((count, 1), dtype=np.float32), nothing, y=labels.values, **splits)
-    return node_graph(raw, seed=reading.seed)
+    numbered = f"SELECT row_number() OVER () - 1 AS {quoted(ROW)}, {', '.join(map(quoted, names))} FROM nodes"
+    chosen = [f"{quoted(ROW)} = 0"]
+    for name in names:
+        cell, values = quoted(name), nodes.table[name]
+        if roles[name] == "split" and pd.api.types.is_bool_dtype(values):
+            chosen.append(cell)
+        elif roles[name] == "label" and pd.api.types.is_numeric_dtype(values):
+            chosen.append(f"{cell} <> {UNKNOWN}")
+            (unknown,) = base.row(f"SELECT min({quoted(ROW)}) FROM ({numbered}) WHERE {cell} = {UNKNOWN}")
+            chosen += [] if unknown is None else [f"{quoted(ROW)} = {unknown}"]
+        else:
+            chosen.append(f"{cell} IS NOT NULL")
+    return base.table(f"SELECT * FROM ({numbered}) WHERE {' OR '.join(chosen)} ORDER BY {quoted(ROW)}", nodes.path)

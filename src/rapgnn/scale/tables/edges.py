@@ -3,19 +3,20 @@
 The database joins the ends with the nodes' ids and sorts; here its sorted rows are only written down.
 """
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from rapgnn.datasets.columns import Reading, repeated_id, without_id
-from rapgnn.datasets.edges import EdgeTable, dropped_edges, edge_table, unknown_end, unknown_ends, without_end
+from rapgnn.datasets.columns import OTHER_ID, Reading, repeated_id, without
+from rapgnn.datasets.edges import EdgeTable, dropped_edges, edge_table, unknown_end, unknown_ends
 from rapgnn.datasets.frames import Frame
 from rapgnn.errors import InputError
 from rapgnn.graph.validate import LARGEST, check_edge_weight
 from rapgnn.scale.disk_graph import array_path
 from rapgnn.scale.tables.database import Database, quoted
-from rapgnn.scale.tables.features import Appender
+from rapgnn.scale.tables.features import ArrayFile
 
 BATCH = 1 << 20  # edges at a time
 LOW = (1 << 32) - 1
@@ -36,7 +37,7 @@ def make_ids(base: Database, nodes: Frame, column: str | None) -> int:
     n, known, different = base.row("SELECT count(*), count(id), count(DISTINCT id) FROM ids")
     if known < n:
         (row,) = base.row("SELECT min(rowid) FROM ids WHERE id IS NULL")
-        raise without_id(nodes.path, column, row, n - known)
+        raise without(nodes.path, column, row, n - known, OTHER_ID)
     if different < n:
         (value,) = base.row(
             "SELECT id FROM (SELECT id, rowid AS r, row_number() OVER (PARTITION BY id ORDER BY rowid) AS k FROM ids) "
@@ -116,7 +117,7 @@ def _refuse_unknown(
         listed = f"SELECT row_number() OVER () - 1 AS row, {quoted(name)} AS value FROM edges"
         if empty:
             (row,) = base.row(f"SELECT min(row) FROM ({listed}) WHERE value IS NULL")
-            raise without_end(path, name, row, empty)
+            raise without(path, name, row, empty)
         if count:
             row, value = base.row(
                 f"SELECT row, value FROM ({listed}) l WHERE NOT EXISTS (SELECT 1 FROM ids WHERE "
@@ -146,8 +147,10 @@ def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: 
     order = "key, weight" if weighted else "key"
     taken = f"(CAST(target AS BIGINT) << 32) | source AS key{', CAST(weight AS FLOAT) AS weight' if weighted else ''}"
     array_path(folder, "weights").unlink(missing_ok=True)
-    with Appender(folder, "indptr", n + 1, np.int64) as indptr, Appender(folder, "indices", m, np.int32) as indices:
-        weights = Appender(folder, "weights", m, np.float32) if weighted else None
+    with contextlib.ExitStack() as files:
+        indptr = files.enter_context(ArrayFile(folder, "indptr", (n + 1,), np.int64))
+        indices = files.enter_context(ArrayFile(folder, "indices", (m,), np.int32))
+        weights = files.enter_context(ArrayFile(folder, "weights", (m,), np.float32)) if weighted else None
         rows, written = 0, 0  # whose beginnings are known, and edges so far
         for batch in base.batches(f"SELECT {taken} FROM ({known}) ORDER BY {order}", BATCH):
             key = batch.column(0).to_numpy()
@@ -162,9 +165,6 @@ def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: 
             tell(written)
         for start in range(rows, n + 1, BATCH):
             indptr.add(np.full(min(BATCH, n + 1 - start), written))
-        if weights is not None:
-            with weights:
-                pass
     if written != m:
         raise InputError(f"{m} edges were counted but {written} came: the files changed meanwhile; run it again.")
     return m
