@@ -5,7 +5,7 @@ from typing import Any
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config, refuse_unknown
+from rapgnn.network.config import Config, checked
 from rapgnn.network.embedding import EMBEDDINGS
 from rapgnn.search.preset import PRESET
 from rapgnn.sparse import nonnegative
@@ -120,7 +120,7 @@ def first_point(graph: Graph, start: Config, fixed: dict[str, Any], components: 
         fixed: what the user has set; it stays.
         components: whether wide features may be replaced by components, which needs all of them in memory.
     """
-    refuse_unknown(fixed)
+    fixed = checked(fixed)
     if any(name in fixed and fixed[name] not in values for name, values in _OF_HOPS.items()):
         of_sets = {} if graph.ptr is None else {"backbone": "gin", "num_layers": 3}
         changes = {"coefficients": "fixed"} | of_sets | fixed
