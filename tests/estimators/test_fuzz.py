@@ -353,7 +353,7 @@ OTHERS = {
     "time_budget": ["x", -1, True, np.nan, []],
     "search": [*NEVER, None, 1],
     "device": [*NEVER, "tpu", None],
-    "settings": [5, {1: 2}, "abc", {"nonsense": 1}, {"": 1}, {"num_layers": "2"}, {"w" * 3000: 1}, {"head": None}],
+    "settings": [5, {1: 2}, "abc", {"nonsense": 1}, {"": 1}, {"eps": "2"}, {"w" * 3000: 1}, {"head": None}],
 }
 
 
@@ -363,7 +363,7 @@ def test_settings_of_the_wrong_kind_are_refused_and_its_own_value_is_taken(name)
     setting = name in SETTINGS
 
     def model(value: Any, inside: bool) -> RAPNodeClassifier:
-        how = {"settings": FAST["settings"] | {name: value}} if inside else {name: value}
+        how = {name: None, "settings": FAST["settings"] | {name: value}} if inside else {name: value}
         return RAPNodeClassifier(**QUICK).set_params(**how)
 
     own = NODE_MODEL.config_.settings() if setting else RAPNodeClassifier(**QUICK).get_params()

@@ -11,12 +11,10 @@ from sklearn.metrics import roc_auc_score
 from fuzzing import alter
 from rapgnn import Config, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
 from rapgnn.errors import InputError
-from rapgnn.estimators.evaluation import chosen_words
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.scores import metrics_for, with_goal
 from rapgnn.network.average import Average
 from rapgnn.network.hop_network import HopNetwork
-from rapgnn.network.network import describe
 from rapgnn.network.ridge import INVERSE_TEMPERATURES
 from rapgnn.search import average, search
 from rapgnn.search.average import Member, chosen_members, mean_of_draws, mean_scores, temperature_of, with_draws
@@ -319,21 +317,3 @@ def test_a_saved_model_is_scored_by_the_same_metric(given, tmp_path):
         RAPNodeClassifier.load(tmp_path / "own")
     RAPNodeClassifier(**given).fit(graph).save(tmp_path / "usual")
     assert RAPNodeClassifier.load(tmp_path / "usual").scoring is None
-
-
-def net(**settings):
-    return HopNetwork(3, 2, config=HOPS.update(**settings))
-
-
-def test_members_that_count_here_are_named_and_the_same_ones_once():
-    far = net(num_layers=8, jumping="ppr")
-    model = Average([net(known_labels=1), far, far, net(num_layers=1)], ["here", "both", "both", "elsewhere"])
-    words = [describe(member.config) for member in model.members]
-    assert chosen_words(model) == f"the average of 3: {words[0]}; 2 x {words[1]}"
-
-
-def test_draws_of_one_member_are_one():
-    drawn = [HopNetwork(3, 2, seed=seed, config=RANDOM) for seed in (0, 1000)]
-    model = Average([drawn[0], net(num_layers=1), drawn[1]], weights=[0.5, 1.0, 0.5])
-    words = [describe(member.config) for member in model.members]
-    assert chosen_words(model) == f"the average of 2: {words[0]}, 2 draws; {words[1]}"
