@@ -246,20 +246,8 @@ BAD_GRAPH_LABELS = {
     ],
 }  # fmt: skip
 BAD_GRAPH_ROWS = [
-    "abc",
-    5,
-    {},
-    [12],
-    [-1],
-    [0.5],
-    np.ones(11, bool),
-    ["a"],
-    [[0], [1, 2]],
-    [np.nan],
-    H,
-    [None],
-    range(12),
-]
+    "abc", 5, {}, [12], [-1], [0.5], np.ones(11, bool), ["a"], [[0], [1, 2]], [np.nan], H, [None], range(12),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,6 +26,7 @@ from rapgnn.network.average import Average
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.search.costs import cost, training_cost
 from rapgnn.search.start import start_config
+from rapgnn.sparse import dense
 from samples import collection, graph_list, node_data, word_graph
 
 
@@ -236,6 +237,32 @@ def test_a_graph_on_disk_is_refused_in_one_sentence(tmp_path):
     model = RAPNodeClassifier(search=False, units=8).fit_graph(graph)
     with pytest.raises(InputError, match="single RAP network"):
         model.predict(DiskGraph.write(tmp_path / "graph", graph))
+
+
+CHANGING = ({}, {"units": 32}, {"coefficients": "layers", "width": 12}, {"components": 4}, {"head": "mlp", "epochs": 3})
+
+
+@pytest.mark.parametrize("settings", [*CHANGING, {"known_labels": 1}, {"node_columns": 64, "num_layers": 2}], ids=str)
+def test_a_graph_that_has_changed_a_little_is_predicted_alike(settings):
+    """A feature that moves by 1e-4; nodes in another order, and one more or one fewer; their ids tell who they are."""
+    graph = replace(many_rows(), ids=np.array([f"node {i}" for i in range(500)], dtype=object))
+    model = RAPNodeClassifier(**settings).fit_graph(graph)
+    x, edges, none = dense(graph.x), graph.edge_index, graph.train[:0]
+    before = model.predict_proba(graph)
+
+    def after(x, edges, ids):
+        how = {"y": torch.zeros(len(x), dtype=torch.int64), "ids": ids, "train": none, "val": none, "test": none}
+        return model.predict_proba(replace(graph, x=x, edge_index=edges, **how))
+
+    moved = x.clone()
+    moved[0, 0] += 1e-4
+    np.testing.assert_allclose(after(moved, edges, graph.ids), before, atol=0.01)
+    order = torch.randperm(500, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(after(x[order], order.argsort()[edges], graph.ids[order]), before[order], atol=1e-3)
+    more = after(torch.cat([x, x[:1]]), edges, np.append(graph.ids, "new"))
+    np.testing.assert_allclose(more[:500], before, atol=1e-3)
+    fewer = after(x[:499], edges[:, (edges < 499).all(0)], graph.ids[:499])
+    assert np.abs(fewer - before[:499]).mean() < 0.01
 
 
 # Of every search.
