@@ -17,12 +17,9 @@ from rapgnn import Config, InputError, make_graph
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph
 from rapgnn.memory import read_size
-from rapgnn.scale.blocks import Budget, FirstHop, block_width, fill_store
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import FittedOnDisk, fit_on_disk, labelled_graph
-from rapgnn.scale.hops import description, untrained
-from rapgnn.scale.store import HopStore
-from rapgnn.scale.streamed import StreamedMatrix
+from rapgnn.scale.fit import FittedOnDisk, fit, labelled_graph
+from rapgnn.scale.hops import Budget, Hops, block_width, untrained
 
 BACKBONES = [("gcn", False), ("gcn", True), ("sage", False), ("sage", True), ("gin", False)]
 ROOM = Budget(8 << 30)
@@ -61,7 +58,7 @@ def blocks(nodes: int = 400, **changes) -> Graph:
 def fit_both(graph: Graph, folder: Path, config: Config, **how) -> tuple[DiskGraph, FittedOnDisk]:
     """The graph written to disk, and a model trained on it there."""
     disk = DiskGraph.write(folder, graph)
-    return disk, fit_on_disk(disk, *labelled_graph(disk), config, 0, **({"budget": ROOM} | how))
+    return disk, fit(disk, *labelled_graph(disk), config, 0, **({"budget": ROOM} | how))
 
 
 def largest_difference(found: torch.nn.Module, wanted: torch.nn.Module) -> float:
@@ -82,14 +79,12 @@ def fill(folder: Path | str, out: Path | str, width: int, dies_at: int = -1) -> 
     """Fill a store by blocks of so many columns; at one hop the process kills itself, as nothing can catch it."""
     graph = DiskGraph.open(folder)
     model = untrained(graph, Config(num_layers=3, embedding="identity", activation="identity"))
-    first, matrix = FirstHop(graph), StreamedMatrix(graph, "gcn")
 
     def on_hop(done: int, of: int) -> None:
         if done == dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    store = HopStore.create(out, description(graph, model, first), np.arange(0, graph.num_nodes, 2))
-    fill_store(store, matrix, first, width, on_hop)
+    Hops(graph, model, Budget(), width=width).store(out, np.arange(0, graph.num_nodes, 2), on_hop)
 
 
 @contextlib.contextmanager

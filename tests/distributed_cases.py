@@ -15,27 +15,14 @@ import torch
 from torch import Tensor
 
 from disk_cases import hostile
-from rapgnn import Config, make_graph
+from rapgnn import Config, InputError, make_graph
 from rapgnn.graph.graph import Graph
-from rapgnn.scale.blocks import Budget, FirstHop
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.distributed.fit import LabelledShare, fit_together, share, train_together
-from rapgnn.scale.distributed.group import joined
-from rapgnn.scale.distributed.hops import (
-    create_together,
-    distributed_hops,
-    fill_together,
-    growth_rate,
-    labelled_rows,
-)
-from rapgnn.scale.distributed.part import GraphPart
-from rapgnn.scale.hops import untrained
-from rapgnn.scale.store import HopsOf
-from rapgnn.training.fit import build_rapgnn
-from rapgnn.training.head import lower_unseen
+from rapgnn.scale.fit import Home, fit, labelled_graph
+from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.workers import joined
 
-# torch imports its compiler when gradients are averaged for the first time.
-PRELOADED = ["rapgnn.scale.distributed.fit", "rapgnn.training.fit", "torch._dynamo"]
+PRELOADED = ["rapgnn.scale.fit", "rapgnn.training.fit", "torch._dynamo"]
 OPERATORS = [("gcn", False), ("gcn", True), ("sage", False), ("sage", True), ("gin", False)]
 HOPS = {"gcn": (0, 1, 2, 3, 4), "sage": (0, 1, 2, 3, 4), "gin": (4,)}
 
@@ -52,43 +39,24 @@ def wanted_rows(nodes: int) -> np.ndarray:
     return np.arange(0, nodes, 2)
 
 
+def hop_config(backbone: str, loops: bool) -> Config:
+    layers = {"num_layers": 4, "jumping": "last" if backbone == "gin" else "cat"}
+    fixed = {"embedding": "identity", "activation": "identity", "normalize_features": loops}
+    return Config(backbone=backbone, self_loops=loops, **layers, **fixed)
+
+
 def fill_all(folder: Path, stores: Path) -> dict[tuple[str, str, bool], float]:
     """A store of every graph for every operator; the growth rates."""
-    found = {}
+    rates = {}
     with joined() as workers:
         for name in graphs():
             graph = DiskGraph.open(folder / name, verify=False)
             for backbone, loops in OPERATORS:
-                part = GraphPart.read(graph, workers, backbone, self_loops=loops)
-                rate = found[name, backbone, loops] = growth_rate(part) if backbone == "gin" else 1.0
-                first = FirstHop(graph, normalize=loops)
-                of = HopsOf(graph.fingerprint, backbone, loops, 0.0, HOPS[backbone], rate, first.fingerprint(), 7)
-                store = create_together(part, stores / f"{name} {backbone} {loops}", of, wanted_rows(graph.num_nodes))
-                save = name == "directed"  # blocks of columns and saved hops once, they take time
-                fill_together(store, part, first, width=4 if save else 7, save=save)
-    return found
-
-
-def train_all(settings: dict[str, Config], graphs: dict[str, Graph]) -> dict[str, tuple[Any, dict[str, Tensor]]]:
-    """{case: (history, state of the head)} of heads trained together, each worker with its share of the rows."""
-    found = {}
-    with joined() as workers:
-        for name, config in settings.items():
-            graph = graphs[name]
-            operator = graph.operator(config.backbone, config.self_loops)
-            model = build_rapgnn(graph, operator, config, seed=3)
-            embedded = model.embed(graph.x, operator)
-            train, val = (rows[share(len(rows), workers)] for rows in (graph.train, graph.val))
-            expected = embedded.expectation(val)
-            held = (lambda epoch, h=expected: h) if len(graph.val) else None
-            data = LabelledShare(embedded.rows(train), graph.y[graph.train], held, graph.y[val])
-            lower_unseen(model.head, graph)  # type: ignore[arg-type]
-            loop = train_together(workers, model, model.head, graph.objective, data)  # type: ignore[arg-type]
-            found[name] = loop.history, {key: t.clone() for key, t in model.head.state_dict().items()}
-    tasks = Path("/proc/self/task")
-    names = [(task / "comm").read_text() for task in tasks.iterdir()] if tasks.is_dir() else []
-    assert not [name for name in names if "gloo" in name], "threads of the group that was left"
-    return found
+                model = untrained(graph, hop_config(backbone, loops), all_layers=False)
+                hops = Hops(graph, model, Budget(), workers, width=4 if name == "directed" else 7)
+                hops.store(stores / f"{name} {backbone} {loops}", wanted_rows(graph.num_nodes))
+                rates[name, backbone, loops] = float(model.operator_scale)
+    return rates
 
 
 class StoppedError(Exception):
@@ -114,21 +82,37 @@ def deep_hops(folder: Path, out: Path, layers: int, stop_at: int | None = None) 
         model = untrained(graph, Config(num_layers=layers, embedding="identity", activation="identity"))
         nodes = np.union1d(graph.train, graph.val)
         with contextlib.suppress(StoppedError):
-            distributed_hops(workers, graph, nodes, model, Budget(), out, on_hop)
+            Hops(graph, model, Budget(), workers).store(out, nodes, on_hop)
     return seen
 
 
 def fit_all(folder: Path, stores: Path, cases: dict[str, tuple[Config, Any]]) -> dict[str, dict[str, Tensor]]:
-    """{case: state of the model} of models trained together on the graphs in ``folder``, with a class weight each."""
+    """{case: state of the model, and its merit} of fits by all workers, with a class weight each."""
     found = {}
     with joined() as workers:
         for name, (config, class_weight) in cases.items():
             workers.at_first(lambda name=name: DiskGraph.open(folder / name))  # one worker compares the checksums
             graph = DiskGraph.open(folder / name, verify=False)
-            small, nodes = labelled_rows(graph, class_weight=class_weight)
-            fitted = fit_together(graph, small, nodes, config, 1, Budget(), stores / name, workers=workers)
-            found[name] = fitted.model.state_dict()
+            small, nodes = labelled_graph(graph, None, class_weight)
+            fitted = fit(graph, small, nodes, config, 1, Budget(), stores / name, home=Home(workers))
+            found[name] = fitted.model.state_dict() | {"merit": torch.tensor(fitted.best)}
+    tasks = Path("/proc/self/task")
+    names = [(task / "comm").read_text() for task in tasks.iterdir()] if tasks.is_dir() else []
+    assert not [name for name in names if "gloo" in name], "threads of the group that was left"
     return found
+
+
+def refuse_all(folder: Path) -> str:
+    """What every worker raises where the first is refused."""
+    with joined() as workers:
+        (folder / "other.txt").touch()
+        graph = DiskGraph.open(folder / "directed", verify=False)
+        model = untrained(graph, hop_config("gcn", False))
+        try:
+            Hops(graph, model, Budget(), workers).store(folder, wanted_rows(graph.num_nodes))
+        except InputError as error:
+            return str(error)
+    return ""
 
 
 def run_together(size: int, folder: Path, function: Callable[..., Any], *given: Any) -> list[Any]:

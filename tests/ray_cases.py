@@ -12,8 +12,8 @@ import numpy as np
 from rapgnn import Config
 from rapgnn.errors import InputError
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import untrained
-from rapgnn.scale.ray_hops import hops_of_block, hops_on_ray
+from rapgnn.scale.hops import Budget, untrained
+from rapgnn.scale.on_ray import RayHops, hops_of_block
 
 CONFIG = Config(num_layers=3, backbone="sage", embedding="identity", activation="identity")
 
@@ -37,8 +37,7 @@ def drive(folder: str, out: str, address: str) -> None:
     graph = DiskGraph.open(folder)
     nodes = np.union1d(graph.train, graph.val)
     slowly = lambda done, of: time.sleep(0.2)  # noqa: E731
-    # One task at a time: a single process has to import torch.
-    hops_on_ray(graph, nodes, untrained(graph, CONFIG), Path(out), address=address, width=1, cores=4, on_hop=slowly)
+    RayHops(graph, untrained(graph, CONFIG), Budget(), address=address, width=1).store(out, nodes, slowly)
 
 
 if __name__ == "__main__":

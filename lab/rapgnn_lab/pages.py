@@ -18,9 +18,7 @@ from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.files import write_atomic
 from rapgnn.memory import read_size
-from rapgnn.scale.plan.estimate import advice, plan_rows, sizes
-from rapgnn.scale.plan.layouts import Machines, Problem, best, costs
-from rapgnn.scale.plan.rates import Rates
+from rapgnn.scale.plan import Machines, Problem, Rates, advice, best, costs, plan_rows
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.suite.compare import goals, metric_title, suite_table
 from rapgnn_lab.paper.claims.judged import FAILS, HOLDS, PART, format_claims, judge_claims
@@ -175,7 +173,7 @@ def predicted_table(root: Path, name: str) -> str:
     """The layouts of one graph on some sets of machines, each as fast as the measured one."""
     (record,) = read_records(root, "scale/plan")
     rates, problem = Rates.from_dict(record["rates"]), PROBLEMS[name]
-    parts = [f"{sizes(problem)[0].upper()}{sizes(problem)[1:]}."]
+    parts = [f"{problem}."]
     for count, memory in CLUSTERS[name]:
         machines = Machines(count, read_size(memory))
         layouts = costs(problem, machines, rates)

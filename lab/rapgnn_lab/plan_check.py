@@ -28,12 +28,10 @@ from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError, shown
 from rapgnn.memory import PeakAnonymous, read_size
 from rapgnn.network.config import Config
-from rapgnn.scale.blocks import Budget
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import hops_of, untrained
-from rapgnn.scale.plan.layouts import Machines, Problem, from_disk
-from rapgnn.scale.plan.rates import Rates, measure_rates
-from rapgnn.scale.ray_hops import connected, hops_on_ray
+from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.on_ray import RayHops, connected
+from rapgnn.scale.plan import Machines, Problem, Rates, from_disk, measure_rates
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
 from rapgnn_lab.results import one_sentence, results_folder, write_records
 
@@ -64,7 +62,8 @@ def check(nodes: int, rates: Rates, folder: Path, memory: int) -> Record:
     empty_cache(graph.folder)
     with PeakAnonymous() as peak:
         start = time.perf_counter()
-        store, _ = hops_of(graph, np.union1d(graph.train, graph.val), model, Budget(memory), folder / f"hops-{nodes}")
+        rows = np.union1d(graph.train, graph.val)
+        store = Hops(graph, model, Budget(memory)).store(folder / f"hops-{nodes}", rows)
         seconds = time.perf_counter() - start
     return {
         "nodes": nodes,
@@ -99,7 +98,7 @@ def on_ray(graph: DiskGraph, out: Path, workers: int) -> tuple[float, float]:
     nodes, start = np.union1d(graph.train, graph.val), time.perf_counter()
     with connected("local", workers):
         begun = time.perf_counter()
-        hops_on_ray(graph, nodes, model, out, width=CLUSTER.features // 4)
+        RayHops(graph, model, Budget(), width=CLUSTER.features // 4).store(out, nodes)
         done = time.perf_counter()
     return done - begun, time.perf_counter() - start
 

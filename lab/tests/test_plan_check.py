@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rapgnn.scale.plan import rates
+from rapgnn.scale import plan as rates
 from rapgnn_lab import plan_check
 from rapgnn_lab.pages import PROBLEMS, TABLES
 

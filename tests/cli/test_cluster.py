@@ -42,35 +42,22 @@ def test_workers_fit_what_one_process_does(graph: DiskGraph, rapgnn, tmp_path: P
     assert np.allclose(*(model.predict_proba(graph) for model in models), atol=1e-5)
 
 
-@pytest.mark.parametrize("engine", ["torch", "ray"])
-def test_a_store_with_more_hops_and_rows_will_do(engine: str, graph: DiskGraph, rapgnn, tmp_path: Path):
-    if engine == "ray":
+@pytest.mark.parametrize("hops", ["torchrun", "ray"])
+def test_a_store_with_more_hops_and_rows_will_do(hops: str, graph: DiskGraph, rapgnn, tmp_path: Path):
+    if hops == "ray":
         pytest.importorskip("ray", reason='Ray is not installed: pip install "rapgnn[ray]"')
     given = ["hops", graph.folder, "--backbone", "gin", "--layers", 3, "--rows", "all", "--out", tmp_path / "store"]
     assert rapgnn(*given)[0] == 0
     settings = {"backbone": "gin", "num_layers": 2}
     expected = RAPNodeClassifier(**settings).fit(graph)
-    found = RAPNodeClassifier(**settings, engine=engine).fit_disk(graph, tmp_path / "store")  # no Ray is started
+    found = RAPNodeClassifier(**settings, hops=hops).fit_disk(graph, tmp_path / "store")  # no Ray is started
     assert np.allclose(found.predict_proba(graph), expected.predict_proba(graph), atol=1e-6)
 
 
-def test_the_engine_torch_is_a_group_of_one_without_torchrun(graph: DiskGraph, tmp_path: Path):
-    expected = RAPNodeClassifier(num_layers=2).fit(graph)
-    found = RAPNodeClassifier(num_layers=2, engine="torch").fit_disk(graph, tmp_path / "store")
-    assert np.allclose(found.predict_proba(graph), expected.predict_proba(graph), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"engine": "spark"}, "engine 'spark' is unknown: choose one of ray, torch"),
-        ({"engine": "torch", "cluster": "auto"}, "leave it out with the engine torch"),
-        ({"engine": "torch"}, "name a store"),
-    ],
-)
-def test_engines_that_cannot_be_are_refused(given: dict[str, str], words: str, graph: DiskGraph):
+@pytest.mark.parametrize(("hops", "words"), [("torchrun", "name a store"), (5, "hops must be"), ("", "hops must be")])
+def test_homes_that_cannot_be_are_refused(hops, words: str, graph: DiskGraph):
     with pytest.raises(InputError, match=words):
-        RAPNodeClassifier(num_layers=2, **given).fit(graph)  # type: ignore[arg-type]
+        RAPNodeClassifier(num_layers=2, hops=hops).fit(graph)
 
 
 @pytest.fixture
@@ -85,3 +72,4 @@ def test_workers_need_a_graph_on_disk_and_a_common_store(graph: DiskGraph, plant
     refused(rapgnn("hops", plants, "--out", tmp_path / "store"), "rapgnn data convert")
     refused(rapgnn("fit", plants, "--store", tmp_path / "store", "--out", tmp_path / "model"), "rapgnn data convert")
     refused(rapgnn("fit", graph.folder, "--out", tmp_path / "model"), "--store")
+    refused(rapgnn("fit", graph.folder, "--cluster", "auto", "--out", tmp_path / "model"), "--cluster")

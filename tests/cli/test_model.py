@@ -25,9 +25,9 @@ def test_fit_evaluate_predict_from_the_shell(rapgnn, tmp_path):
     assert (frame.spread > 0).any()
 
 
-def test_one_random_network_from_the_shell(rapgnn, tmp_path):
+def test_one_network_from_the_shell(rapgnn, tmp_path):
     model, record = tmp_path / "model", tmp_path / "fit.json"
-    described = ("--network", "lift=32", "--network", "features=standard")
+    described = ("--no-search", "--set", "units=32", "--set", "scaling=standard")
     code, out, err = rapgnn("fit", SBM, "--out", model, "--json", record, *described)
     assert code == 0, err
     assert "as described: gcn, 2 hops side by side, standardised features, 32 random features, ridge" in out
@@ -39,10 +39,9 @@ def test_one_random_network_from_the_shell(rapgnn, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("fit", SBM, "--out", "m", "--network", "lfit=3"), "no setting 'lfit'"),
-        (("fit", SBM, "--out", "m", "--network", "lift"), "--network takes name=value"),
-        (("fit", SBM, "--out", "m", "--network", "lift=3", "--layers", 2), "leave the options of RAP networks out"),
-        (("fit", SBM, "--out", "m", "--network", "lift=3", "--memory", "4GiB"), "needs the graph in memory"),
+        (("fit", SBM, "--out", "m", "--set", "unist=3"), "unknown setting 'unist'"),
+        (("fit", SBM, "--out", "m", "--set", "units"), "--set takes name=value"),
+        (("fit", SBM, "--out", "m", "--set", "units=3", "--memory", "4GiB"), "fixed coefficients"),
         (("evaluate", "nowhere", SBM), "holds no model"),
         (("predict", "nowhere", SBM, "--out", "p.txt"), "must end in .csv, .parquet"),
         (("fit", SBM, "--out", "file"), "it is a file"),

@@ -9,7 +9,7 @@ import folders
 from big_folders import plain
 from commands import refused
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.plan.rates import Rates
+from rapgnn.scale.plan import Rates
 
 TABLE = tuple((float(size), width, 1e-9 * width) for size in (2**20, 2**29) for width in (1, 64))
 SIZES = ["--nodes", "111e6", "--edges", "1.6e9", "--features", "128", "--train-rows", "1.2e6"]
@@ -68,23 +68,6 @@ def test_a_plan_of_a_graph_on_disk(rapgnn, tmp_path, rates):
     assert "take in memory" in text
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_plan_of_tables(rapgnn, tmp_path, rates, ending):
-    nodes, edges = plain(5000)
-    folder = folders.write(tmp_path / "g", ending, nodes=nodes, edges=edges)
-    out = tmp_path / "plan.json"
-    code, _, err = rapgnn("plan", folder, "--rates", rates, "--json", out)
-    assert code == 0, err
-    assert "estimated" in err
-    problem = json.loads(out.read_text())[0]["problem"]
-    assert rapgnn("data", "convert", folder, "--out", tmp_path / "disk")[0] == 0
-    exact = DiskGraph.open(tmp_path / "disk")
-    assert problem["nodes"] == pytest.approx(exact.num_nodes, rel=0.1)
-    assert problem["edges"] == pytest.approx(exact.num_edges, rel=0.1)
-    assert problem["features"] == exact.num_features
-    assert problem["rows"] == pytest.approx(len(exact.train) + len(exact.val), rel=0.1)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -101,7 +84,7 @@ def test_plans_that_cannot_be_made(rapgnn, arguments, words):
 
 
 def test_this_machine_is_measured_once(rapgnn, monkeypatch, tmp_path):
-    from rapgnn.scale.plan import rates
+    from rapgnn.scale import plan as rates
 
     monkeypatch.setattr(rates, "TABLES", (1 << 12, 1 << 14))
     monkeypatch.setattr(rates, "EDGES", 1 << 10)

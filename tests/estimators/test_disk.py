@@ -39,6 +39,14 @@ def test_the_folder_and_the_graph_in_memory_will_do(graph, disk, tmp_path):
     np.testing.assert_allclose(by_folder, in_memory, atol=1e-5)
 
 
+def test_a_folder_keeps_the_hops_for_the_next_fit(graph, disk, tmp_path):
+    found = [
+        RAPNodeClassifier(num_layers=2, hops=tmp_path / "s").fit(data).predict_proba(disk) for data in (graph, disk)
+    ]
+    np.testing.assert_allclose(*found, atol=1e-6)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["g", "s"]
+
+
 def test_settings_goal_and_weights_are_kept(graph, disk):
     how = {"backbone": "sage", "num_layers": 2, "scoring": "f1_macro", "class_weight": "balanced"}
     limited, plain = RAPNodeClassifier(memory_limit="4GiB", **how).fit(disk), RAPNodeClassifier(search=False, **how)
@@ -72,6 +80,7 @@ def test_what_does_not_go_together_is_refused(graph, disk, molecules):
         lambda: RAPNodeClassifier(memory_limit="much").fit(disk): "must be a size such as",
         lambda: RAPNodeClassifier(memory_limit="1MiB").fit(disk): "is the least that works",
         lambda: RAPGraphClassifier(memory_limit="4GiB").fit(molecules): "memory_limit is for the nodes of one graph",
+        lambda: RAPGraphClassifier(hops="ray").fit(molecules): "hops is for the nodes of one graph",
         lambda: fitted.predict_proba(disk, n_samples=3): "predictions on a graph on disk are exact",
         lambda: fitted.transform(disk): "not held in memory",
         lambda: fitted.predict("nowhere"): "nowhere",

@@ -24,8 +24,8 @@ from rapgnn import (
     make_graphs,
 )
 from rapgnn.graph.lists import graph_set
-from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.polynomial import PolynomialFilter
+from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.stepwise import pooled
 from rapgnn.sparse import dense
 from strategies import batches

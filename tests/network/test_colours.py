@@ -9,12 +9,12 @@ import torch
 from hostile_graphs import hostile_graphs
 from rapgnn import RAPGraphClassifier
 from rapgnn.errors import InputError
-from rapgnn.search.candidate import NetCandidate
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.lists import make_graphs
-from rapgnn.network.known_labels import row_hash
 from rapgnn.network.config import Config
 from rapgnn.network.hop_network import colour_counts, node_colours
+from rapgnn.network.known_labels import row_hash
+from rapgnn.search.candidate import NetCandidate
 from rapgnn.sparse import SparseMatrix
 
 

@@ -11,13 +11,13 @@ from disk_cases import blocks, hostile
 from operators import relative_error
 from rapgnn import RAPNodeClassifier, RAPNodeRegressor
 from rapgnn.errors import InputError, InputNotice
-from rapgnn.search.portfolio import knows_labels
-from rapgnn.search.candidate import NetCandidate
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.network.average import Average
-from rapgnn.network.known_labels import KnownLabels
 from rapgnn.network.config import Config
 from rapgnn.network.hop_network import HopNetwork
+from rapgnn.network.known_labels import KnownLabels
+from rapgnn.search.candidate import NetCandidate
+from rapgnn.search.portfolio import knows_labels
 from rapgnn.training.checkpoint import load_checkpoint
 from rapgnn.training.predict import model_on
 

@@ -8,16 +8,21 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rapgnn.propagation import hops as hops
+from rapgnn.propagation import polynomial as polynomial
 
 from operators import PLAIN, TOLERANCE, features, operator, relative_error
 from rapgnn import RandomWeights, RAPNodeClassifier
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.network.config import Config
-from rapgnn.propagation import hops as hops
-from rapgnn.propagation import polynomial as polynomial
 from rapgnn.network.hops import Hops, Reach
-from rapgnn.network.polynomial import ExpectedMap
-from rapgnn.network.polynomial import PolynomialFilter, expectation, expectation_and_covariance, few_rows_pay
+from rapgnn.network.polynomial import (
+    ExpectedMap,
+    PolynomialFilter,
+    expectation,
+    expectation_and_covariance,
+    few_rows_pay,
+)
 from rapgnn.network.propagation import Propagation, coefficients
 from rapgnn.network.stepwise import propagate
 from rapgnn.sparse import SparseMatrix

@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from rapgnn.models import random_net as random_net
 
 from rapgnn import RAPGraphClassifier, RAPNodeClassifier
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import make_graph
 from rapgnn.graph.lists import make_graphs
-from rapgnn.models import random_net as random_net
-from rapgnn.network.known_labels import SeenNodes
 from rapgnn.network.config import Config
-from rapgnn.network.hops import NEAR, Hops
 from rapgnn.network.hop_network import HopNetwork, graph_blocks
+from rapgnn.network.hops import NEAR, Hops
+from rapgnn.network.known_labels import SeenNodes
 from rapgnn.sparse import dense
 from rapgnn.training.predict import average_on, hops_for
 

@@ -8,8 +8,8 @@ import torch
 from rapgnn import Config, RAPNodeClassifier
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.engine import LearnableRepresentation, PolynomialRepresentation
+from rapgnn.network.rapgnn import model_inputs
 from rapgnn.training.fit import build_rapgnn, fit_rap
 from samples import collection
 

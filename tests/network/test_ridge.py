@@ -8,10 +8,9 @@ import torch
 
 from rapgnn import RAPGNN, Propagation, RandomWeights
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.ridge import RidgeHead, RidgeRegression
-from rapgnn.network.ridge import RidgePath, factored
 from rapgnn.network.engine import represent
 from rapgnn.network.polynomial import PolynomialFilter
+from rapgnn.network.ridge import RidgeHead, RidgePath, RidgeRegression, factored
 from rapgnn.sparse import SparseMatrix
 from samples import GRAPH_CONFIG as CONFIG
 

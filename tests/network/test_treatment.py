@@ -6,8 +6,8 @@ import scipy.sparse as sp
 import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from rapgnn.network.scaling import DEGREE_COLUMNS, Standard, Standardize, FeatureScaling, degree_columns
 from rapgnn.network.hop_network import RandomUnits
+from rapgnn.network.scaling import DEGREE_COLUMNS, FeatureScaling, Standard, Standardize, degree_columns
 from rapgnn.sparse import SparseMatrix, dense
 
 

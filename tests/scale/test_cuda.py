@@ -10,13 +10,12 @@ from disk_cases import BACKBONES, ROOM, blocks, fit_both, hostile, largest_diffe
 from operators import relative_error
 from rapgnn import Config, Graph, InputError
 from rapgnn.device import allow_memory, free_memory
-from rapgnn.scale import streamed
-from rapgnn.scale.blocks import Budget, FirstHop, block_width, fill_store, keeps_graph
+from rapgnn.scale import matrix as streamed
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import description, hops_of, untrained
-from rapgnn.scale.scores import predict_on_disk
+from rapgnn.scale.hops import Budget, Hops, block_width, keeps_graph, untrained
+from rapgnn.scale.matrix import StreamedMatrix
+from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
-from rapgnn.scale.streamed import StreamedMatrix
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = Budget(16 << 30, "cuda")
@@ -58,7 +57,7 @@ def test_models_and_predictions_are_those_of_the_cpu(tmp_path, settings):
     assert largest_difference(found.model, wanted.model) < close
     for error_bars in (False, True):
         parts = [
-            [found for _, found in predict_on_disk(wanted.model, disk, graph.objective, budget, error_bars=error_bars)]
+            [found for _, found in predict(wanted.model, disk, graph.objective, budget, error_bars=error_bars)]
             for budget in (GPU, ROOM)
         ]
         one, other = (torch.cat([part.probabilities for part in side]) for side in parts)
@@ -73,10 +72,10 @@ def test_an_allowance_makes_blocks_narrow_and_streams_the_graph(tmp_path):
     assert block_width(disk, 12, GPU) == 12
     assert keeps_graph(disk, GPU)
     assert not keeps_graph(disk, Budget(16 << 30, "cuda", 1000))
-    model = untrained(disk, Config(**RIDGE)).cuda()
+    model = untrained(disk, Config(**RIDGE))
     rows = np.arange(disk.num_nodes)
-    narrow, _ = hops_of(disk, rows, model, small, tmp_path / "narrow")
-    wide, _ = hops_of(disk, rows, untrained(disk, Config(**RIDGE)), ROOM, tmp_path / "wide")
+    narrow = Hops(disk, model, small).store(tmp_path / "narrow", rows)
+    wide = Hops(disk, untrained(disk, Config(**RIDGE)), ROOM).store(tmp_path / "wide", rows)
     assert (len(narrow.blocks), len(wide.blocks)) == (3, 1)
     assert relative_error(narrow.read(slice(None)), wide.read(slice(None))) < 1e-5
 
@@ -104,24 +103,23 @@ def room(size: int):
 def test_memory_that_does_not_suffice_is_answered_by_narrower_blocks(tmp_path):
     disk = large(tmp_path / "g", 400_000, 64)
     config = Config(**RIDGE | {"num_layers": 2})
-    first, rows = FirstHop(disk, None, config.normalize_features), np.arange(0, disk.num_nodes, 1000)
-    matrix = StreamedMatrix(disk, "gcn", device="cuda")
-    store = HopStore.create(tmp_path / "s", description(disk, untrained(disk, config), first), rows)
+    rows = np.arange(0, disk.num_nodes, 1000)
+    hops = Hops(disk, untrained(disk, config), Budget(16 << 30, "cuda", 1000), width=64)  # the graph is streamed
+    assert hops.matrix.device.type == "cuda"
     with room(150 << 20):  # both buffers of all columns are 205 MB
-        fill_store(store, matrix, first, 64)
+        store = hops.store(tmp_path / "s", rows)
     assert len(store.blocks) >= 2
-    wanted, _ = hops_of(disk, rows, untrained(disk, config), ROOM, tmp_path / "w")
+    wanted = Hops(disk, untrained(disk, config), ROOM).store(tmp_path / "w", rows)
     assert relative_error(store.read(slice(None)), wanted.read(slice(None))) < 1e-5
 
 
 def test_not_one_column_is_one_sentence(tmp_path):
     disk = large(tmp_path / "g", 12_000_000, 1)  # a column is larger than what a segment may have left
-    first, matrix = FirstHop(disk), StreamedMatrix(disk, "gcn", device="cuda")
-    of = description(disk, untrained(disk, Config(**RIDGE)), first)
-    store = HopStore.create(tmp_path / "s", of, np.arange(10))
+    hops = Hops(disk, untrained(disk, Config(**RIDGE)), Budget(16 << 30, "cuda", 1000), width=1)
+    assert hops.matrix.device.type == "cuda"
     with room(0), pytest.raises(InputError, match="too little free memory for one column"):
-        fill_store(store, matrix, first, 1)
-    assert store.missing() == [(0, 1)]
+        hops.store(tmp_path / "s", np.arange(10))
+    assert HopStore.open(tmp_path / "s", complete=False).missing() == [(0, 1)]
 
 
 def test_what_torch_allows_the_process_is_the_room(tmp_path):
@@ -130,10 +128,10 @@ def test_what_torch_allows_the_process_is_the_room(tmp_path):
     allow_memory(torch.cuda.memory_reserved() + (150 << 20))
     try:
         assert free_memory() <= 150 << 20
-        found, _ = hops_of(disk, np.arange(0, disk.num_nodes, 1000), untrained(disk, config), GPU, tmp_path / "s")
+        found = Hops(disk, untrained(disk, config), GPU).store(tmp_path / "s", np.arange(0, disk.num_nodes, 1000))
     finally:
         allow_memory(1 << 62)
     assert free_memory() > 150 << 20
     assert len(found.blocks) >= 2
-    wanted, _ = hops_of(disk, found.rows, untrained(disk, config), ROOM, tmp_path / "w")
+    wanted = Hops(disk, untrained(disk, config), ROOM).store(tmp_path / "w", found.rows)
     assert relative_error(found.read(slice(None)), wanted.read(slice(None))) < 1e-5

@@ -13,9 +13,9 @@ from operators import relative_error
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.scale import streamed
+from rapgnn.scale import matrix as streamed
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.streamed import StreamedMatrix
+from rapgnn.scale.matrix import StreamedMatrix
 from strategies import edge_lists
 
 

@@ -10,15 +10,12 @@ from disk_cases import ROOM, blocks, fit_both, hostile, largest_difference
 from operators import relative_error
 from rapgnn import Config, InputError
 from rapgnn.graph.scores import with_goal
-from rapgnn.scale import blocks as start
-from rapgnn.scale import blocks as walks
 from rapgnn.scale import fit as training
-from rapgnn.scale import stored
-from rapgnn.scale.blocks import Budget
+from rapgnn.scale import hops, rows
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import fit_on_disk, labelled_graph
-from rapgnn.scale.hops import hops_of, untrained
-from rapgnn.scale.scores import predict_on_disk
+from rapgnn.scale.fit import fit, labelled_graph
+from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.predict import predict
 from rapgnn.training.fit import fit_rap
 from rapgnn.training.predict import predictor_on
 
@@ -51,9 +48,9 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     """Small graphs come in several parts."""
-    monkeypatch.setattr(stored, "PART_BYTES", 1 << 12)
-    monkeypatch.setattr(start, "ROW_BYTES", 1 << 12)
-    monkeypatch.setattr(walks, "PART_ROWS", 37)
+    monkeypatch.setattr(rows, "PART_BYTES", 1 << 12)
+    monkeypatch.setattr(hops, "ROW_BYTES", 1 << 12)
+    monkeypatch.setattr(hops, "PART_ROWS", 37)
 
 
 def together(parts, field="scores"):
@@ -66,15 +63,15 @@ def test_the_model_and_its_predictions_are_those_in_memory(tmp_path, kind):
     wanted = fit_rap(graph, config, 0)
     disk, found = fit_both(graph, tmp_path / "g", config)
     assert largest_difference(found.model, wanted.model) < 1e-5
-    assert found.loop.best == pytest.approx(wanted.loop.best, rel=1e-5, abs=1e-6)
-    rows = torch.arange(graph.num_nodes)
-    scores = together(predict_on_disk(found.model, disk, graph.objective, ROOM))
-    assert relative_error(scores, wanted.predict(rows).scores) < 1e-5
-    exact = predictor_on(wanted.model, graph, "expected", error_bars=True)(rows)
-    bars = list(predict_on_disk(found.model, disk, graph.objective, ROOM, error_bars=True))
+    assert found.best == pytest.approx(wanted.loop.best, rel=1e-5, abs=1e-6)
+    every = torch.arange(graph.num_nodes)
+    scores = together(predict(found.model, disk, graph.objective, ROOM))
+    assert relative_error(scores, wanted.predict(every).scores) < 1e-5
+    exact = predictor_on(wanted.model, graph, "expected", error_bars=True)(every)
+    bars = list(predict(found.model, disk, graph.objective, ROOM, error_bars=True))
     assert relative_error(together(bars), exact.scores) < 1e-5
     assert relative_error(together(bars, "spread"), exact.spread) < 1e-4  # a difference of squares
-    assert np.concatenate([nodes for nodes, _ in bars]).tolist() == rows.tolist()
+    assert np.concatenate([nodes for nodes, _ in bars]).tolist() == every.tolist()
 
 
 @pytest.mark.parametrize("name", hostile())
@@ -83,9 +80,8 @@ def test_hostile_graphs_too(tmp_path, name, backbone):
     graph, config = hostile()[name], Config(**RIDGE, backbone=backbone, jumping="cat", normalize_features=False)
     wanted = fit_rap(graph, config, 0)
     disk, found = fit_both(graph, tmp_path / "g", config)
-    rows = torch.arange(graph.num_nodes)
-    scores = together(predict_on_disk(found.model, disk, graph.objective, ROOM))
-    assert relative_error(scores, wanted.predict(rows).scores) < 1e-5
+    scores = together(predict(found.model, disk, graph.objective, ROOM))
+    assert relative_error(scores, wanted.predict(torch.arange(graph.num_nodes)).scores) < 1e-5
 
 
 @pytest.mark.parametrize("name", hostile(positive=True))
@@ -98,7 +94,7 @@ def test_the_layer_by_layer_engine_agrees(tmp_path, name, backbone):
     wanted = fit_rap(graph, config.update(engine="stepwise"), 0)
     disk, found = fit_both(graph, tmp_path / "g", config)
     assert (wanted.engine, found.reason) == ("stepwise", "weights, graph and embedded features are non-negative")
-    scores = together(predict_on_disk(found.model, disk, graph.objective, ROOM))
+    scores = together(predict(found.model, disk, graph.objective, ROOM))
     assert relative_error(scores, wanted.predict(torch.arange(graph.num_nodes)).scores) < 1e-5
 
 
@@ -114,7 +110,7 @@ def test_labels_that_are_partly_unknown_and_classes_that_count_more(tmp_path):
     assert largest_difference(found.model, fit_rap(many, config, 0).model) < 1e-5
     disk = DiskGraph.write(tmp_path / "weighed", graph)
     goal = {"scoring": "f1_macro", "class_weight": {0: 5.0}}
-    again = fit_on_disk(disk, *labelled_graph(disk, **goal), config, 0, ROOM)
+    again = fit(disk, *labelled_graph(disk, **goal), config, 0, ROOM)
     assert largest_difference(again.model, fit_rap(with_goal(graph, **goal), config, 0).model) < 1e-5
 
 
@@ -127,13 +123,12 @@ def test_batches_are_read_from_the_store_where_memory_is_short(tmp_path, monkeyp
     assert largest_difference(found.model, wanted.model) < 1e-5
 
 
-def test_narrow_blocks_give_the_same_store(tmp_path, monkeypatch):
+def test_narrow_blocks_give_the_same_store(tmp_path):
     disk = DiskGraph.write(tmp_path / "g", blocks())
     nodes = np.arange(0, disk.num_nodes, 2)
     model = untrained(disk, Config(**RIDGE, backbone="sage"))
-    wide, _ = hops_of(disk, nodes, model, ROOM, tmp_path / "wide")
-    monkeypatch.setattr("rapgnn.scale.hops.block_width", lambda *_, **__: 5)
-    narrow, _ = hops_of(disk, nodes, model, ROOM, tmp_path / "narrow")
+    wide = Hops(disk, model, ROOM).store(tmp_path / "wide", nodes)
+    narrow = Hops(disk, model, ROOM, width=5).store(tmp_path / "narrow", nodes)
     assert (len(wide.blocks), len(narrow.blocks)) == (1, 3)
     assert torch.equal(wide.read(slice(None)), narrow.read(slice(None)))
 
@@ -141,15 +136,15 @@ def test_narrow_blocks_give_the_same_store(tmp_path, monkeypatch):
 def test_a_store_of_all_rows_and_more_layers_serves(tmp_path):
     disk = DiskGraph.write(tmp_path / "g", blocks())
     config = Config(**RIDGE)
-    hops_of(disk, np.arange(disk.num_nodes), untrained(disk, config.update(num_layers=5)), ROOM, tmp_path / "s")
+    Hops(disk, untrained(disk, config.update(num_layers=5)), ROOM).store(tmp_path / "s", np.arange(disk.num_nodes))
     told: list[int] = []
     how = {"store": tmp_path / "s", "on_hop": lambda done, of: told.append(done)}
-    found = fit_on_disk(disk, *labelled_graph(disk), config, 0, ROOM, **how)
+    found = fit(disk, *labelled_graph(disk), config, 0, ROOM, **how)
     assert told == []  # nothing was computed again
     assert largest_difference(found.model, fit_rap(blocks(), config, 0).model) < 1e-5
     deeper = config.update(num_layers=6)
     with pytest.raises(InputError, match="holds other hops"):
-        fit_on_disk(disk, *labelled_graph(disk), deeper, 0, ROOM, **how)
+        fit(disk, *labelled_graph(disk), deeper, 0, ROOM, **how)
 
 
 @pytest.mark.parametrize(
@@ -181,5 +176,5 @@ def test_what_cannot_be_streamed_is_refused(tmp_path, settings, words):
 def test_a_limit_that_is_too_small_names_the_least_that_works(tmp_path, settings, words):
     disk = DiskGraph.write(tmp_path / "g", blocks())
     with pytest.raises(InputError, match=rf"{words}.*: \d+MiB is the least that works\.$"):
-        fit_on_disk(disk, *labelled_graph(disk), Config(**settings), 0, Budget(100 << 20))
+        fit(disk, *labelled_graph(disk), Config(**settings), 0, Budget(100 << 20))
     assert [path.name for path in tmp_path.iterdir()] == ["g"]

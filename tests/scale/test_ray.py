@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,16 +14,17 @@ import torch
 
 pytest.importorskip("ray", reason='Ray is not installed: pip install "rapgnn[ray]"')
 
+
 from commands import refused
 from rapgnn import RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
-from rapgnn.scale import ray_hops as on_ray
-from rapgnn.scale.blocks import Budget
+from rapgnn.scale import on_ray
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import fit_on_disk, labelled_graph
-from rapgnn.scale.hops import hops_of, untrained
-from rapgnn.scale.ray_hops import blocks_on_ray, connected, fill_on_ray, fit_on_ray, hops_on_ray
+from rapgnn.scale.fit import Home, fit, labelled_graph
+from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.on_ray import RayHops, blocks_on_ray, connected
+from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
 from ray_cases import CONFIG, fault, killed_once
 
@@ -41,9 +43,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
 @pytest.fixture(scope="module")
 def right(graph: DiskGraph, tmp_path_factory: pytest.TempPathFactory) -> HopStore:
     """By one process."""
-    return hops_of(graph, nodes(graph), untrained(graph, CONFIG), Budget(), tmp_path_factory.mktemp("right") / "store")[
-        0
-    ]
+    return Hops(graph, untrained(graph, CONFIG), Budget()).store(tmp_path_factory.mktemp("right") / "s", nodes(graph))
 
 
 @pytest.fixture(scope="module")
@@ -59,19 +59,16 @@ def nodes(graph: DiskGraph) -> np.ndarray:
     return np.union1d(graph.train, graph.val)
 
 
-@pytest.mark.parametrize(("cores", "shared"), [(2, None), (1, False)], ids=["2", "4, by objects"])
-def test_hops_are_those_of_one_process(cores: int, shared: bool | None, ray, graph, right, tmp_path: Path):
-    store = HopStore.create(tmp_path / "store", right.of, right.rows)
-    told: list[tuple[int, int]] = []
-    how = {"normalize": CONFIG.normalize_features, "cores": cores, "shared": shared}
-    fill_on_ray(ray, store, graph, width=2, **how, on_hop=lambda *done: told.append(done))
-    assert told == [(i, 4) for i in range(5)]
+def test_hops_are_those_of_one_process(ray, graph, right, tmp_path: Path):
+    shown: list[tuple[int, int]] = []
+    hops = RayHops(graph, untrained(graph, CONFIG), Budget(), width=2)
+    hops.store(tmp_path / "store", right.rows, lambda *done: shown.append(done))
+    assert shown == [(4 * i, 16) for i in range(5)]
     assert torch.equal(HopStore.open(tmp_path / "store").read(slice(None)), right.read(slice(None)))
 
 
 def test_a_process_that_is_killed_is_replaced(ray, graph, right, tmp_path: Path):
-    how = {"of": right.of, "rows": right.rows, "embedding": None, "normalize": CONFIG.normalize_features}
-    compute = partial(killed_once, marks=tmp_path, **how)
+    compute = partial(killed_once, marks=tmp_path, model=untrained(graph, CONFIG), rows=right.rows)
     blocks = [slice(i, i + 2) for i in range(0, FEATURES, 2)]
     expected, seen = right.read(slice(None)), {}
     for block, (tried, hops) in blocks_on_ray(ray, graph, blocks, compute):
@@ -98,8 +95,7 @@ def test_a_driver_that_is_killed_goes_on_from_the_store(ray, graph, right, tmp_p
     there = HopStore.open(store, complete=False)
     done = {path: path.stat().st_mtime_ns for block in there.blocks.values() for path in map(store.joinpath, block)}
     assert 1 <= len(there.blocks) < FEATURES
-    found, reason = hops_on_ray(graph, nodes(graph), untrained(graph, CONFIG), store, width=1)
-    assert reason == "the layers are linear"
+    found = RayHops(graph, untrained(graph, CONFIG), Budget(), width=1).store(store, nodes(graph))
     assert all(path.stat().st_mtime_ns == before for path, before in done.items())  # not computed again
     assert torch.equal(found.read(slice(None)), right.read(slice(None)))
 
@@ -108,16 +104,20 @@ def test_a_driver_that_is_killed_goes_on_from_the_store(ray, graph, right, tmp_p
 def test_a_model_is_that_of_one_process(changes, ray, graph, tmp_path: Path):
     config = CONFIG.update(hidden_channels=6, epochs=5, pretrain_epochs=5, **changes)
     small, rows = labelled_graph(graph)
-    expected = fit_on_disk(graph, small, rows, config, 0, Budget())
-    found = fit_on_ray(graph, small, rows, config, 0, Budget(), tmp_path / "store")
+    expected = fit(graph, small, rows, config, 0, Budget())
+    home = Home(ray="auto")
+    found = fit(graph, small, rows, config, 0, Budget(), tmp_path / "store", home=home)
     assert found.blocks > 1
     for name, value in expected.model.state_dict().items():
         assert torch.equal(found.model.state_dict()[name], value), name
+    given = graph, small.objective, Budget(), rows, True
+    one, other = (list(predict(found.model, *given, hops=hops)) for hops in (home.hops, Hops))
+    assert all(torch.equal(a.spread, b.spread) for (_, a), (_, b) in zip(one, other, strict=True))
 
 
 def test_the_estimator_and_the_command_line_train_on_ray(ray, graph, rapgnn, tmp_path: Path):
     expected = RAPNodeClassifier(num_layers=2).fit(graph)
-    found = RAPNodeClassifier(num_layers=2, engine="ray").fit(graph)
+    found = RAPNodeClassifier(num_layers=2, hops="ray").fit(graph)
     assert np.array_equal(found.predict_proba(graph), expected.predict_proba(graph))
     code, out, err = rapgnn("fit", graph.folder, "--layers", 2, "--cluster", "auto", "--out", tmp_path / "model")
     assert code == 0, err
@@ -133,15 +133,17 @@ def test_a_cluster_that_is_not_there_is_refused_in_one_sentence(ray, graph, rapg
     assert not (tmp_path / "model").exists()
 
 
-def test_what_a_task_refuses_is_one_sentence(ray, graph):
+def test_what_a_task_refuses_is_one_sentence(ray, graph, tmp_path: Path):
     with pytest.raises(InputError, match=r"column 0 is at fault\.$"):
         list(blocks_on_ray(ray, graph, [slice(0, 1)], fault))
+    with pytest.raises(InputError, match="missing or another one"):
+        list(blocks_on_ray(ray, replace(graph, folder=tmp_path, fingerprint="0"), [slice(0, 1)], fault))
 
 
 def test_without_ray_the_sentence_says_how_to_get_it(graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     small, rows = labelled_graph(graph)
     with pytest.raises(InputError, match=r'pip install "rapgnn\[ray\]"'):
-        fit_on_ray(graph, small, rows, CONFIG, 0, Budget(), tmp_path / "store")
+        fit(graph, small, rows, CONFIG, 0, Budget(), tmp_path / "store", home=Home(ray="auto"))
     assert not (tmp_path / "store").exists()
     assert on_ray.MISSING.count(".") == 1

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from disk_cases import blocks, fill, full_disk, in_process
-from rapgnn import InputError, make_graph
+from rapgnn import Config, InputError, make_graph
 from rapgnn.errors import OutputError
 from rapgnn.memory import read_size, show_size
-from rapgnn.scale import blocks as walks
-from rapgnn.scale.blocks import Budget, block_width
+from rapgnn.scale import hops as walks
 from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.hops import Budget, Hops, block_width, untrained
 from rapgnn.scale.store import MANIFEST, HopsOf, HopStore
 
 OF = HopsOf("0123", "gcn", False, 0.0, (0, 2), 1.0, "4567", 5)
@@ -25,8 +25,10 @@ ROWS = np.array([1, 4, 5, 9])
 def filled(folder, hops=None):
     hops = torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(0)) if hops is None else hops
     store = HopStore.create(folder, OF, ROWS)
-    for start, stop in ((0, 2), (2, 5)):
-        store.write_block(start, stop, (hop[:, start:stop].split(3) for hop in hops))
+    for columns in ((0, 2), (2, 5)):
+        for k, hop in zip(OF.hops, hops, strict=True):
+            store.write(columns, k, hop[:, slice(*columns)].split(3))
+        store.finish(columns)
     return hops
 
 
@@ -44,7 +46,9 @@ def test_what_is_written_is_read(tmp_path):
 
 def test_no_rows_are_a_store_too(tmp_path):
     store = HopStore.create(tmp_path / "s", OF, ROWS[:0])
-    store.write_block(0, 5, (iter([]), iter([])))
+    for hop in OF.hops:
+        store.write((0, 5), hop, iter([]))
+    store.finish((0, 5))
     assert HopStore.open(tmp_path / "s").read(slice(None)).shape == (0, 2, 5)
 
 
@@ -77,10 +81,12 @@ def test_other_hops_are_not_mixed_with_these(tmp_path):
     filled(tmp_path)
     with pytest.raises(InputError, match="holds other hops"):
         HopStore.create(tmp_path, HopsOf(**{**vars(OF), "graph": "another"}), ROWS)
-    with pytest.raises(InputError, match="holds other hops"):
-        HopStore.create(tmp_path, OF, ROWS[:2])
+    assert HopStore.create(tmp_path, OF, ROWS[:2]).rows.tolist() == ROWS.tolist()  # has them, and is filled
     with pytest.raises(InputError, match="does not have all rows"):
-        HopStore.open(tmp_path).places(np.array([1, 2]))
+        HopStore.create(tmp_path, OF, np.array([1, 2]))
+    unfinished = HopStore.create(tmp_path / "other", OF, ROWS)
+    with pytest.raises(InputError, match="holds other hops"):
+        HopStore.create(unfinished.folder, OF, ROWS[:2])
 
 
 def test_a_folder_of_other_files_is_left_alone(tmp_path):
@@ -92,7 +98,9 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path):
 
 def test_an_unfinished_store_says_where_it_ends(tmp_path):
     store = HopStore.create(tmp_path, OF, ROWS)
-    store.write_block(0, 2, ([torch.zeros(4, 2)], [torch.zeros(4, 2)]))
+    for hop in OF.hops:
+        store.write((0, 2), hop, [torch.zeros(4, 2)])
+    store.finish((0, 2))
     assert store.missing() == [(2, 5)]
     assert store.missing(2) == [(2, 4), (4, 5)]
     with pytest.raises(InputError, match="unfinished from column 2 on"):
@@ -100,16 +108,30 @@ def test_an_unfinished_store_says_where_it_ends(tmp_path):
 
 
 def test_half_a_block_is_never_there(tmp_path):
-    store = HopStore.create(tmp_path, OF, ROWS)
+    graph = DiskGraph.write(tmp_path / "g", blocks())
 
-    def hops():
-        yield [torch.zeros(4, 2)]
-        raise KeyboardInterrupt
+    def on_hop(done: int, of: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
 
+    hops = Hops(graph, untrained(graph, Config(embedding="identity", activation="identity")), Budget())
     with pytest.raises(KeyboardInterrupt):
-        store.write_block(0, 2, hops())
-    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "rows.npy"]
-    assert HopStore.open(tmp_path, complete=False).missing() == [(0, 5)]
+        hops.store(tmp_path / "s", ROWS, on_hop)
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [MANIFEST, "rows.npy"]
+    assert HopStore.open(tmp_path / "s", complete=False).missing() == [(0, 12)]
+
+
+def test_several_processes_fill_a_store(tmp_path):
+    hops = filled(tmp_path / "whole")
+    one, other = (HopStore.create(tmp_path / "s", OF, ROWS) for _ in range(2))
+    for store, order in ((one, [(0, 2)]), (other, [(2, 5), (0, 2)]), (one, [(2, 5)])):
+        for columns in order:
+            for k, hop in zip(OF.hops, hops, strict=True):
+                store.write(columns, k, [hop[:, slice(*columns)]])
+            store.finish(columns)
+        store.tidy()
+    assert sorted(HopStore.open(tmp_path / "s").blocks) == [(0, 2), (2, 5)]
+    assert torch.equal(HopStore.open(tmp_path / "s").read(slice(None)), hops.transpose(0, 1))
 
 
 def test_hops_cover_fewer_layers_of_the_same_graph():

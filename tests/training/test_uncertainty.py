@@ -6,8 +6,8 @@ import torch
 from rapgnn import Config, InputError, RAPGraphClassifier, fit
 from rapgnn.graph.tasks import TASKS
 from rapgnn.network.heads import Head
-from rapgnn.prng import seeded
 from rapgnn.network.polynomial import PolynomialFilter
+from rapgnn.prng import seeded
 from rapgnn.training.predict import predictor_on
 from rapgnn.training.uncertainty import spread_of
 

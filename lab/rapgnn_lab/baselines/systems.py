@@ -17,17 +17,19 @@ from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.heads import Head, TargetScale
 from rapgnn.network.ridge import RidgeHead, RidgeRegression
-from rapgnn.network.scaling import Standardize
 from rapgnn.prng import Stream, seeded
 from rapgnn.training.fit import Fitted
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, as_prediction
-from rapgnn.training.solve import PENALTIES, ridge_targets, row_weights
+from rapgnn.training.solve import ridge_targets, row_weights
 from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings
 from rapgnn_lab.baselines.prgnn import PRGNN, PRGNNSettings
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, choices
+from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, Standardize, choices
+
+PENALTIES = tuple(10.0**k for k in range(-4, 3))
+"""The λ that validation chooses a readout's from."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,9 @@ def fit_reservoir(
             on_epoch()
     assert best is not None
     readout, network, point, context, val = best
-    if isinstance(readout.head, RidgeHead) and len(graph.val) and graph.objective.metric != "rmse":
-        readout.head.fit_temperature(graph.objective, val, graph.y[graph.val])
+    rule = graph.objective
+    if isinstance(readout.head, RidgeHead) and len(graph.val) and rule.metric != "rmse" and rule.scoring is None:
+        readout.head.fit_temperature(rule, readout.head(val), graph.y[graph.val])
     network.head, tried = readout.head.eval(), max(1, len(history))
     milliseconds = 1e3 * (time.perf_counter() - begun)
     loop = Loop(at, tried, milliseconds / tried, 0.0, history, best=readout.merit)
@@ -172,7 +175,7 @@ def _readouts(
             yield Readout(head, named)
             return
         if rule.scoring is not None and rule.metric != "rmse":  # probabilities count, not only their order
-            head.fit_temperature(rule, val, y)
+            head.fit_temperature(rule, head(val), y)
         scores = network.output(head(val))
         metric = rule.score(scores, y)
         worth, loss = rule.merit(metric), float(rule.loss(scores, y))

@@ -154,8 +154,7 @@ def _hop_ms(method: str, graph: Graph, config: Config) -> float:
     from rapgnn_lab.baselines.systems import METHODS
 
     config = METHODS[method].configure(config)
-    operator = graph.operator(config.backbone)
-    model = build_rapgnn(graph, operator, config, 0)
+    model, graph, operator = build_rapgnn(graph, config, 0)
     timing.wait(graph.y.device)
     start = time.perf_counter()
     representation = model.embed(graph.x, operator).rows(graph.train, expect=graph.val)

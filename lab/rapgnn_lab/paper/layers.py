@@ -94,8 +94,7 @@ def measure_collapse(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
 def random_network(graph: Graph, config: Config, seed: int, method: str, on_epoch: OnEpoch = None) -> Network:
     """The pretrained embedding, and one draw of the weights as at inference."""
     config = METHODS[method].configure(config)
-    graph, operator = model_inputs(graph, config)
-    model = build_rapgnn(graph, operator, config, seed)
+    model, graph, operator = build_rapgnn(graph, config, seed)
     pretrain(model, graph, operator, on_epoch)
     h = model.embed(graph.x, operator, engine="stepwise").h
     assert h is not None

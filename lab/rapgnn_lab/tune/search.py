@@ -24,7 +24,6 @@ from typing import Any
 import optuna
 import torch
 from optuna.trial import FrozenTrial, TrialState
-from rapgnn.estimators.select import CLASS_WEIGHT, choose
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import QueuePool
 
@@ -33,6 +32,10 @@ from rapgnn.errors import InputError, OutputError
 from rapgnn.files import check_writable, locked, new_folder
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import BALANCED, with_goal
+from rapgnn.search.average import ranked
+from rapgnn.search.costs import training_cost
+from rapgnn.search.search import ENDLESS
+from rapgnn.search.search import Search as EstimatorSearch
 from rapgnn.search.start import start_config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.tune.space import ANY, suggest
@@ -42,6 +45,7 @@ FIRST = 0.5  # share of the time that the estimator's own search may take
 FIRST_TRIED = "estimator's choice"  # marks a study that has had it
 CONFIRM_SEED = 100  # the seeds that decide among the best trials are not those of the search
 LOCK_SECONDS = 60.0  # how long to wait for another process that writes
+CLASS_WEIGHT = "class_weight"  # a key of settings that is none of ``Config``
 STORED = ("val_values", "fit_seconds", "train_ms_per_epoch", "engine", "epochs")
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -191,11 +195,14 @@ class Search:
         if self.method != "rap" or self.space != ANY or FIRST_TRIED in study.user_attrs:
             return
         objective, base = self.graph.objective, start_config(self.graph)
-        fixed: dict[str, Any] = {} if self.embedding is None else {"embedding": self.embedding}
-        budget = None if self.minutes is None else FIRST * max(0.0, self.seconds_left())
+        fixed = {"coefficients": "random"} | ({} if self.embedding is None else {"embedding": self.embedding})
+        end = time.time() + FIRST * max(0.0, self.seconds_left())
+        allowance = training_cost(self.graph) if self.minutes is None else ENDLESS
         reweigh = objective.scoring is not None and objective.class_weight is None and objective.metric == "accuracy"
         with suppress(InputError):  # nothing that the estimator tries suits this graph: the space may have something
-            first = choose(self.graph, base, fixed, 0, budget, reweigh=reweigh)
+            tried = EstimatorSearch(self.graph, base, fixed, 0, lambda: time.time() > end, alone=True)
+            tried.run(allowance, reweigh)
+            first = ranked(tried.scored, tried.by_metric)[0].candidate
             changed = {key: value for key, value in first.config.to_dict().items() if value != base.to_dict()[key]}
             settings = {"embedding": first.config.embedding} | changed
             if first.graph.objective.class_weight != objective.class_weight:

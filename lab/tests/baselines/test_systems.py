@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from rapgnn.models import random_net as module
 
 from hostile_graphs import WEIGHTS, hostile_graphs, renumbered, shapes
 from rapgnn import Config, make_graph
 from rapgnn.datasets.catalog import BlockModel
+from rapgnn.network import hop_network as module
 from rapgnn.network.hop_network import graph_blocks
 from rapgnn_lab.baselines.encoders import FDGNNSettings, MRGNNSettings, UGCNSettings
 from rapgnn_lab.baselines.prgnn import PRGNNSettings
@@ -33,7 +33,7 @@ def test_blocks_of_graphs_change_nothing(name, weights, monkeypatch):
     encoder, context = made(name, graph)
     rows = torch.tensor([8, 3, 0, 1, 59, 40, 41, 42, 43, 9])
     whole = encoder.encode(graph.x, context, rows)
-    monkeypatch.setattr(module, "BLOCK_BYTES", 4 * encoder.width * 8)  # 8 nodes
+    monkeypatch.setattr(module, "ROW_BLOCK_BYTES", 4 * encoder.width * 8)  # 8 nodes
     assert len(list(graph_blocks(context.ptr, rows, encoder.width))) > 4
     for one, other in zip(whole, encoder.encode(graph.x, context, rows), strict=True):
         torch.testing.assert_close(other, one, atol=5e-3, rtol=1e-3)  # the iteration stops block by block

@@ -45,7 +45,7 @@ def disk_graph(data: str, data_dir: Path | None, reading: Any, memory: int | Non
 
 @contextlib.contextmanager
 def shown_hops(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress over hops: a function that is told how many of how many are done."""
+    """Progress over hops: a function that is told how many of how many are done. Of several workers the first tells."""
     with shared.show_progress() as track:
         begun: list[int] = []
 
@@ -90,9 +90,8 @@ def hops(
     from rapgnn.estimators.disk import DiskEstimator
     from rapgnn.files import check_writable
     from rapgnn.memory import PeakAnonymous, read_size, show_size
-    from rapgnn.scale.blocks import Budget
-    from rapgnn.scale.fit import labelled_graph
-    from rapgnn.scale.hops import untrained
+    from rapgnn.scale.fit import labelled_graph, open_home
+    from rapgnn.scale.hops import Budget, untrained
 
     check_writable(json_file)
     check_choice("rows", rows, (LABELLED, EVERY))
@@ -106,8 +105,11 @@ def hops(
         config = DiskEstimator(settings=fixed, seed=seed).plain_settings(small)
         model = untrained(graph, config, seed)
         wanted = nodes if rows == LABELLED else np.arange(graph.num_nodes)
-        with shown_hops(f"{graph.name} hops") as on_hop:
-            store, reason = hops_here(graph, wanted, model, Budget(limit, pick_device(device)), out, on_hop)
+        budget = Budget(limit, pick_device(device))
+        with shown_hops(f"{graph.name} hops") as on_hop, open_home(hops_option(out, None), budget.device) as home:
+            computed = home.hops(graph, model, budget)
+            store = computed.store(out, wanted, on_hop)
+        end_others()
     record = {
         "dataset": graph.name,
         "store": str(out),
@@ -123,7 +125,7 @@ def hops(
     shared.write_json([record], json_file)
     blocks = f"{len(store.blocks)} block{'s' if len(store.blocks) > 1 else ''}"
     typer.echo(f"stored {len(store.of.hops)} hops of {len(wanted):,} rows and {store.of.channels} columns in {out}")
-    typer.echo(f"{show_size(store.bytes)} in {blocks} of columns, exact because {reason}")
+    typer.echo(f"{show_size(store.bytes)} in {blocks} of columns, exact because {computed.reason}")
     typer.echo(f"next: rapgnn fit {data} --store {out} --out model")
 
 
@@ -173,10 +175,10 @@ def score_disk(estimator: Any, graph: Any) -> dict[str, Any]:
         shared.say("the data name no split, so there is nothing to score.")
         return {"metric": name}
     with shown_hops(f"{graph.name} scores") as on_hop:
-        found = estimator.measure_rows(graph, splits, on_hop)
-    for split, value in found.items():
+        scores = estimator.measure_rows(graph, splits, on_hop)
+    for split, value in scores.items():
         typer.echo(f"{split:<6} {metric.title} {shown(metric, value)}")
-    return {"metric": name} | found
+    return {"metric": name} | scores
 
 
 def open_estimator(model: Path, memory: str | None, device: str) -> Any:
@@ -210,7 +212,7 @@ def _write_parts(path: Path, estimator: Any, graph: Any, parts: Any, probabiliti
 
     ids = graph.ids()
     with path.open("w", newline="", encoding="utf-8") as file:
-        for nodes, found in parts:
+        for nodes, prediction in parts:
             y = torch.from_numpy(np.array(graph.y[nodes]))
             none = torch.zeros(0, dtype=torch.int64)
             part = Graph(
@@ -226,7 +228,7 @@ def _write_parts(path: Path, estimator: Any, graph: Any, parts: Any, probabiliti
                 ids=nodes if ids is None else ids[nodes],
             )
             classes = estimator.schema_.classes
-            table = prediction_table(part, lambda _, found=found: found, classes, probabilities, labelled_rows(y))
+            table = prediction_table(part, lambda _, p=prediction: p, classes, probabilities, labelled_rows(y))
             table.to_csv(file, index=False, header=not nodes[0])
 
 
@@ -244,27 +246,15 @@ def check_workers(data: str) -> None:
         raise InputError(f"the workers share a graph on disk, made by rapgnn data convert: {data} is none.")
 
 
-def hops_here(graph: Any, nodes: Any, model: Any, budget: Any, out: Path, on_hop: Any) -> tuple[Any, str]:
-    """The hops by this process, or together with the others that torchrun started; all but worker 0 end with it."""
+def hops_option(store: Path | None, cluster: str | None) -> str:
+    """The estimator's ``hops``: by the workers that torchrun started, who need a store that all see, or on Ray."""
     if not _together():
-        from rapgnn.scale.hops import hops_of
-
-        return hops_of(graph, nodes, model, budget, out, on_hop)
-    from rapgnn.scale.distributed.group import joined
-    from rapgnn.scale.distributed.hops import distributed_hops
-
-    with joined(budget.device) as workers:
-        told = on_hop if workers.rank == 0 else lambda done, of: None
-        found = distributed_hops(workers, graph, nodes, model, budget, out, told)
-    end_others()
-    return found
-
-
-def worker_engine(store: Path | None) -> str | None:
-    """The estimator's engine: ``"torch"`` where torchrun started this process, with a store that all workers see."""
-    if _together() and store is None:
+        return "memory" if cluster is None else f"ray://{cluster}"
+    if cluster is not None:
+        raise InputError("--cluster is the address of a Ray: leave it out where torchrun starts the command.")
+    if store is None:
         raise InputError("the workers of torchrun need one folder for the hops: give --store.")
-    return "torch" if _together() else None
+    return "torchrun"
 
 
 def end_others() -> None:

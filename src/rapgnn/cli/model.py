@@ -58,7 +58,7 @@ def fit(
     goal = {"scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
     if any(option is not None for option in (memory, store, cluster)) or hops.is_disk_graph(data):
         hops.check_workers(data)
-        where = {"memory_limit": memory, "engine": hops.worker_engine(store), "cluster": cluster}
+        where = {"memory_limit": memory, "hops": hops.hops_option(store, cluster)}
         limited = RAPNodeClassifier(settings=overrides, **where, **goal)
         with hops.disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
             check_goal(metric, class_weight, disk.task)

@@ -46,10 +46,8 @@ def data_convert(
 
 
 @shared.app.command()
-@shared.folder_options(shown=())
 def plan(
-    reading: Any,
-    folder: Annotated[Path | None, typer.Argument(help="A graph on disk, or its tables.")] = None,
+    folder: Annotated[Path | None, typer.Argument(help="A graph on disk.")] = None,
     machines: Annotated[int, typer.Option(help="How many, all alike.", min=1)] = 1,
     memory: Annotated[str, typer.Option(help="Of each machine.")] = "16GiB",
     layers: Annotated[int, typer.Option(help="Number of message-passing layers.", min=1)] = 3,
@@ -72,31 +70,24 @@ def plan(
 
     from rapgnn.files import check_writable, read_regular
     from rapgnn.memory import read_size
-    from rapgnn.scale.disk_graph import DiskGraph, is_sealed
-    from rapgnn.scale.plan.estimate import ESTIMATED, advice, estimated_problem, plan_rows, sizes
-    from rapgnn.scale.plan.layouts import Machines, Problem, best, costs
-    from rapgnn.scale.plan.rates import Rates, known_rates
-    from rapgnn.scale.tables.database import find_sources
+    from rapgnn.scale.disk_graph import DiskGraph
+    from rapgnn.scale.plan import Machines, Problem, Rates, advice, best, costs, known_rates, plan_rows
 
     check_writable(json_file)
     if not network > 0:
         raise InputError(f"--network must be above 0, got {network:g}.")
     there = Machines(machines, read_size(memory, "--memory"))
-    given = {"nodes": nodes, "edges": edges, "features": features}
+    sizes = {"nodes": nodes, "edges": edges, "features": features}
     if folder is not None:
-        if any(value is not None for value in given.values()):
+        if any(value is not None for value in sizes.values()):
             raise InputError("give a folder, or --nodes, --edges and --features, not both.")
-        if is_sealed(folder) or not folder.is_dir():
-            problem = Problem.of(DiskGraph.open(folder, verify=False), layers, machines)
-        else:
-            problem = estimated_problem(find_sources(folder), reading, layers)
-            shared.say(ESTIMATED)
+        problem = Problem.of(DiskGraph.open(folder, verify=False), layers)
         problem = problem if train_rows is None else replace(problem, rows=int(train_rows))
     else:
-        absent = [f"--{name}" for name, value in given.items() if value is None]
+        absent = [f"--{name}" for name, value in sizes.items() if value is None]
         if absent:
             raise InputError(f"give the folder of a graph on disk, or its sizes: {', '.join(absent)} is missing.")
-        sized: dict[str, Any] = {name: int(value) for name, value in given.items() if value is not None}
+        sized: dict[str, Any] = {name: int(value) for name, value in sizes.items() if value is not None}
         problem = Problem(**sized, layers=layers, rows=int(train_rows or 0))
     if rates is not None:
         try:
@@ -106,14 +97,14 @@ def plan(
     else:
         known = known_rates(measure, shared.say)
     known = replace(known, network=network * 1e9 / 8)
-    found = costs(problem, there, known)
-    chosen = best(found)
+    layouts = costs(problem, there, known)
+    chosen = best(layouts)
     about = {"problem": vars(problem), "machines": vars(there), "rates": known.to_dict()}
     taken = None if chosen is None else chosen.layout
-    shared.write_json([cost.to_dict() | about | {"chosen": cost.layout == taken} for cost in found], json_file)
-    typer.echo(sizes(problem))
+    shared.write_json([cost.to_dict() | about | {"chosen": cost.layout == taken} for cost in layouts], json_file)
+    typer.echo(str(problem))
     typer.echo(f"{machines} x {memory}, {known.machine}")
-    rows = plan_rows(found)
+    rows = plan_rows(layouts)
     for key in rows[0]:
         typer.echo(f"{key:<20}" + "".join(f"{row[key]:<32}" for row in rows).rstrip())
-    typer.echo(advice(found, there))
+    typer.echo(advice(layouts, there))

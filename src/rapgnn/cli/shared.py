@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import groupby, product
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -165,14 +165,15 @@ def check_options(overrides: dict[str, Any], embedding: str | None = None, devic
     from rapgnn.graph.validate import check_whole
     from rapgnn.network.config import Config
     from rapgnn.network.embedding import EMBEDDINGS
-    from rapgnn.search.start import HOPS
+    from rapgnn.search.start import HOPS, wants_hops
 
     pick_device(device)
     check_whole("seed", seed, 0, (1 << 63) - 1)
     if embedding is not None:
         check_choice("embedding", embedding, (*EMBEDDINGS, "best"))
     faults = []
-    for start, backbone in product((Config(), HOPS), BACKBONES):  # the data decide which, where it is not given
+    start = HOPS if wants_hops(overrides) else Config()
+    for backbone in BACKBONES:  # the data decide which, where it is not given
         try:
             start.update(**{"backbone": backbone} | overrides)
             return

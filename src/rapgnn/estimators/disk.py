@@ -3,8 +3,6 @@
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.device import pick_device
-from rapgnn.errors import InputError, InputNotice, check_choice
+from rapgnn.errors import InputError, InputNotice, check_choice, shown
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.nodes import hold_out
@@ -23,14 +21,21 @@ from rapgnn.memory import read_size
 from rapgnn.network.config import Config
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.ridge import RidgeHead
-from rapgnn.scale.blocks import Budget, OnHop
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed
-from rapgnn.scale.fit import FittedOnDisk, fit_on_disk, labelled_graph
-from rapgnn.scale.hops import hop_folder
-from rapgnn.scale.scores import predict_on_disk
+from rapgnn.scale.fit import Home, fit, labelled_graph, open_home, ray_address
+from rapgnn.scale.hops import Budget, OnHop, hop_folder, silent
+from rapgnn.scale.predict import predict
 from rapgnn.search.start import first_point
 from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema
+
+
+def store_folder(hops: str | Path) -> Path | None:
+    """The folder that an estimator's ``hops`` names; None where it names none."""
+    ray = isinstance(hops, str) and ray_address(hops)
+    if not isinstance(hops, str | Path) or not str(hops) or ("://" in str(hops) and not ray):
+        raise InputError(f'hops must be "memory", a folder, "ray" or "torchrun", got {shown(hops)}.')
+    return None if ray or hops in ("memory", "torchrun") else Path(hops)
 
 
 def disk_schema(graph: DiskGraph) -> Schema:
@@ -81,11 +86,8 @@ class DiskEstimator(RAPEstimator):
     def _budget(self) -> Budget:
         return Budget(self.limit_bytes(), pick_device(self.device))
 
-    def _fit_by(self) -> Callable[..., FittedOnDisk]:
-        return fit_by(self.engine, self.cluster, self.device)
-
     def fit_graph(self, graph: Graph, on_trial: Any = None, on_epoch: Callable[[], None] | None = None) -> Self:
-        """Train on a rapgnn ``Graph``; with a memory limit it goes to a temporary folder first."""
+        """Train on a rapgnn ``Graph``; where its hops are not to be in memory it goes to a temporary folder first."""
         if graph.ptr is not None or (self.memory_limit is None and self.hops == "memory"):
             return super().fit_graph(graph, on_trial, on_epoch)
         self._budget()
@@ -96,37 +98,40 @@ class DiskEstimator(RAPEstimator):
         self,
         graph: DiskGraph,
         store: Path | None = None,
-        on_hop: OnHop = lambda done, of: None,
+        on_hop: OnHop = silent,
         on_epoch: Callable[[], None] | None = None,
     ) -> Self:
         """Train on a graph on disk, with general settings for what is None.
 
         Args:
-            store: a folder to keep the hops of the labelled rows in, or one that has them; None: a temporary one.
+            store: a folder to keep the hops of the labelled rows in, or one that has them; None: that of ``hops``, or a
+                temporary one.
             on_hop: told how many hops of how many are done, over all blocks of columns.
             on_epoch: called after every epoch.
         """
         self._check_arguments()
-        if self.network is not None:
-            raise InputError("a random network needs the graph in memory: leave network out, or the memory limit.")
-        self._fit_by()
-        budget = self._budget()
-        if self.engine == "torch" and store is None:
-            raise InputError("the workers of torchrun need one folder for the hops: name a store.")
-        given, nodes = labelled_graph(graph, self.scoring, self.class_weight)
-        small = with_goal(hold_out(given, self.seed), self.scoring, self.class_weight)
+        budget, store = self._budget(), store or store_folder(self.hops)
+        if self.hops == "torchrun" and store is None:
+            raise InputError("the workers of torchrun need one folder for the hops: use fit_disk, and name a store.")
+        labelled, nodes = labelled_graph(graph, self.scoring, self.class_weight)
+        small = with_goal(hold_out(labelled, self._seed), self.scoring, self.class_weight)
         config = self.plain_settings(small)
-        with hop_folder(graph, store) as folder:
-            how: dict[str, Any] = {"store": folder, "on_hop": on_hop, "on_epoch": on_epoch}
-            fitted = self._fit_by()(graph, small, nodes, config, self.seed, budget, **how)
-            merit, notes = fitted.loop.best, [*graph.notes, *small.notes]
-            if len(small.train) < len(given.train) and config.head == "ridge":
-                fitted = self._with_all_rows(fitted, graph, given, nodes, config, budget, how)
+        with open_home(self.hops, budget.device) as home, hop_folder(graph, store) as folder:
+            how: dict[str, Any] = {"store": folder, "on_hop": on_hop, "on_epoch": on_epoch, "home": home}
+            fitted = fit(graph, small, nodes, config, self._seed, budget, **how)
+            merit, notes = fitted.best, [*graph.notes, *small.notes]
+            chosen, blocks = fitted.model.head, fitted.blocks
+            if len(small.train) < len(labelled.train) and isinstance(chosen, RidgeHead):
+                # Once its penalty is chosen, a head in closed form needs no validation rows.
+                config = config.update(ridge=chosen.penalty)
+                fitted = fit(graph, labelled, nodes, config, self._seed, budget, **how)
+                head = fitted.model.head
+                head.multiply(chosen.inverse_temperature / head.inverse_temperature)
                 notes.append("the settings chosen, the head was solved again with the held-out rows too.")
         self._adopt(fitted.model, disk_schema(graph))
         self.trials_ = []
         self.validation_score_ = float("nan") if merit is None else small.objective.merit(merit[0])
-        self.engine_, self.engine_reason_, self.blocks_ = "polynomial", fitted.reason, fitted.blocks
+        self.engine_, self.engine_reason_, self.blocks_ = "polynomial", fitted.reason, blocks
         self.split_ = {split: np.array(graph.rows(split)) for split in SPLITS}
         self.notes_, weights = notes, small.objective.class_weight
         self.class_weight_ = None if weights is None else dict(zip(self.classes_.tolist(), weights, strict=True))
@@ -140,27 +145,10 @@ class DiskEstimator(RAPEstimator):
         Args:
             small: what ``labelled_graph`` gives.
         """
-        fixed = self._fixed(Config())
+        fixed = self.fixed_settings()
         if _bare(fixed):  # wide features cost no memory on disk, so they stay as they are
             fixed = {"embedding": "identity"} | fixed
-        return first_point(small, Config(), fixed)
-
-    def _with_all_rows(
-        self,
-        fitted: FittedOnDisk,
-        graph: DiskGraph,
-        given: Graph,
-        nodes: np.ndarray,
-        config: Config,
-        budget: Budget,
-        how: dict[str, Any],
-    ) -> FittedOnDisk:
-        """Once its penalty is chosen, a head in closed form needs no validation rows."""
-        chosen = fitted.model.head
-        assert isinstance(chosen, RidgeHead)
-        again = self._fit_by()(graph, given, nodes, config.update(ridge=chosen.penalty), self.seed, budget, **how)
-        again.model.head.sharpness.copy_(chosen.sharpness)  # type: ignore[union-attr]
-        return replace(again, blocks=fitted.blocks)
+        return first_point(small, Config(), fixed, components=False)
 
     def predict_parts(
         self,
@@ -168,7 +156,7 @@ class DiskEstimator(RAPEstimator):
         nodes: np.ndarray | None = None,
         error_bars: bool = False,
         store: Path | None = None,
-        on_hop: OnHop = lambda done, of: None,
+        on_hop: OnHop = silent,
     ) -> Iterator[tuple[np.ndarray, Prediction]]:
         """(nodes, their prediction) of a graph on disk, some nodes at a time, in ascending order.
 
@@ -182,8 +170,9 @@ class DiskEstimator(RAPEstimator):
                 "a graph on disk needs a single RAP network, and this model is another: fit with a memory limit."
             )
         check_disk(graph, self.schema_)
-        objective = self.schema_.objective
-        return predict_on_disk(self.model_, graph, objective, self._budget(), nodes, error_bars, store, on_hop)
+        home = Home(ray=ray_address(self.hops))  # each of several workers predicts by itself
+        how: dict[str, Any] = {"error_bars": error_bars, "store": store, "on_hop": on_hop, "hops": home.hops}
+        return predict(self.model_, graph, self.schema_.objective, self._budget(), nodes, **how)
 
     def _graph(self, data: Any, y: Any = None, given: dict[str, Any] | None = None, labelled: bool = False) -> Any:
         disk = on_disk(data)
@@ -214,23 +203,21 @@ class DiskEstimator(RAPEstimator):
         higher = self.scoring is None or metrics_for(self.schema_.task)[self.scoring].higher
         return value if higher else -value  # as in scikit-learn: more is better
 
-    def measure_rows(
-        self, graph: DiskGraph, groups: dict[str, np.ndarray], on_hop: OnHop = lambda done, of: None
-    ) -> dict[str, float]:
+    def measure_rows(self, graph: DiskGraph, groups: dict[str, np.ndarray], on_hop: OnHop = silent) -> dict[str, float]:
         """The metric on each of some groups of rows; one pass over the hops serves all of them."""
         if self.scoring is not None:
             check_metric(self.scoring, self.schema_.task)
         name = self.scoring or self.schema_.objective.metric
         wanted = np.unique(np.concatenate(list(groups.values())))
-        found = []
+        parts = []
         for _, part in self.predict_parts(graph, wanted, on_hop=on_hop):
             if name == "accuracy":  # the class alone is a fraction of all scores
-                found.append(part.scores.argmax(dim=1))
+                parts.append(part.scores.argmax(dim=1))
             else:
-                found.append(part.scores if self.scoring is None else part.probabilities)
-        told, values = torch.cat(found), {}
+                parts.append(part.scores if self.scoring is None else part.probabilities)
+        predicted, values = torch.cat(parts), {}
         for group, rows in groups.items():
-            mine, truth = told[np.searchsorted(wanted, rows)], torch.from_numpy(np.array(graph.y[rows]))
+            mine, truth = predicted[np.searchsorted(wanted, rows)], torch.from_numpy(np.array(graph.y[rows]))
             if name == "accuracy":
                 values[group] = float((mine == truth).double().mean())
             elif self.scoring is None:
@@ -244,52 +231,15 @@ class DiskEstimator(RAPEstimator):
             return super()._prediction(graph, rows, **how)
         if how.get("inference") not in (None, "auto", "expected"):
             raise InputError("predictions on a graph on disk are exact: leave n_samples and method out.")
-        nodes = None if len(rows) == graph.num_nodes else rows.numpy()
-        order = None if nodes is None else np.unique(nodes)
-        parts = [found for _, found in self.predict_parts(graph, order, bool(how.get("error_bars")))]
+        order, places = np.unique(rows.numpy(), return_inverse=True)
+        parts = [part for _, part in self.predict_parts(graph, order, bool(how.get("error_bars")))]
         fields = [[getattr(part, name) for part in parts] for name in ("scores", "probabilities", "spread")]
-        found = Prediction(*(None if not f or f[0] is None else torch.cat(f) for f in fields))  # type: ignore[arg-type]
-        if order is None or nodes is None or np.array_equal(order, nodes):
-            return found
-        at = torch.from_numpy(np.searchsorted(order, nodes))
-        spread = None if found.spread is None else found.spread[at]
-        return Prediction(found.scores[at], found.probabilities[at], spread)
+        every = (None if not field or field[0] is None else torch.cat(field) for field in fields)
+        at = torch.from_numpy(places.reshape(-1))
+        return Prediction(*(None if field is None else field[at] for field in every))  # type: ignore[arg-type]
 
 
 def _bare(fixed: dict[str, Any]) -> bool:
     """Whether the user leaves the embedding and the head open."""
     open_settings = {"embedding", "hidden_channels", "embedding_layers", "embedding_output", "head"}
     return open_settings.isdisjoint(fixed) and not any(name.startswith("pretrain_") for name in fixed)
-
-
-# Where the hops of a graph on disk are computed: in this process, on Ray, or by the workers that torchrun started.
-
-
-ENGINES = ("ray", "torch")
-
-
-def fit_by(engine: str | None, cluster: str | None, device: str) -> Callable[..., FittedOnDisk]:
-    """``fit_on_disk``, or what does the same on several processes or machines.
-
-    Args:
-        engine: ``"ray"``; ``"torch"``, where torchrun started this process; None: this process, or Ray with a cluster.
-        cluster: the address of a Ray cluster, or ``"auto"``.
-    """
-    if engine is None and cluster is None:
-        return fit_on_disk
-    check_choice("engine", "ray" if engine is None else engine, ENGINES)
-    if engine == "torch":
-        if cluster is not None:
-            raise InputError("cluster is the address of a Ray cluster: leave it out with the engine torch.")
-        return partial(_fit_together, device)
-    from rapgnn.scale.ray_hops import fit_on_ray
-
-    return partial(fit_on_ray, address=cluster or "auto")
-
-
-def _fit_together(device: str, *given: Any, **how: Any) -> FittedOnDisk:
-    from rapgnn.scale.distributed.fit import fit_together
-    from rapgnn.scale.distributed.group import joined
-
-    with joined(device) as workers:
-        return fit_together(*given, **how, workers=workers)

@@ -79,13 +79,13 @@ def seal(folder: Path, about: dict[str, Any], say: Say = lambda line: None) -> N
     for name in names:
         say(f"checksum of {name}")
         files[name] = {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
-    told = {"num_nodes", "num_edges", "num_features", "task"}
+    sizes = {"num_nodes", "num_edges", "num_features", "task"}
     content = {name: noted["sha256"] for name, noted in files.items() if name != IDS}
-    marks = json.dumps([{k: about[k] for k in sorted(told)}, content], sort_keys=True)
+    marks = json.dumps([{k: about[k] for k in sorted(sizes)}, content], sort_keys=True)
     fingerprint = hashlib.sha256(marks.encode()).hexdigest()[:16]
     manifest = {"format": FORMAT, **about, "fingerprint": fingerprint, "files": files}
     text = json.dumps(manifest, indent=1)
-    _note(folder, {name: _state(folder / name) for name in names})
+    _keep_states(folder, {name: _state(folder / name) for name in names})
     write_atomic(folder / MANIFEST, lambda temporary: temporary.write_text(text))
 
 
@@ -101,16 +101,39 @@ def is_sealed(folder: Path) -> bool:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, refused where it is none."""
-    path = folder / MANIFEST
+    manifest = read_json(folder / MANIFEST, FORMAT, "graph on disk", CURE)
+    if not isinstance(manifest.get("files"), dict):
+        raise InputError(f"refused {folder / MANIFEST}: it is no manifest of the format {FORMAT}: {CURE}.")
+    return manifest
+
+
+def read_json(path: Path, form: str, what: str, cure: str) -> dict[str, Any]:
+    """A manifest of this format; refused where it is none.
+
+    Args:
+        what: its folder ought to be.
+        cure: what to do about a folder that is damaged.
+    """
     try:
-        told = json.loads(read_regular(path, 1 << 26))
+        manifest = json.loads(read_regular(path, 1 << 26))
     except OSError as error:
-        raise InputError(f"{folder} is no graph on disk: {path} cannot be read.") from error
-    except ValueError as error:
-        raise InputError(f"refused {path}: it is truncated or altered (no JSON): {CURE}.") from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT or not isinstance(told.get("files"), dict):
-        raise InputError(f"refused {path}: it is no manifest of the format {FORMAT}: {CURE}.")
-    return told
+        raise InputError(f"{path.parent} is no {what}: {path} cannot be read.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"refused {path}: it is truncated or altered (no JSON): {cure}.") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != form:
+        raise InputError(f"refused {path}: it is no manifest of the format {form}: {cure}.")
+    return manifest
+
+
+def check_file(path: Path, size: int, digest: str | None, what: str, cure: str) -> None:
+    """Refuse a file that is missing, truncated or, with a checksum, altered."""
+    if not is_regular(path):
+        raise InputError(f"the {what} is incomplete: {path} is missing: {cure}.")
+    present = path.stat().st_size
+    if present != size:
+        raise InputError(f"refused {path}: it has {present:,} bytes, not {size:,}: {cure}.")
+    if digest is not None and sha256(path) != digest:
+        raise InputError(f"refused {path}: it is altered (its SHA-256 differs from the manifest's): {cure}.")
 
 
 def check_files(folder: Path, manifest: dict[str, Any], verify: bool | None, say: Say = lambda line: None) -> None:
@@ -121,39 +144,29 @@ def check_files(folder: Path, manifest: dict[str, Any], verify: bool | None, say
     Args:
         verify: True takes every checksum anew; False takes none.
     """
-    noted = {} if verify else _noted(folder)
-    fresh = dict(noted)
-    for name, told in manifest["files"].items():
+    checked: dict[str, list[int]] = {}
+    with contextlib.suppress(OSError, ValueError):
+        before = {} if verify else json.loads(read_regular(folder / CHECKED, 1 << 20))
+        checked = before if isinstance(before, dict) else {}
+    states = dict(checked)
+    for name, file in manifest["files"].items():
         path = folder / name
-        if not is_regular(path):
-            raise InputError(f"the graph on disk is incomplete: {path} is missing: {CURE}.")
-        state = _state(path)
-        if state[0] != told["bytes"]:
-            raise InputError(f"refused {path}: it has {state[0]:,} bytes, not {told['bytes']:,}: {CURE}.")
-        if verify is False or noted.get(name) == state:
+        check_file(path, file["bytes"], None, "graph on disk", CURE)
+        if verify is False or checked.get(name) == _state(path):
             continue
         say(f"checksum of {name}")
-        if sha256(path) != told["sha256"]:
-            raise InputError(f"refused {path}: it is altered (its SHA-256 differs from the manifest's): {CURE}.")
-        fresh[name] = state
-    if fresh != noted:
+        states[name] = _state(path)
+        check_file(path, file["bytes"], file["sha256"], "graph on disk", CURE)
+    if states != checked:
         with contextlib.suppress(InputError):  # a folder that cannot be written to: checked again next time
-            _note(folder, fresh)
+            _keep_states(folder, states)
 
 
 def _state(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
+    return [path.stat().st_size, path.stat().st_mtime_ns]
 
 
-def _noted(folder: Path) -> dict[str, list[int]]:
-    with contextlib.suppress(OSError, ValueError):
-        found = json.loads(read_regular(folder / CHECKED, 1 << 20))
-        return found if isinstance(found, dict) else {}
-    return {}
-
-
-def _note(folder: Path, states: dict[str, list[int]]) -> None:
+def _keep_states(folder: Path, states: dict[str, list[int]]) -> None:
     text = json.dumps(states)
     write_atomic(folder / CHECKED, lambda temporary: temporary.write_text(text))
 
@@ -216,12 +229,12 @@ class DiskGraph:
             arrays[name] = open_array(array_path(folder, name)) if there else None
         _check_shapes(folder, arrays, sizes)
         classes = manifest.get("classes")
-        told = {key: manifest[key] for key in ("name", "task", "fingerprint")}
+        words = {key: manifest[key] for key in ("name", "task", "fingerprint")}
         encoding = manifest.get("encoding")
         return cls(
             folder,
             **sizes,
-            **told,
+            **words,
             classes=None if classes is None else tuple(classes),
             **arrays,
             encoding=None if encoding is None else Encoding.from_dict(encoding),
@@ -252,9 +265,9 @@ class DiskGraph:
                 np.save(array_path(folder, name), np.ascontiguousarray(getattr(graph, name).cpu().numpy()))
             if graph.ids is not None:
                 write_ids(folder, graph.ids)
-            told = about(graph.name, n, m, graph.num_features, graph.num_outputs, weighted, graph.task, graph.classes)
+            sizes = about(graph.name, n, m, graph.num_features, graph.num_outputs, weighted, graph.task, graph.classes)
             encoding = None if graph.encoding is None else graph.encoding.to_dict()
-            seal(folder, {**told, "encoding": encoding, "notes": list(graph.notes)})
+            seal(folder, {**sizes, "encoding": encoding, "notes": list(graph.notes)})
         return cls.open(folder)
 
     @property
@@ -300,7 +313,7 @@ class DiskGraph:
 
 def about(name: str, n: int, m: int, c: int, outputs: int, weighted: bool, task: str, classes: Any) -> dict[str, Any]:
     """What a manifest says of a graph besides its files."""
-    kept = None if classes is None else [plain(value) for value in classes]
+    names = None if classes is None else [plain(value) for value in classes]
     return {
         "name": name,
         "num_nodes": n,
@@ -309,7 +322,7 @@ def about(name: str, n: int, m: int, c: int, outputs: int, weighted: bool, task:
         "num_outputs": outputs,
         "weighted": weighted,
         "task": task,
-        "classes": kept,
+        "classes": names,
     }
 
 

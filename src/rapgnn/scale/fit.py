@@ -1,5 +1,7 @@
 """Training on a graph on disk: the labelled rows' hops go to a store, and the head sees nothing else."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +19,13 @@ from rapgnn.network.config import Config
 from rapgnn.network.propagation import coefficient_covariance, stored_hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.ridge import RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
-from rapgnn.scale.blocks import Budget, FirstHop, OnHop
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import check_config, hop_folder, hops_of, one_by_one
+from rapgnn.scale.hops import Budget, FirstHop, Hops, OnHop, check_config, hop_folder, one_by_one, silent
+from rapgnn.scale.rows import PART_BYTES, StoredGraph, StoredRows, is_random
 from rapgnn.scale.store import HopStore
-from rapgnn.scale.stored import PART_BYTES, StoredGraph, StoredRows
+from rapgnn.scale.workers import ALONE, Workers, joined
 from rapgnn.training.head import train_head
-from rapgnn.training.loop import Loop, OnEpoch
+from rapgnn.training.loop import OnEpoch
 from rapgnn.training.pretrain import pretrain
 from rapgnn.training.solve import Merit, choose_penalty, ridge_targets, row_weights, solve_head
 
@@ -32,10 +34,13 @@ SUMMED = 12  # times the hops of the rows that are added up together, in double 
 
 @dataclass(frozen=True)
 class FittedOnDisk:
-    """The trained model, what its training did, why the shortcut is exact, and in how many blocks the hops came."""
+    """The trained model, its merit on validation, why the shortcut is exact, and in how many blocks the hops came.
+
+    ``best`` is (metric, loss), both turned so that more is better; None without validation rows.
+    """
 
     model: RAPGNN
-    loop: Loop
+    best: tuple[float, float] | None
     reason: str
     blocks: int
 
@@ -71,38 +76,45 @@ def labelled_graph(graph: DiskGraph, scoring: str | None = None, class_weight: A
     return with_goal(small, scoring, class_weight), nodes
 
 
-def begin(
-    graph: DiskGraph,
-    small: Graph,
-    nodes: np.ndarray,
-    config: Config,
-    seed: int,
-    *,
-    budget: Budget | None = None,
-    phase1: bool = True,
-) -> RAPGNN:
-    """The network as it is before the hops: with its embedding trained, where the settings want that.
+@dataclass(frozen=True)
+class Home:
+    """Where hops are computed: in this process, by the workers that torchrun started, or on Ray.
 
     Args:
-        small, nodes: what ``labelled_graph`` gives.
-        budget: whose device it is on and whose room is checked; None: on the CPU, unchecked.
-        phase1: False leaves the embedding as it starts, for a worker that gets it from another one.
+        workers: this process among them.
+        ray: the address of a Ray, or ``"auto"``; None: without Ray.
     """
-    check_config(config)
-    device = torch.device("cpu" if budget is None else budget.device)
-    model = RAPGNN(graph.num_features, out_channels=graph.num_outputs, seed=seed, config=config).to(device)
-    if small.objective.metric == "rmse":
-        model.output.fit(small.y[small.train].to(device))
-    if budget is not None:
-        check_room(small, model, budget)
-    if phase1 and model.embedding.kind.trained == "before":
-        raw = FirstHop(graph, None, config.normalize_features).pick(nodes)
-        pretrain(model, replace(small, x=raw).to(device), GraphOperator(one_by_one(1.0, device)))
-    return model
+
+    workers: Workers = ALONE
+    ray: str | None = None
+
+    def hops(self, graph: DiskGraph, model: RAPGNN, budget: Budget) -> Hops:
+        """The hops of a network on a graph."""
+        if self.ray is None:
+            return Hops(graph, model, budget, self.workers)
+        from rapgnn.scale.on_ray import RayHops
+
+        return RayHops(graph, model, budget, address=self.ray)
+
+
+def ray_address(hops: str | Path) -> str | None:
+    """The address in ``"ray://address"``, ``"auto"`` for ``"ray"`` alone; None where it is no Ray that is meant."""
+    scheme, _, address = str(hops).partition("://")
+    return (address or "auto") if scheme == "ray" else None
+
+
+@contextmanager
+def open_home(hops: str | Path, device: str = "cpu") -> Iterator[Home]:
+    """What a user's word means: ``"torchrun"``, ``"ray"`` or ``"ray://address"``; any other: this process."""
+    if hops == "torchrun":
+        with joined(device) as workers:
+            yield Home(workers)
+    else:
+        yield Home(ray=ray_address(hops))
 
 
 @torch.inference_mode(False)
-def fit_on_disk(
+def fit(
     graph: DiskGraph,
     small: Graph,
     nodes: np.ndarray,
@@ -110,43 +122,65 @@ def fit_on_disk(
     seed: int,
     budget: Budget,
     store: Path | None = None,
-    on_hop: OnHop = lambda done, of: None,
+    on_hop: OnHop = silent,
     on_epoch: OnEpoch | None = None,
+    home: Home = Home(),
 ) -> FittedOnDisk:
     """Phase 1 where the embedding is pretrained, the hops of the labelled rows, then the head.
 
     Args:
         small, nodes: what ``labelled_graph`` gives.
+        budget: of each worker.
         store: a folder to keep the hops in, or one that has them; None: a temporary one beside the graph.
+        home: where the hops are computed. Of several workers, all of which call this, the first trains embedding and
+            head from the store, and all end with its model.
     """
-    model = begin(graph, small, nodes, config, seed, budget=budget)
+    workers = home.workers
+    if workers.size > 1 and store is None:
+        raise InputError("several workers need a folder for the hops that all of them see: name a store.")
+    check_config(config)
+    device = torch.device(budget.device)
+    model = RAPGNN(graph.num_features, out_channels=graph.num_outputs, seed=seed, config=config).to(device)
+    if small.objective.metric == "rmse":
+        model.output.fit(small.y[small.train].to(device))
+    check_room(small, model, budget)
+    if model.embedding.kind.trained == "before":
+        raw = replace(small, x=FirstHop(graph, None, config.normalize_features).pick(nodes))
+        workers.at_first(lambda: pretrain(model, raw.to(device), GraphOperator(one_by_one(1.0, device))))
+        workers.share(model.state_dict().values())
+    # Merit, its loss, and of a ridge head the penalty and inverse temperature.
+    best = torch.full((4,), float("nan"), dtype=torch.float64)
     with hop_folder(graph, store) as folder:
-        filled, reason = hops_of(graph, nodes, model, budget, folder, on_hop)
-        loop = _train(model, replace(small, x=torch.zeros(len(nodes), 1)), nodes, filled, budget, on_epoch)
-        blocks = len(filled.blocks)
-    return FittedOnDisk(model.cpu().eval(), loop, reason, blocks)
+        hops = home.hops(graph, model, budget)
+        stored = hops.store(folder, nodes, on_hop)
+        workers.at_first(lambda: best.copy_(_train(model, small, nodes, stored, budget, on_epoch)))
+    model = model.cpu().eval()
+    workers.share([*model.state_dict().values(), best])
+    if isinstance(model.head, RidgeHead):
+        model.head.penalty, model.head.inverse_temperature = float(best[2]), float(best[3])
+    merit = None if bool(best[0].isnan()) else (float(best[0]), float(best[1]))
+    return FittedOnDisk(model, merit, hops.reason, len(stored.blocks))
 
 
 def _train(
     model: RAPGNN, small: Graph, nodes: np.ndarray, store: HopStore, budget: Budget, on_epoch: OnEpoch | None
-) -> Loop:
+) -> Tensor:
     head, solved = model.head, isinstance(model.head, RidgeHead)
     device = torch.device("cpu" if solved else budget.device)  # sums over rows are added up where the store is read
     model, small = model.to(device), small.to(device)
     few = 2 * len(small.train) <= model.embedding.out_channels * len(model.spec.outputs)
-    load = few if solved else _fits(small, model, budget)
-    there: dict[str, Any] = {"store": store, "numbers": nodes, "device": device, "load": load}
-    nothing = GraphOperator(one_by_one(1.0, device))
-    embedded = StoredGraph(
-        model.spec, nothing, small.x, model.embedding, "polynomial", "hops are stored", small.x, None, **there
-    )
-    if not isinstance(head, RidgeHead):
-        return train_head(model, head, small, embedded, on_epoch)
-    problem = None  # where rows are fewer than unknowns, the equations of the rows are the smaller ones
-    if not few:
-        train, val = embedded.nodes(small.train), embedded.nodes(small.val)
-        problem = StreamedRidge(train, val, ridge_targets(model, small, torch.float32), row_weights(small))
-    return solve_head(model, head, small, embedded, on_epoch, problem)
+    embedded = StoredGraph(model, small, store, nodes, few if solved else _fits(small, model, budget))
+    penalty, factor = float("nan"), 1.0
+    if isinstance(head, RidgeHead):
+        problem = None  # where rows are fewer than unknowns, the equations of the rows are the smaller ones
+        if not few:
+            train, val = embedded.nodes(small.train), embedded.nodes(small.val)
+            problem = StreamedRidge(train, val, ridge_targets(model, small, torch.float32), row_weights(small))
+        loop = solve_head(model, head, small, embedded, on_epoch, problem)
+        penalty, factor = head.penalty, head.inverse_temperature
+    else:
+        loop = train_head(model, head, small, embedded, on_epoch)
+    return torch.tensor([*(loop.best or (float("nan"), 0.0)), penalty, factor], dtype=torch.float64)
 
 
 def check_room(small: Graph, model: RAPGNN, budget: Budget) -> None:
@@ -210,8 +244,38 @@ class StreamedRidge:
         return RidgeRegression.of_sums(shape, self.sums())
 
     def sums(self) -> list[RidgeSums]:
-        """Over all training rows, for each group of labels that are known for the same ones."""
-        return ridge_sums(self.train, self.targets, self.weights)
+        """What the equations need of all training rows, for each group of labels known for the same rows."""
+        train, targets = self.train, self.targets
+        count = torch.ones(len(targets), dtype=torch.float64) if self.weights is None else self.weights.double()
+        groups = [(columns, known.double() * count) for columns, known in same_gaps(targets)]
+        width, hops = train.outputs * train.channels, len(train.hops)
+        centers = [torch.zeros(width, dtype=torch.float64) for _ in groups]
+        for part in train.parts():
+            mean = train.expected(train.read(part)).double()
+            for center, (_, weight) in zip(centers, groups, strict=True):
+                center += weight[part] @ mean
+        for center, (_, weight) in zip(centers, groups, strict=True):
+            center /= weight.sum()
+        known = targets.double().nan_to_num()
+        levels = [weight @ known[:, columns] / weight.sum() for columns, weight in groups]
+        grams = [torch.zeros(width, width, dtype=torch.float64) for _ in groups]
+        rights = [torch.zeros(width, len(columns), dtype=torch.float64) for columns, _ in groups]
+        products = [torch.zeros(train.channels, hops, hops, dtype=torch.float64) for _ in groups]
+        for part in train.parts():
+            stored = train.read(part)
+            mean = train.expected(stored).double()
+            by_channel = stored.permute(2, 1, 0).double()  # [d, K, rows]
+            for i, (columns, weight) in enumerate(groups):
+                here = weight[part]
+                centred = (mean - centers[i]) * here.sqrt()[:, None]
+                grams[i].addmm_(centred.T, centred)
+                rights[i].addmm_(centred.T, (known[part][:, columns] - levels[i]) * here.sqrt()[:, None])
+                products[i].baddbmm_(by_channel * here, by_channel.mT)
+        # The covariance between a channel's outputs, summed over the rows; none where nothing is random.
+        covariance = coefficient_covariance(train.spec) * float(is_random(train.spec))
+        scatter = [torch.einsum("jkml,dkl->djm", covariance, product) for product in products]
+        parts = zip(groups, centers, levels, grams, rights, scatter, strict=True)
+        return [RidgeSums(columns, *rest) for (columns, _), *rest in parts]
 
     def solve(self, penalty: float) -> RidgeSolution:
         return self.regression.solve(penalty)
@@ -220,45 +284,5 @@ class StreamedRidge:
         return choose_penalty(self.regression, merit)
 
     def held_out(self, head: RidgeHead) -> Tensor:
-        parts = [head(self.val.expected(part)) for part in self.val.parts()]
+        parts = [head(self.val.expected(self.val.read(part))) for part in self.val.parts()]
         return torch.cat([torch.zeros(0, self.targets.shape[1]), *parts])
-
-
-def ridge_sums(train: StoredRows, targets: Tensor, weights: Tensor | None) -> list[RidgeSums]:
-    """What the equations need of all training rows, for each group of labels that are known for the same rows."""
-    count = torch.ones(len(targets), dtype=torch.float64) if weights is None else weights.double()
-    groups = [(columns, known.double() * count) for columns, known in same_gaps(targets)]
-    width, hops = train.outputs * train.channels, len(train.hops)
-    centers = [torch.zeros(width, dtype=torch.float64) for _ in groups]
-    for part in train.parts():
-        mean = train.expected(part).double()
-        for center, (_, weight) in zip(centers, groups, strict=True):
-            center += weight[part] @ mean
-    for center, (_, weight) in zip(centers, groups, strict=True):
-        center /= weight.sum()
-    known = targets.double().nan_to_num()
-    levels = [weight @ known[:, columns] / weight.sum() for columns, weight in groups]
-    grams = [torch.zeros(width, width, dtype=torch.float64) for _ in groups]
-    rights = [torch.zeros(width, len(columns), dtype=torch.float64) for columns, _ in groups]
-    products = [torch.zeros(train.channels, hops, hops, dtype=torch.float64) for _ in groups]
-    for part in train.parts():
-        stored = train.read(part)
-        mean = train.expected_of(stored).double()
-        by_channel = stored.permute(2, 1, 0).double()  # [d, K, rows]
-        for i, (columns, weight) in enumerate(groups):
-            here = weight[part]
-            centred = (mean - centers[i]) * here.sqrt()[:, None]
-            grams[i].addmm_(centred.T, centred)
-            rights[i].addmm_(centred.T, (known[part][:, columns] - levels[i]) * here.sqrt()[:, None])
-            products[i].baddbmm_(by_channel * here, by_channel.mT)
-    covariance = coefficient_covariance(train.spec)
-    scatter = [_scatter(train, covariance, product) for product in products]
-    parts = zip(groups, centers, levels, grams, rights, scatter, strict=True)
-    return [RidgeSums(columns, *rest) for (columns, _), *rest in parts]
-
-
-def _scatter(train: StoredRows, covariance: Tensor, products: Tensor) -> Tensor:
-    """The covariance between a channel's outputs, summed over the rows, ``[d, J, J]``; none where nothing is random."""
-    if train.constant:
-        return products.new_zeros(train.channels, train.outputs, train.outputs)
-    return torch.einsum("jkml,dkl->djm", covariance, products)

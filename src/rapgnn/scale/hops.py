@@ -1,27 +1,435 @@
-"""The hops that a network needs of a graph on disk, in a hop store: found there, or computed into it."""
+"""S^k h⁰ of a graph on disk, block of columns after block, for the rows that are wanted, wherever that is computed.
+
+``Hops`` computes them in this process, or by all workers that torchrun started; ``on_ray.RayHops`` on Ray. All of them
+fill the same hop store, and what follows does not know who filled it.
+"""
 
 import contextlib
+import gc
+import hashlib
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from rapgnn.device import free_memory
 from rapgnn.errors import InputError
+from rapgnn.files import write_atomic
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.memory import anonymous_bytes, give_back, show_size
 from rapgnn.network.config import Config
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.embedding import EMBEDDINGS, Embedding, Inputs
 from rapgnn.network.propagation import stored_hops
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.scale.blocks import Budget, FirstHop, OnHop, block_width, fill_store, keeps_graph
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.store import MANIFEST, HopsOf, HopStore
-from rapgnn.scale.streamed import StreamedMatrix
+from rapgnn.scale.matrix import PRODUCT_BYTES, Part, StreamedMatrix, held_bytes, own_part
+from rapgnn.scale.store import Columns, HopsOf, HopStore
+from rapgnn.scale.workers import ALONE, Workers
 from rapgnn.sparse import SparseMatrix
+
+ROW_BYTES = 16 << 20  # of the features of the rows that are read together
+PART_ROWS = 1 << 16  # that are handed to the store at a time
+SLACK = 64 << 20  # for what the interpreter and the libraries take on the way
+DEVICE_SHARE = 0.85  # of the free memory of a GPU
+
+OnHop = Callable[[int, int], None]  # told how many hops of how many are done, over all blocks of columns
+
+
+def silent(done: int, of: int) -> None:
+    """Tells nobody how many hops are done."""
+
+
+class FirstHop:
+    """h⁰ ``[n, d]``, never whole.
+
+    Args:
+        graph: on disk.
+        embedding: f_φ, frozen, of features alone; None: the features themselves.
+        normalize: divide each node's features by the sum of their magnitudes first.
+        own: the rows that are ever asked for; None: all.
+    """
+
+    def __init__(
+        self, graph: DiskGraph, embedding: Embedding | None = None, normalize: bool = False, own: slice | None = None
+    ):
+        self.graph, self.normalize, self.own = graph, normalize, own or slice(0, graph.num_nodes)
+        self.embedding = None if embedding is None or embedding.mlp is None else embedding
+        self.channels = graph.num_features if self.embedding is None else self.embedding.out_channels
+        self._sizes: Tensor | None = None
+
+    def row_blocks(self, width: int | None = None) -> Iterator[slice]:
+        """The rows, as many at a time as may be read together; ``width`` columns of them, or all."""
+        widest = max(self.graph.num_features, self.channels) if width is None else width
+        step = max(1, ROW_BYTES // (4 * max(1, widest)))
+        for start in range(self.own.start, self.own.stop, step):
+            yield slice(start, min(self.own.stop, start + step))
+
+    @torch.no_grad()
+    def rows(self, rows: slice, device: torch.device | str = "cpu") -> Tensor:
+        """h⁰ of these rows, ``[rows, d]``."""
+        x = self._normalized(self._read(rows)).to(device)
+        if self.embedding is None:
+            return x
+        h = self.embedding(Inputs(x))
+        assert isinstance(h, Tensor)
+        return h
+
+    @torch.no_grad()
+    def columns(self, columns: Columns, device: torch.device | str = "cpu") -> Tensor:
+        """h⁰ of some columns, ``[own rows, columns]``."""
+        begin, width = self.own.start, columns[1] - columns[0]
+        out = torch.empty(self.own.stop - begin, width, dtype=torch.float32, device=device)
+        if self.embedding is None and self.normalize and self._sizes is None:
+            sizes = (_sizes_of(self._read(rows)) for rows in self.row_blocks())
+            self._sizes = torch.cat([torch.zeros(0, 1), *sizes])
+        for rows in self.row_blocks(width if self.embedding is None else None):
+            place = slice(rows.start - begin, rows.stop - begin)
+            if self.embedding is not None:
+                out[place] = self.rows(rows, device)[:, slice(*columns)]
+                continue
+            block = self._read(rows, slice(*columns))
+            out[place] = block if self._sizes is None else block.div_(self._sizes[place])
+        return out
+
+    def pick(self, nodes: np.ndarray) -> Tensor:
+        """The features of some nodes, as the settings want them, before they are embedded: ``[nodes, c]``."""
+        out = np.empty((len(nodes), self.graph.num_features), dtype=np.float32)
+        for column in range(out.shape[1]):  # one piece of the file after another
+            out[:, column] = self.graph.features[nodes, column]
+        return self._normalized(torch.from_numpy(out))
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no entry of these rows is below zero."""
+        if self.embedding is not None:
+            return not self.embedding.unchanged_output
+        return all(not bool((self.graph.features[rows] < 0).any()) for rows in self.row_blocks())
+
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that tell this embedding of the features from others."""
+        digest = hashlib.sha256(f"{self.channels} {self.normalize}".encode())
+        if self.embedding is not None:
+            digest.update(self.embedding.output.__name__.encode())
+            for name, tensor in self.embedding.state_dict().items():
+                digest.update(name.encode() + tensor.detach().cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def _read(self, rows: slice, columns: slice = slice(None)) -> Tensor:
+        return torch.from_numpy(np.array(self.graph.features[rows, columns], order="C"))
+
+    def _normalized(self, x: Tensor) -> Tensor:
+        return x / _sizes_of(x) if self.normalize else x
+
+
+def _sizes_of(x: Tensor) -> Tensor:
+    return x.abs().sum(1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much memory there is.
+
+    Args:
+        limit: bytes of this process that no file backs, all in all; None: as much as it takes.
+        device: where products run.
+        device_limit: bytes on the GPU; None: a share of what is free.
+    """
+
+    limit: int | None = None
+    device: str = "cpu"
+    device_limit: int | None = None
+
+    def room(self, fixed: int, what: str, unit: int) -> int:
+        """Bytes that are left when ``fixed`` is taken; refused where not even ``unit`` is left.
+
+        Args:
+            what: is to be done, for the sentence that refuses it.
+        """
+        left = self.left(fixed)
+        if left < unit:
+            assert self.limit is not None
+            raise InputError(
+                f"the memory limit of {show_size(self.limit)} is too small {what}: "
+                f"{show_size(self.limit - left + unit + SLACK // 4)} is the least that works."
+            )
+        return left
+
+    def left(self, fixed: int) -> int:
+        """Bytes that are left when what the process holds now, and ``fixed`` beside it, is taken."""
+        if self.limit is None:
+            return 1 << 62
+        give_back()
+        return self.limit - (anonymous_bytes() or 0) - SLACK - fixed
+
+    def device_room(self) -> int:
+        """Bytes on the GPU that a block and the graph may take."""
+        if self.device_limit is not None:
+            return self.device_limit
+        torch.cuda.empty_cache()
+        return int(DEVICE_SHARE * free_memory(self.device))
+
+
+def block_width(
+    graph: DiskGraph, columns: int, budget: Budget, *, self_loops: bool = False, part: Part | None = None
+) -> int:
+    """How many of the columns a block has, all blocks alike: two buffers of n rows are alive for it.
+
+    Args:
+        part: a worker's, which is in memory already: what it gets from others is alive besides.
+    """
+    part = part or own_part(graph)
+    graph, halo = part.graph, part.halo
+    per_column = 8 * max(1, graph.num_nodes) + (0 if halo is None else 12 * len(halo.nodes))
+    if torch.device(budget.device).type == "cpu":
+        fixed = held_bytes(graph, self_loops) + 3 * ROW_BYTES
+        room = budget.room(fixed, f"for one column of {graph.num_nodes:,} nodes", per_column)
+    else:
+        budget.room(4 * ROW_BYTES, "to stream the graph to the GPU", 1)
+        room = budget.device_room() - 12 * graph.num_nodes - 3 * PRODUCT_BYTES["cuda"]
+        room -= graph_bytes(graph) if keeps_graph(graph, budget) else 0
+    width = max(1, min(columns, int(part.workers.smallest(room // per_column))))
+    return -(-columns // -(-columns // width))
+
+
+def graph_bytes(graph: DiskGraph) -> int:
+    """What the entries of S take on a GPU, with the pieces that its kernel cuts rows into."""
+    return graph.num_edges * (8 if graph.weighted else 4) + 32 * graph.num_nodes + graph.num_edges // 2
+
+
+def keeps_graph(graph: DiskGraph, budget: Budget) -> bool:
+    """Whether the entries of S stay on the GPU instead of being streamed for every hop."""
+    if torch.device(budget.device).type != "cuda":
+        return False
+    return 2 * graph_bytes(graph) <= budget.device_room() - 3 * PRODUCT_BYTES["cuda"]
+
+
+class Hops:
+    """The hops of a network on a graph on disk: hop k of a block of columns, of the rows that are wanted.
+
+    The operator's scale is taken from the graph where the model has none; what would not be exact is refused.
+
+    Args:
+        model: whose embedding, S and layers they are; on every worker the same.
+        budget: of each worker.
+        workers: that share the graph by its rows; all of them do the same calls.
+        width: columns of a block; None: as many as the budget allows.
+    """
+
+    def __init__(
+        self, graph: DiskGraph, model: RAPGNN, budget: Budget, workers: Workers = ALONE, *, width: int | None = None
+    ):
+        config = model.config
+        self.graph, self.model, self.budget, self.workers = graph, model.to(budget.device), budget, workers
+        self.part = own_part(graph, workers)
+        self.first = FirstHop(graph, self.model.embedding, config.normalize_features, self.part.rows)
+        loops = config.self_loops
+        self.width = width or block_width(graph, self.first.channels, budget, self_loops=loops, part=self.part)
+        if BACKBONES[config.backbone].includes_self and float(model.operator_scale) == 1.0:
+            model.operator_scale.fill_(self.matrix.growth_rate())
+        self.of = HopsOf(
+            graph.fingerprint,
+            config.backbone,
+            loops,
+            config.eps,
+            tuple(stored_hops(model.spec)),
+            model.spec.operator_scale,
+            self.first.fingerprint(),
+            self.first.channels,
+        )
+        self.depth, self.reason = self.of.hops[-1] + 1, ""  # steps of a block; why they are exact, after a check
+
+    @cached_property
+    def matrix(self) -> StreamedMatrix:
+        """This worker's rows of S."""
+        config, keep = self.model.config, keeps_graph(self.part.graph, self.budget)
+        how = {"self_loops": config.self_loops, "eps": config.eps, "device": self.budget.device}
+        return StreamedMatrix(self.graph, config.backbone, **how, keep=keep, part=self.part)
+
+    def check_exact(self) -> str:
+        """Why the shortcut is exact here; refused where it is not. One number stands for the signs of many."""
+        model, linear = self.model, self.model.spec.activation == "identity"  # then signs do not matter
+        first = linear or bool(self.workers.smallest(self.first.nonnegative))
+        sign = GraphOperator(one_by_one(1.0 if linear or self.matrix.nonnegative else -1.0), eps=model.config.eps)
+        obstacle = model.spec.obstacle(sign, torch.tensor([[0.0 if first else -1.0]]))
+        if obstacle is not None:
+            raise InputError(f"the hops of a graph on disk would not be exact: {obstacle}; set activation to identity.")
+        return "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
+
+    def store(self, folder: Path | str, nodes: np.ndarray, on_hop: OnHop = silent) -> HopStore:
+        """A store that has the hops of these nodes, which are filled in where they are missing.
+
+        Args:
+            nodes: ascending.
+            folder: a new one, or a store of the same graph, embedding and layers that has these nodes.
+        """
+        self.reason = self.check_exact()
+        stores: list[HopStore] = []
+        self.workers.at_first(lambda: stores.append(HopStore.create(folder, self.of, nodes)))
+        store = stores[0] if stores else HopStore.open(folder, verify=False, complete=False)
+        self.fill(store, on_hop)
+        store.tidy()
+        return store
+
+    @torch.no_grad()
+    def fill(self, store: HopStore, on_hop: OnHop = silent) -> None:
+        """Compute and store every block that is missing; on a GPU without enough memory by narrower blocks."""
+        workers, done = self.workers, 0
+        total = self.depth * len(store.missing(self.width))
+        while missing := store.missing(self.width):
+            columns, whole = missing[0], None
+            if workers.size > 1:
+                stored = [store.path(columns, hop) for hop in store.of.hops]
+                whole = WholeHops(store.unfinished(columns), self.graph.num_nodes, workers, stored)
+            try:
+                for hop, parts in self.walk(columns, store.rows, whole, lambda k, at=done: on_hop(at + k + 1, total)):
+                    if workers.rank == 0:
+                        store.write(columns, hop, workers.receive(parts))
+                    else:
+                        workers.send(parts)
+                if workers.rank == 0:
+                    store.finish(columns)
+                done += self.depth
+            except torch.OutOfMemoryError:
+                if whole is not None:  # the others would not know of the other width
+                    raise
+                store.drop(columns)
+                self.width = narrower(columns[1] - columns[0])
+            except BaseException:
+                if whole is None:  # nothing of half a block stays; several workers go on from their whole hops
+                    store.drop(columns)
+                raise
+            if whole is not None:
+                workers.wait()
+                store.refresh()
+                shutil.rmtree(whole.folder, ignore_errors=True)
+
+    @torch.no_grad()
+    def walk(
+        self,
+        columns: Columns,
+        rows: np.ndarray,
+        whole: "WholeHops | None" = None,
+        on_hop: Callable[[int], None] = lambda hop: None,
+    ) -> Iterator[tuple[int, Iterator[Tensor]]]:
+        """(k, those of this worker's rows that are wanted, part by part) of every hop that is stored, in order.
+
+        The last hop visits no other rows.
+
+        Args:
+            rows: nodes, ascending.
+            whole: where several workers keep whole hops, so that a run that was killed goes on from them.
+            on_hop: told every hop that is done, the one that it goes on from first.
+        """
+        hops, scale, own, matrix = self.of.hops, self.of.operator_scale, self.first.own, self.matrix
+        wanted = rows[slice(*np.searchsorted(rows, [own.start, own.stop]))] - own.start
+        done = -1 if whole is None else whole.last()
+        if whole is None or done < 0:
+            h = self.first.columns(columns, matrix.device)
+        else:
+            h = whole.read(done, own).to(matrix.device)
+            on_hop(done)
+        other: Tensor | None = None
+        for k in range(done + 1, hops[-1] + 1):
+            few = 0 < k == hops[-1] and 2 * len(wanted) <= len(h)
+            if few:
+                other = None
+                h = matrix.product_of(h, wanted)
+            elif k:
+                other = torch.empty_like(h) if other is None else other
+                h, other = matrix.product(h, other), h
+            if k and scale != 1.0:
+                h.div_(scale)
+            if k in hops:
+                yield k, iter(h.split(PART_ROWS)) if few else picked_parts(h, wanted)
+            if whole is not None and k < hops[-1]:
+                whole.write(k, own, h)
+            on_hop(k)
+
+
+def picked_parts(hop: Tensor, rows: np.ndarray) -> Iterator[Tensor]:
+    """Some rows of a hop, part by part."""
+    for start in range(0, len(rows), PART_ROWS):
+        if len(rows) == len(hop):  # all of them, as they lie there
+            yield hop[start : start + PART_ROWS]
+        else:
+            part = np.ascontiguousarray(rows[start : start + PART_ROWS])
+            yield hop.index_select(0, torch.from_numpy(part).to(hop.device))
+
+
+def narrower(width: int) -> int:
+    """Half of a width that a GPU had not enough memory for."""
+    if width == 1:
+        raise InputError("the GPU has too little free memory for one column: use the CPU.")
+    gc.collect()
+    torch.cuda.empty_cache()
+    return -(-width // 2)
+
+
+class WholeHops:
+    """Whole hops of one block of columns, in files, from which several workers go on after some were killed.
+
+    Every worker writes its rows, and the files' names say which, so that any number of workers can go on from them.
+
+    Args:
+        folder: of this block.
+        nodes: of the whole graph.
+        stored: the files of the store's hops, which the files here follow.
+    """
+
+    NAME = re.compile(r"(\d+)\.(\d+)-(\d+)\.npy")
+
+    def __init__(self, folder: Path, nodes: int, workers: Workers, stored: Sequence[Path] = ()):
+        self.folder, self.nodes, self.workers, self.stored = folder, nodes, workers, stored
+
+    def write(self, hop: int, rows: slice, h: Tensor) -> None:
+        """This worker's rows of a hop; the one before is removed when all workers have this one."""
+        if rows.start < rows.stop:
+            write_atomic(self._path(hop, rows), lambda temporary: np.save(temporary, h.cpu().numpy()))
+        self.workers.wait()
+        self._path(hop - 1, rows).unlink(missing_ok=True)
+
+    def read(self, hop: int, rows: slice) -> Tensor:
+        """Rows of a hop, from the files of any workers."""
+        files = [(first, last, np.load(path, mmap_mode="r")) for first, last, path in self._files(hop)]
+        h = np.empty((rows.stop - rows.start, files[0][2].shape[1]), dtype=np.float32)
+        for first, last, array in files:
+            a, b = max(first, rows.start), min(last, rows.stop)
+            if a < b:
+                h[a - rows.start : b - rows.start] = array[a - first : b - first]
+        return torch.from_numpy(h)
+
+    def last(self) -> int:
+        """The last hop from which all workers can go on; -1: from the start."""
+        names = [self.NAME.fullmatch(path.name) for path in self.folder.glob("*.npy")]
+        done = max((k for k in {int(name[1]) for name in names if name} if self._covers(k)), default=-1)
+        done = int(self.workers.smallest(done))
+        stored = all(path.is_file() for path in self.stored if int(path.stem.rpartition("-")[2]) <= done)
+        return done if self.workers.smallest(done >= 0 and stored and self._covers(done)) else -1
+
+    def _covers(self, hop: int) -> bool:
+        at = 0
+        for first, last, _ in self._files(hop):
+            at = max(at, last) if first <= at else at
+        return at >= self.nodes
+
+    def _path(self, hop: int, rows: slice) -> Path:
+        return self.folder / f"{hop:05}.{rows.start}-{rows.stop}.npy"
+
+    def _files(self, hop: int) -> Iterator[tuple[int, int, Path]]:
+        """(first row, end, path) of a hop's files, in order."""
+        names = [(self.NAME.fullmatch(path.name), path) for path in self.folder.glob(f"{hop:05}.*.npy")]
+        yield from sorted((int(name[2]), int(name[3]), path) for name, path in names if name)
+
+
+# What comes before the hops: which settings can be streamed, networks that need no training, and the store's folder.
 
 
 def check_config(config: Config) -> None:
@@ -36,87 +444,35 @@ def check_config(config: Config) -> None:
         "the engine stepwise": config.engine == "stepwise",
         f"the inference {config.inference}": config.inference not in ("auto", "expected"),
         "hops in bfloat16": config.hop_precision != "float32",
+        f"{config.coefficients} coefficients": config.coefficients != "random",
+        f"the scaling {config.scaling}": config.scaling != "none",
+        "components": config.components > 0,
     }
     fault = next((name for name, wrong in faults.items() if wrong), None)
     if fault is not None:
         raise InputError(f"a graph on disk cannot be used with {fault}: change that setting, or load the graph.")
 
 
-def hops_of(
-    graph: DiskGraph,
-    nodes: np.ndarray,
-    model: RAPGNN,
-    budget: Budget,
-    folder: Path,
-    on_hop: OnHop = lambda done, of: None,
-) -> tuple[HopStore, str]:
-    """A store that has the hops of these nodes, filled where it has not yet; and why the shortcut is exact.
-
-    The operator's scale is taken from the graph where the model has none.
+def untrained(graph: DiskGraph, config: Config, seed: int = 0, all_layers: bool = True) -> RAPGNN:
+    """A network for this graph before any training, for hops that need none.
 
     Args:
-        nodes: ascending.
-        folder: of the store; one that is there must be of the same graph, embedding and layers, and have these nodes.
+        all_layers: of which every layer's hops are wanted, so that networks with fewer layers can use them too.
     """
-    first = FirstHop(graph, model.to(budget.device).embedding, model.config.normalize_features)
-    width = block_width(graph, first.channels, budget, self_loops=model.config.self_loops)
-    matrix = streamed_matrix(graph, model.config, budget)
-    if BACKBONES[model.config.backbone].includes_self and float(model.operator_scale) == 1.0:
-        model.operator_scale.fill_(matrix.growth_rate())
-    reason = exact(model, matrix, first)
-    of = description(graph, model, first)
-    store = found_store(folder, of, nodes) or HopStore.create(folder, of, nodes)
-    fill_store(store, matrix, first, width, on_hop)
-    return store, reason
-
-
-def description(graph: DiskGraph, model: RAPGNN, first: FirstHop) -> HopsOf:
-    """What the hops of this network on this graph are told from others by."""
-    config, spec = model.config, model.spec
-    return HopsOf(
-        graph.fingerprint,
-        config.backbone,
-        config.self_loops,
-        config.eps,
-        tuple(stored_hops(spec)),
-        spec.operator_scale,
-        first.fingerprint(),
-        first.channels,
-    )
-
-
-def streamed_matrix(graph: DiskGraph, config: Config, budget: Budget) -> StreamedMatrix:
-    """S as the settings want it."""
-    loops = {"self_loops": config.self_loops, "eps": config.eps}
-    return StreamedMatrix(graph, config.backbone, **loops, device=budget.device, keep=keeps_graph(graph, budget))
-
-
-def exact(model: RAPGNN, matrix: StreamedMatrix, first: FirstHop) -> str:
-    """Why the shortcut is exact here; refused where it is not. One number stands for the signs of many."""
-    sign = GraphOperator(one_by_one(1.0 if matrix.nonnegative else -1.0), eps=model.config.eps)
-    linear = model.spec.activation == "identity"
-    h = torch.tensor([[0.0 if linear or first.nonnegative else -1.0]])
-    obstacle = model.spec.obstacle(sign, h)
-    if obstacle is not None:
-        raise InputError(f"the hops of a graph on disk would not be exact: {obstacle}; set activation to identity.")
-    return "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
+    check_config(config)
+    if EMBEDDINGS[config.embedding].trained == "before":
+        raise InputError(
+            f"the hops of the embedding {config.embedding} need its training: use identity or fixed-random, "
+            "or let rapgnn fit compute them."
+        )
+    config = config.update(jumping="cat") if all_layers else config
+    return RAPGNN(graph.num_features, out_channels=graph.num_outputs, seed=seed, config=config.update(head="ridge"))
 
 
 def one_by_one(value: float, device: torch.device | str = "cpu") -> SparseMatrix:
     """A matrix with one entry."""
     arrays = torch.tensor([0, 1]), torch.tensor([0]), torch.tensor([value])
     return SparseMatrix.from_csr(*arrays, (1, 1)).to(device)
-
-
-def found_store(folder: Path, of: HopsOf, nodes: np.ndarray) -> HopStore | None:
-    """A filled store with all of these hops, and perhaps those of other nodes and deeper ones; None: to be filled."""
-    if not (folder / MANIFEST).is_file():
-        return None
-    store = HopStore.open(folder, complete=False)
-    if store.missing() or not store.of.covers(of):
-        return None  # the next step goes on with it, or says what it holds
-    store.places(nodes)
-    return store
 
 
 @contextlib.contextmanager
@@ -133,19 +489,3 @@ def hop_folder(graph: DiskGraph, named: Path | None) -> Iterator[Path]:
         yield folder / "hops"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def untrained(graph: DiskGraph, config: Config, seed: int = 0, all_layers: bool = True) -> RAPGNN:
-    """A network for this graph before any training, for hops that need none.
-
-    Args:
-        all_layers: of which every layer's hops are wanted, so that networks with fewer layers can use them too.
-    """
-    check_config(config)
-    if EMBEDDINGS[config.embedding].trained == "before":
-        raise InputError(
-            f"the hops of the embedding {config.embedding} need its training: use identity or fixed-random, "
-            "or let rapgnn fit compute them."
-        )
-    config = config.update(jumping="cat") if all_layers else config
-    return RAPGNN(graph.num_features, out_channels=graph.num_outputs, seed=seed, config=replace(config, head="ridge"))

@@ -3,16 +3,17 @@
     hops.json                   manifest: what the hops are of, which blocks are done, sizes and checksums
     rows.npy                    int64 [r], the nodes, ascending
     columns-<a>-<b>-hop-<k>.npy float32 [r, b - a]
+    unfinished-<a>-<b>/         whole hops of a block that several workers compute, until it is done
 
 Every file is written under a temporary name and renamed when it is whole, and a block counts only when the manifest
-names its files. So a run that was killed goes on with the first block that is missing.
+names its files. So a run that was killed goes on with the first block that is missing. Several processes may fill a
+store at the same time.
 """
 
-import contextlib
-import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,15 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.files import TEMPORARY, is_regular, locked, new_folder, read_regular, sha256, write_atomic, write_error
+from rapgnn.files import TEMPORARY, is_regular, locked, new_folder, sha256, write_atomic, write_error
+from rapgnn.scale.disk_graph import check_file, open_array, read_json
 
 FORMAT = "rapgnn-hops-1"
 MANIFEST, ROWS = "hops.json", "rows.npy"
-MOST_MANIFEST = 1 << 26
-_HOP = re.compile(r"columns-\d+-\d+-hop-\d+\.npy")
+PART = re.compile(r"columns-\d+-\d+-hop-\d+\.npy|unfinished-\d+-\d+")
 CURE = "compute the hops again into a new folder"
+
+Columns = tuple[int, int]  # the first one and the end
 
 
 @dataclass(frozen=True)
@@ -66,34 +69,36 @@ class HopStore:
         folder: where it is.
         of: what its hops are of.
         rows: the nodes, ascending.
-        blocks: (first column, end) -> its files, {name: {"bytes", "sha256"}}, one per hop.
+        blocks: columns -> its files, {name: {"bytes", "sha256"}}, one per hop.
     """
 
-    def __init__(self, folder: Path, of: HopsOf, rows: np.ndarray, blocks: dict[tuple[int, int], dict[str, Any]]):
+    def __init__(self, folder: Path, of: HopsOf, rows: np.ndarray, blocks: dict[Columns, dict[str, Any]]):
         self.folder, self.of, self.rows, self.blocks = folder, of, rows, blocks
-        self._maps: dict[tuple[int, int], list[np.ndarray]] = {}
+        self._maps: dict[Columns, list[np.ndarray]] = {}
+        self._left_over: set[str] = set()
 
     @classmethod
     def create(cls, folder: Path | str, of: HopsOf, rows: np.ndarray) -> "HopStore":
-        """A store to be filled; where the folder has blocks of the same one, those stay, and what else a run that was
-        killed has left is removed."""
+        """A store to be filled. One that is there goes on where it has blocks of the same hops; it will do, too, where
+        it is filled and has these hops of these nodes among others."""
         folder, rows = Path(folder), np.ascontiguousarray(rows, dtype=np.int64)
         if len(rows) and (rows[0] < 0 or bool((np.diff(rows) <= 0).any())):
             raise InputError("the rows of a hop store must be node numbers in ascending order.")
         if is_regular(folder / MANIFEST):
-            there = cls.open(folder, complete=False)
-            if there.of != of or not np.array_equal(there.rows, rows):
+            present = cls.open(folder, complete=False)
+            if not present.missing() and present.of.covers(of):
+                present.places(rows)
+            elif present.of != of or not np.array_equal(present.rows, rows):
                 raise InputError(f"{folder} holds other hops: name a new folder, or remove this one.")
-            with locked(folder):
-                for path in folder.iterdir():
-                    if TEMPORARY.fullmatch(path.name) or (_HOP.fullmatch(path.name) and not there._names(path.name)):
-                        path.unlink(missing_ok=True)
-            return there
-        if folder.is_dir() and any(not _is_left_over(path) for path in folder.iterdir()):
+            present._left_over = present._unnamed()
+            return present
+        if folder.is_dir() and any(
+            path.name != ROWS and not TEMPORARY.fullmatch(path.name) for path in folder.iterdir()
+        ):  # else a run that was killed before its first block left them
             raise InputError(f"cannot write the hops to {folder}: it holds other files; name a new folder.")
         try:
             with new_folder(folder):
-                write_atomic(folder / ROWS, lambda temporary: _save_rows(temporary, rows))
+                write_atomic(folder / ROWS, lambda temporary: _save(temporary, rows.shape, "<i8", [rows]))
                 store = cls(folder, of, rows, {})
                 store._write_manifest()
         except OSError as error:
@@ -109,13 +114,13 @@ class HopStore:
             complete: refuse a store that is not filled to the end.
         """
         folder = Path(folder)
-        told = _manifest(folder)
+        manifest = _manifest(folder)
         try:
-            of = HopsOf(**{**told["of"], "hops": tuple(told["of"]["hops"])})
-            blocks = {(int(b["columns"][0]), int(b["columns"][1])): b["files"] for b in told["blocks"]}
-            files = {ROWS: told["rows"]} | {name: f for block in blocks.values() for name, f in block.items()}
-            for name, noted in files.items():
-                _check_file(folder / name, int(noted["bytes"]), noted["sha256"] if verify else None)
+            of = HopsOf(**{**manifest["of"], "hops": tuple(manifest["of"]["hops"])})
+            blocks = _blocks(manifest)
+            files = {ROWS: manifest["rows"]} | {name: f for block in blocks.values() for name, f in block.items()}
+            for name, file in files.items():
+                check_file(folder / name, int(file["bytes"]), file["sha256"] if verify else None, "hop store", CURE)
             rows = np.load(folder / ROWS, allow_pickle=False)
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise InputError(f"refused {folder / MANIFEST}: it is altered: {CURE}.") from error
@@ -125,13 +130,13 @@ class HopStore:
             raise InputError(f"refused {folder}: {error}: {CURE}.") from error
         store = cls(folder, of, rows, blocks)
         if complete and store.missing():
-            first = store.missing()[0]
+            first = store.missing()[0][0]
             raise InputError(
-                f"the hop store {folder} is unfinished from column {first[0]} on: run the same command again."
+                f"the hop store {folder} is unfinished from column {first} on: run the same command again."
             )
         return store
 
-    def missing(self, width: int | None = None) -> list[tuple[int, int]]:
+    def missing(self, width: int | None = None) -> list[Columns]:
         """The columns that are not there, in blocks of at most so many."""
         gaps, at = [], 0
         for start, stop in [*sorted(self.blocks), (self.of.channels, self.of.channels)]:
@@ -142,53 +147,58 @@ class HopStore:
             at = max(at, stop)
         return gaps
 
-    def write_block(self, start: int, stop: int, hops: Iterable[Iterable[Tensor]]) -> None:
-        """Store a block of columns.
+    def path(self, columns: Columns, hop: int) -> Path:
+        """The file of one hop of a block."""
+        return self.folder / f"columns-{columns[0]:06d}-{columns[1]:06d}-hop-{hop:03d}.npy"
 
-        Args:
-            hops: for every hop of ``of.hops``, in order, its rows ``[some rows, stop - start]`` part by part.
-        """
-        files: dict[str, Any] = {}
-        try:
-            for k, parts in zip(self.of.hops, hops, strict=True):
-                name = f"columns-{start:06d}-{stop:06d}-hop-{k:03d}.npy"
-                files[name] = self._write_hop(self.folder / name, parts, stop - start)
-        except BaseException:
-            for name in files:  # nothing of half a block stays
-                with contextlib.suppress(OSError):
-                    (self.folder / name).unlink(missing_ok=True)
-            raise
+    def unfinished(self, columns: Columns) -> Path:
+        """The folder for whole hops of a block that several workers compute."""
+        return self.folder / f"unfinished-{columns[0]:06d}-{columns[1]:06d}"
+
+    def write(self, columns: Columns, hop: int, parts: Iterable[Tensor]) -> None:
+        """Write one hop of a block, given its rows ``[some rows, columns]`` part by part."""
+        shape = len(self.rows), columns[1] - columns[0]
+        arrays = (part.detach().cpu().contiguous().numpy() for part in parts)
+        write_atomic(self.path(columns, hop), lambda temporary: _save(temporary, shape, "<f4", arrays))
+
+    def finish(self, columns: Columns) -> None:
+        """Let a block count of which every hop is written."""
         with locked(self.folder):
-            others = _manifest(self.folder)["blocks"]  # by other processes that fill the same store
-            self.blocks |= {(int(b["columns"][0]), int(b["columns"][1])): b["files"] for b in others}
-            self.blocks[start, stop] = files
+            if not any(start <= columns[0] and columns[1] <= stop for start, stop in self.refresh()):
+                return
+            paths = [self.path(columns, hop) for hop in self.of.hops]
+            self.blocks[columns] = {path.name: _file(path) for path in paths}
             self._write_manifest()
 
-    def _write_hop(self, path: Path, parts: Iterable[Tensor], width: int) -> dict[str, Any]:
-        digest, noted = hashlib.sha256(), {"bytes": 0}
+    def refresh(self) -> list[Columns]:
+        """Take in what other processes have finished meanwhile, and give what is missing still."""
+        self.blocks |= _blocks(_manifest(self.folder))
+        return self.missing()
 
-        def write(temporary: Path) -> None:
-            with temporary.open("wb") as file:
-                sink = _Sink(file, digest)
-                shape = len(self.rows), width
-                header: Any = {"descr": "<f4", "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(sink, header)
-                for part in parts:
-                    sink.write(part.detach().cpu().contiguous().numpy().data)
-                noted["bytes"] = file.tell()
+    def drop(self, columns: Columns) -> None:
+        """Remove what was written of a block that does not count."""
+        for hop in self.of.hops if columns not in self.blocks else ():
+            self.path(columns, hop).unlink(missing_ok=True)
 
-        write_atomic(path, write)
-        return {**noted, "sha256": digest.hexdigest()}
+    def tidy(self) -> None:
+        """Remove what runs that were killed had left in the folder when it was opened to be filled."""
+        for name in self._left_over & self._unnamed():
+            path = self.folder / name
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
-    def _names(self, file: str) -> bool:
-        return any(file in files for files in self.blocks.values())
+    def _unnamed(self) -> set[str]:
+        """What lies in the folder and is no part of a block that counts."""
+        named = {name for files in self.blocks.values() for name in files}
+        names = {path.name for path in self.folder.iterdir()} - named
+        return {name for name in names if TEMPORARY.fullmatch(name) or PART.fullmatch(name)}
 
     def _write_manifest(self) -> None:
-        rows = self.folder / ROWS
         blocks = [{"columns": list(columns), "files": files} for columns, files in sorted(self.blocks.items())]
-        noted = {"count": len(self.rows), "bytes": rows.stat().st_size, "sha256": sha256(rows)}
-        told = {"format": FORMAT, "of": asdict(self.of), "rows": noted, "blocks": blocks}
-        text = json.dumps(told, indent=1) + "\n"
+        rows = {"count": len(self.rows)} | _file(self.folder / ROWS)
+        text = json.dumps({"format": FORMAT, "of": asdict(self.of), "rows": rows, "blocks": blocks}, indent=1) + "\n"
         write_atomic(self.folder / MANIFEST, lambda temporary: temporary.write_text(text))
 
     @property
@@ -211,67 +221,32 @@ class HopStore:
             hops: which k; None: all.
         """
         chosen = list(self.of.hops) if hops is None else hops
-        places = [self.of.hops.index(k) for k in chosen]
         count = len(range(*rows.indices(len(self.rows)))) if isinstance(rows, slice) else len(rows)
-        out = np.empty((count, len(places), self.of.channels), dtype=np.float32)
-        for columns, k, part in self._parts(rows, places):
-            out[:, k, columns] = part
+        out = np.empty((count, len(chosen), self.of.channels), dtype=np.float32)
+        for columns in sorted(self.blocks):
+            if columns not in self._maps:
+                self._maps[columns] = [open_array(self.path(columns, hop)) for hop in self.of.hops]
+            for i, hop in enumerate(chosen):
+                out[:, i, slice(*columns)] = self._maps[columns][self.of.hops.index(hop)][rows]
         return torch.from_numpy(out)
-
-    def _parts(self, rows: slice | np.ndarray, places: list[int]) -> Iterator[tuple[slice, int, np.ndarray]]:
-        for (start, stop), files in sorted(self.blocks.items()):
-            if (start, stop) not in self._maps:
-                self._maps[start, stop] = [_map(self.folder / name) for name in sorted(files)]
-            for i, place in enumerate(places):
-                yield slice(start, stop), i, self._maps[start, stop][place][rows]
-
-
-class _Sink:
-    """What is written goes to the file and into the checksum."""
-
-    def __init__(self, file: Any, digest: Any):
-        self.file, self.digest = file, digest
-
-    def write(self, data: Any) -> None:
-        self.file.write(data)
-        self.digest.update(data)
-
-
-def _save_rows(path: Path, rows: np.ndarray) -> None:
-    with path.open("wb") as file:
-        np.save(file, rows)
-
-
-def _map(path: Path) -> np.ndarray:
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError:  # an array without entries cannot be mapped
-        return np.load(path, allow_pickle=False)
-
-
-def _check_file(path: Path, size: int, digest: str | None) -> None:
-    if not is_regular(path):
-        raise InputError(f"the hop store is incomplete: {path} is missing: {CURE}.")
-    found = path.stat().st_size
-    if found != size:
-        raise InputError(f"refused {path}: it has {found:,} bytes, not {size:,}: {CURE}.")
-    if digest is not None and sha256(path) != digest:
-        raise InputError(f"refused {path}: it is altered (its SHA-256 differs from the manifest's): {CURE}.")
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        told = json.loads(read_regular(path, MOST_MANIFEST))
-    except OSError as error:
-        raise InputError(f"{folder} is no hop store: {path} cannot be read.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"refused {path}: it is truncated or altered (no JSON): {CURE}.") from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise InputError(f"refused {path}: it is no manifest of the format {FORMAT}: {CURE}.")
-    return told
+    return read_json(folder / MANIFEST, FORMAT, "hop store", CURE)
 
 
-def _is_left_over(path: Path) -> bool:
-    """Whether a run that was killed before its first block left this."""
-    return path.name == ROWS or TEMPORARY.fullmatch(path.name) is not None
+def _blocks(manifest: dict[str, Any]) -> dict[Columns, dict[str, Any]]:
+    return {(int(block["columns"][0]), int(block["columns"][1])): block["files"] for block in manifest["blocks"]}
+
+
+def _file(path: Path) -> dict[str, Any]:
+    return {"bytes": path.stat().st_size, "sha256": sha256(path)}
+
+
+def _save(path: Path, shape: tuple[int, ...], kind: str, parts: Iterable[np.ndarray]) -> None:
+    """A numpy file of parts that follow one another."""
+    with path.open("wb") as file:
+        header: Any = {"descr": kind, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in parts:
+            file.write(part.data)

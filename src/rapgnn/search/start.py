@@ -88,6 +88,11 @@ _OF_HOPS = {  # what only fixed coefficients have, and the values that random on
 }
 
 
+def wants_hops(fixed: dict[str, Any]) -> bool:
+    """Whether a setting is one that only fixed coefficients have."""
+    return any(name in fixed and fixed[name] not in values for name, values in _OF_HOPS.items())
+
+
 def check_settings(graph: Graph, start: Config, fixed: dict[str, Any]) -> None:
     """Refuse settings that contradict each other, or that the graph does not admit, before any work."""
     config = first_point(graph, start, fixed)
@@ -121,7 +126,7 @@ def first_point(graph: Graph, start: Config, fixed: dict[str, Any], components: 
         components: whether wide features may be replaced by components, which needs all of them in memory.
     """
     fixed = checked(fixed)
-    if any(name in fixed and fixed[name] not in values for name, values in _OF_HOPS.items()):
+    if wants_hops(fixed):
         of_sets = {} if graph.ptr is None else {"backbone": "gin", "num_layers": 3}
         changes = {"coefficients": "fixed"} | of_sets | fixed
         if BACKBONES[changes.get("backbone", "gcn")].includes_self:

@@ -21,22 +21,20 @@ from distributed_cases import (
     fill_all,
     fit_all,
     graphs,
+    refuse_all,
     run_together,
-    train_all,
     wanted_rows,
 )
 from rapgnn import Config
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph
-from rapgnn.scale.blocks import Budget
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.distributed.hops import SavedHops
-from rapgnn.scale.distributed.part import ROW_COST, row_bounds
-from rapgnn.scale.fit import fit_on_disk, labelled_graph
-from rapgnn.scale.hops import hops_of, untrained
+from rapgnn.scale.fit import fit, labelled_graph
+from rapgnn.scale.hops import Budget, Hops, WholeHops, untrained
+from rapgnn.scale.matrix import ROW_COST, row_bounds
 from rapgnn.scale.store import HopStore
+from rapgnn.scale.workers import ALONE
 from rapgnn.sparse import dense
-from rapgnn.training.fit import fit_rap
 
 
 @pytest.fixture(scope="module")
@@ -93,44 +91,6 @@ def with_gaps(graph: Graph) -> Graph:
 BLOCKS = BlockModel(nodes=200, classes=3, features=6, train=11, val=50, test=50, seed=2)
 LABELS = with_gaps(replace(BLOCKS, labels=3).generate())
 CONFIG = Config(num_layers=3, hidden_channels=8, embedding="identity", activation="identity", dropout=0.0, epochs=6)
-CASES = {
-    "linear, all rows": (CONFIG, BLOCKS.generate()),
-    "mlp, batches": (CONFIG.update(head="mlp", batch_size=7, standardize=True), BLOCKS.generate()),
-    "labels with gaps": (CONFIG.update(backbone="sage", jumping="cat", batch_size=10), LABELS),
-    "one row": (CONFIG, replace(BLOCKS.generate(), train=torch.tensor([0]))),
-    "dropout": (CONFIG.update(dropout=0.5, batch_size=9), BLOCKS.generate()),
-}
-
-AGAIN = ("mlp, batches", "dropout")
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory):
-    settings, data = ({name: case[i] for name, case in CASES.items()} for i in (0, 1))
-    folder = tmp_path_factory.mktemp("trained")
-    first = run_together(3, folder / "first", train_all, settings, data)
-    return first, run_together(3, folder / "again", train_all, {name: settings[name] for name in AGAIN}, data)
-
-
-@pytest.mark.parametrize("case", [name for name in CASES if name != "dropout"])
-def test_a_head_trained_together_is_that_of_one_process(case: str, trained):
-    config, graph = CASES[case]
-    fitted = fit_rap(replace(graph), config.update(normalize_features=False), seed=3)
-    history, state = trained[0][0][case]
-    assert history == pytest.approx(fitted.loop.history, abs=0.02)
-    for name, value in fitted.model.head.state_dict().items():
-        assert torch.allclose(state[name], value, rtol=1e-3, atol=1e-4), name
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_same_seed_gives_the_same_head_everywhere_and_again(case: str, trained):
-    runs = trained if case in AGAIN else trained[:1]
-    expected = trained[0][0][case]
-    for history, state in (found[case] for run in runs for found in run):
-        assert history == expected[0]
-        assert all(torch.equal(state[name], value) for name, value in expected[1].items())
-
-
 RIDGE = CONFIG.update(head="ridge", normalize_features=False)
 WHOLE = {
     "ridge, classes weighted": (RIDGE.update(ridge=None), "balanced", BLOCKS.generate()),
@@ -141,6 +101,7 @@ WHOLE = {
         None,
         BLOCKS.generate(),
     ),
+    "mlp, batches, dropout": (CONFIG.update(head="mlp", batch_size=7, dropout=0.5), None, BLOCKS.generate()),
 }
 
 
@@ -159,13 +120,13 @@ def test_a_model_is_that_of_one_process(case: str, whole):
     folder, found = whole
     config, class_weight, _ = WHOLE[case]
     graph = DiskGraph.open(folder / "graphs" / case)
-    fitted = fit_on_disk(graph, *labelled_graph(graph, None, class_weight), config, 1, Budget())
-    for name, value in fitted.model.state_dict().items():
+    fitted = fit(graph, *labelled_graph(graph, None, class_weight), config, 1, Budget())
+    for name, value in (fitted.model.state_dict() | {"merit": torch.tensor(fitted.best)}).items():
         assert torch.allclose(found[0][case][name], value, rtol=1e-4, atol=1e-5), name
         assert all(torch.equal(other[case][name], found[0][case][name]) for other in found[1:])
 
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +138,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
 def check(graph: DiskGraph, found: Path, layers: int, folder: Path) -> None:
     """Against the hops of one process, from the disk."""
     model = untrained(graph, Config(num_layers=layers, embedding="identity", activation="identity"))
-    right, _ = hops_of(graph, np.union1d(graph.train, graph.val), model, Budget(), folder)
+    right = Hops(graph, model, Budget()).store(folder, np.union1d(graph.train, graph.val))
     expected, hops = right.read(slice(None)), HopStore.open(found).read(slice(None))
     assert torch.allclose(hops, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
     assert not list(found.glob("unfinished-*"))
@@ -198,7 +159,7 @@ def test_a_worker_that_is_killed_is_started_again_and_goes_on(graph: DiskGraph, 
     command += [str(graph.folder), str(store), str(layers), str(log)]
     launcher = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
-        until(lambda: any(store.glob("unfinished-*/whole-0002?.*.npy")), launcher)
+        until(lambda: any(store.glob("unfinished-*/0002?.*.npy")), launcher)
         workers = subprocess.run(["pgrep", "-P", str(launcher.pid)], capture_output=True, text=True).stdout.split()
         assert len(workers) == 2
         os.kill(int(workers[1]), signal.SIGKILL)
@@ -227,20 +188,20 @@ def test_fewer_workers_go_on_where_more_have_stopped(graph: DiskGraph, tmp_path:
 
 
 def test_rows_are_read_from_the_files_of_any_workers(tmp_path: Path):
-    saved, values = SavedHops(tmp_path / "block"), np.arange(30, dtype=np.float32).reshape(10, 3)
-    for rows in (slice(0, 4), slice(4, 4), slice(4, 10)):
-        saved.write("whole", 1, rows, values[rows])
-        saved.write("wanted", 0, rows, values[rows])
-    assert np.array_equal(saved.read("whole", 1, slice(2, 7), 3), values[2:7])
-    assert saved.read("whole", 1, slice(3, 3), 3).shape == (0, 3)
-    assert saved.covers("whole", 1, slice(0, 10))
-    assert not saved.covers("whole", 2, slice(0, 10))
-    assert saved.covers("whole", 2, slice(5, 5))
-    assert saved.last(slice(0, 10), slice(0, 10), (0, 2)) == 1
-    assert saved.last(slice(0, 11), slice(0, 10), (0, 2)) == -1
-    assert saved.last(slice(0, 10), slice(0, 10), (0,)) == 0
-    saved.forget(1, slice(4, 10))
-    assert not saved.covers("whole", 1, slice(0, 10))
-    (tmp_path / "block" / ".rapgnn-0123456789abcdef.npy").touch()  # what a worker that was killed leaves
-    saved.remove()
-    assert not (tmp_path / "block").exists()
+    whole, values = WholeHops(tmp_path, 10, ALONE), torch.arange(30.0).reshape(10, 3)
+    assert whole.last() == -1
+    for hop in (0, 1):
+        for rows in (slice(0, 4), slice(4, 4), slice(4, 10)):
+            whole.write(hop, rows, values[rows] + hop)
+        assert whole.last() == hop
+    assert torch.equal(whole.read(1, slice(2, 7)), values[2:7] + 1)
+    assert whole.read(1, slice(3, 3)).shape == (0, 3)
+    assert len(list(tmp_path.iterdir())) == 2  # those of the hop before are gone
+    assert WholeHops(tmp_path, 11, ALONE).last() == -1
+    assert WholeHops(tmp_path, 10, ALONE, [tmp_path / "columns-0-3-hop-000.npy"]).last() == -1  # which is not stored
+
+
+def test_what_the_first_is_refused_all_are(folder: Path, tmp_path: Path):
+    sentences = run_together(2, tmp_path, refuse_all, folder)
+    assert "holds other files" in sentences[0]
+    assert sentences[1] == sentences[0]

@@ -1,22 +1,15 @@
-"""Costs follow the sizes they are made of; the layout that is taken is one that fits; the halo of a graph."""
+"""Costs follow the sizes they are made of; the layout that is taken is one that fits."""
 
 from dataclasses import replace
-from itertools import pairwise
 
-import numpy as np
 import pytest
-import torch
 
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
-from rapgnn.graph.graph import make_graph
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.distributed.part import row_bounds
-from rapgnn.scale.plan import layouts as problem
-from rapgnn.scale.plan.estimate import advice
-from rapgnn.scale.plan.layouts import LAYOUTS, Machines, Problem, best, costs, from_disk, halo_rows, on_ray, random_halo
-from rapgnn.scale.plan.rates import Rates
+from rapgnn.scale.plan import Machines, Problem, Rates, advice, best, by_rows, costs, from_disk, in_memory, on_ray
 
+WAYS = [in_memory, from_disk, on_ray, by_rows]
 TABLE = tuple(
     (float(size), width, 1e-9 * (2 + width / 4) * (1 + size / 2**29)) for size in (2**20, 2**29) for width in (1, 64)
 )
@@ -25,13 +18,13 @@ PAPERS = Problem(111_059_956, 1_615_685_872, 128, 3, 1_332_444)
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", WAYS)
 def test_more_of_anything_costs_more(layout):
     machines = Machines(8, 64 * GIB)
-    base = LAYOUTS[layout](PAPERS, machines, RATES)
+    base = layout(PAPERS, machines, RATES)
     for field in ("nodes", "edges", "features", "layers", "rows"):
-        larger = LAYOUTS[layout](replace(PAPERS, **{field: getattr(PAPERS, field) * 2}), machines, RATES)
-        if field == "rows" and layout == "memory":
+        larger = layout(replace(PAPERS, **{field: getattr(PAPERS, field) * 2}), machines, RATES)
+        if field == "rows" and layout is in_memory:
             assert larger.kept > base.kept
         else:
             assert larger.total > base.total, field
@@ -39,10 +32,10 @@ def test_more_of_anything_costs_more(layout):
             assert larger.read > base.read
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", WAYS)
 def test_what_fits_is_within_the_memory(layout):
     for gib in (1, 8, 32, 64, 256, 4096):
-        cost = LAYOUTS[layout](PAPERS, Machines(8, gib * GIB), RATES)
+        cost = layout(PAPERS, Machines(8, gib * GIB), RATES)
         assert not cost.fits or cost.memory <= gib * GIB
         assert cost.width * cost.blocks >= PAPERS.features / cost.machines
     assert cost.fits
@@ -84,42 +77,13 @@ def test_sizes_that_are_none(wrong):
         replace(PAPERS, **wrong)
 
 
-def counted(graph: DiskGraph, workers: int) -> list[int]:
-    """Every worker's halo, one edge at a time."""
-    bounds = row_bounds(graph.indptr, workers)
-    found = []
-    for first, last in pairwise(bounds):
-        senders = {int(u) for v in range(first, last) for u in graph.indices[graph.indptr[v] : graph.indptr[v + 1]]}
-        found.append(len([u for u in senders if not first <= u < last]))
-    return found
-
-
-@pytest.fixture
-def graph(tmp_path):
-    return DiskGraph.write(tmp_path / "g", BlockModel(nodes=1500, degree=12.0, features=3, seed=1).generate())
-
-
-def test_the_halo_of_a_given_graph(graph, monkeypatch):
-    monkeypatch.setattr(problem, "SAMPLED", 4)
-    assert halo_rows(graph, 4) == max(counted(graph, 4))
-
-
-def test_a_random_graph_by_formula(graph):
-    assert random_halo(graph.num_nodes, graph.num_edges, 4) == pytest.approx(max(counted(graph, 4)), rel=0.1)
-    assert random_halo(100, 1000, 1) == 0
-
-
-def test_the_sizes_of_a_graph_on_disk(graph):
-    found = Problem.of(graph, layers=3, machines=4)
-    assert (found.nodes, found.edges, found.features) == (1500, graph.num_edges, 3)
-    assert found.rows == len(graph.train) + len(graph.val)
-    assert found.halo_of(4) == halo_rows(graph, 4)
+def test_the_sizes_of_a_graph_on_disk(tmp_path):
+    graph = DiskGraph.write(tmp_path / "g", BlockModel(nodes=1500, degree=12.0, features=3, seed=1).generate())
+    sizes = Problem.of(graph, layers=3)
+    assert (sizes.nodes, sizes.edges, sizes.features) == (1500, graph.num_edges, 3)
+    assert sizes.rows == len(graph.train) + len(graph.val)
     files = [(graph.folder / f"{name}.npy").stat().st_size for name in ("indptr", "indices", "features")]
-    assert found.graph_bytes + found.feature_bytes == pytest.approx(sum(files), rel=0.01)
-
-
-def test_edges_that_stay_in_their_rows_have_no_halo(tmp_path):
-    n = 40
-    ring = np.array([np.arange(n), np.arange(n)])
-    graph = make_graph(torch.ones(n, 2), ring, np.arange(n) % 2, np.arange(n), [], [])
-    assert halo_rows(DiskGraph.write(tmp_path / "g", graph), 4) == 0
+    assert sizes.graph_bytes + sizes.feature_bytes == pytest.approx(sum(files), rel=0.01)
+    quarter = graph.indices[: graph.indptr[375]]
+    assert sizes.halo(4) == pytest.approx(len({int(sender) for sender in quarter if sender >= 375}), rel=0.1)
+    assert sizes.halo(1) == 0

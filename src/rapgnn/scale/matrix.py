@@ -1,0 +1,437 @@
+r"""S of a graph on disk, multiplied one block of rows after another, so that memory holds a block and no more.
+
+.. math:: S x = D_{in}^p (A (D_{out}^q x)) + (1 + ε) x
+
+A is read from the folder as it lies there; both diagonals are applied to the columns instead of the entries, which need
+no values of their own then. A thread reads the next block while the last one is multiplied. Where several workers share
+the graph, each has the rows of a range of nodes, and gets the rows of x that these need of others before each product.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError
+from rapgnn.graph.backbones import BACKBONES, Scaling
+from rapgnn.graph.csr import degree_power
+from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.workers import ALONE, Workers
+from rapgnn.sparse import SparseMatrix, ranges, row_sums
+
+ENTRIES = {"cpu": 1 << 21, "cuda": 1 << 24}  # of S that are read at a time
+PRODUCT_BYTES = {"cpu": 16 << 20, "cuda": 256 << 20}  # of one block's product
+
+Block = tuple[slice, SparseMatrix]
+Arrays = tuple[Tensor, Tensor, Tensor]  # of a matrix by compressed rows
+
+
+class StreamedMatrix:
+    """A worker's rows of S ``[rows, seen nodes]`` by their products alone; of a worker alone these are all nodes.
+
+    Args:
+        graph: on disk.
+        backbone: whose S it is; one without edge features.
+        self_loops, eps: as in ``Config``.
+        device: where products run.
+        keep: whether the blocks stay on the device, where all of them fit.
+        part: this worker's rows, from ``own_part``; None: all of them.
+    """
+
+    def __init__(
+        self,
+        graph: DiskGraph,
+        backbone: str,
+        *,
+        self_loops: bool = False,
+        eps: float = 0.0,
+        device: torch.device | str = "cpu",
+        keep: bool = False,
+        part: "Part | None" = None,
+    ):
+        rule, self.device = BACKBONES[backbone], torch.device(device)
+        if rule.edges or not isinstance(rule.normalise, Scaling):
+            raise InputError(f"{backbone} cannot be streamed from disk: use gcn, sage or gin.")
+        self.part = own_part(graph) if part is None else part
+        self.graph, self.halo = self.part.graph, self.part.halo
+        seen = self.graph.num_nodes if self.halo is None else len(self.halo.nodes)
+        self.shape, self.begin = (self.graph.num_nodes, seen), 0 if self.halo is None else self.halo.own.start
+        self.own = 1.0 + eps if rule.includes_self else None
+        self.entries = max(ENTRIES[self.device.type], largest_row(self.graph))
+        self._ones = torch.ones(min(self.entries, self.graph.num_edges), dtype=torch.float32, device=self.device)
+        self._buffers = [self._buffer() for _ in range(2)]
+        self.negative = any(bool((part < 0).any()) for part in _parts(self.graph.weights))
+        self.nonnegative = bool(self.part.workers.smallest(not self.negative and (self.own is None or self.own >= 0)))
+        self._kept: list[Block] | None = None
+        self._keep = keep and self.device.type != "cpu"  # there the blocks lie in buffers that are written again
+        bare = self._without_loop() if self_loops and not rule.includes_self else None
+        scaling = rule.normalise
+        self.left = _power(self._received(), bare, scaling.received) if scaling.received else None
+        self.right = _power(self._sent(), bare, scaling.sent) if scaling.sent else None
+        self.left, self.right, self.bare = (
+            None if diagonal is None else diagonal.to(self.device) for diagonal in (self.left, self.right, bare)
+        )
+        if self.right is not None and self.halo is not None:
+            self.right = self.halo.fetch(self.right)
+
+    @torch.no_grad()
+    def product(self, x: Tensor, out: Tensor, magnitude: bool = False) -> Tensor:
+        """S x, written to ``out``, from x of the same rows. x is used up: it holds other numbers afterwards.
+
+        Args:
+            magnitude: of \\|S\\| instead.
+        """
+        apart = self.own is not None and not (magnitude and self.negative)  # else the blocks have it
+        if apart:
+            torch.mul(x, abs(self.own) if magnitude else self.own, out=out)  # type: ignore[arg-type]
+        x = self._seen(x)
+        for rows, matrix in self._blocks(x.shape[1], magnitude):
+            product = self._finished(matrix @ x, x, rows)
+            if not apart:
+                out[rows] = product
+            else:
+                out[rows].add_(product)
+        return out
+
+    @torch.no_grad()
+    def product_of(self, x: Tensor, rows: np.ndarray) -> Tensor:
+        """Some rows of S x ``[rows, w]``, from the entries of these rows alone; x is used up."""
+        out = x.new_empty(len(rows), x.shape[1])
+        index = torch.from_numpy(np.ascontiguousarray(rows)).to(x.device)
+        if self.own is not None:
+            torch.mul(x[index], self.own, out=out)
+        x = self._seen(x)
+        for part, matrix in self._chosen(rows, x.shape[1]):
+            product = self._finished(matrix @ x, x, index[part])
+            if self.own is None:
+                out[part] = product
+            else:
+                out[part].add_(product)
+        return out
+
+    def growth_rate(self) -> float:
+        """As ``GraphOperator.growth_rate``: how much one product enlarges at most, in the long run."""
+        ones = torch.ones(self.shape[0], 1, dtype=torch.float32, device=self.device)
+        other, logarithm, steps = torch.empty_like(ones), 0.0, 16
+        for _ in range(steps):
+            ones, other = self.product(ones, other, magnitude=True), ones
+            size = self.part.workers.largest(float(ones.max()) if len(ones) else 0.0)
+            if size <= 0:
+                return 1.0
+            logarithm += math.log(size)
+            ones.div_(size)
+        mantissa, exponent = math.frexp(math.exp(logarithm / steps))
+        return math.ldexp(round(64 * mantissa) / 64, exponent)
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """x of all nodes that send to these rows, scaled by the senders' diagonal."""
+        x = x if self.halo is None else self.halo.fetch(x)
+        return x if self.right is None else x.mul_(self.right)
+
+    def _finished(self, product: Tensor, x: Tensor, rows: slice | Tensor) -> Tensor:
+        """What is left to do for a block: the loops that were added, and the receivers' diagonal."""
+        if self.bare is not None:
+            product.addcmul_(x[self.begin : self.begin + self.shape[0]][rows], self.bare[rows])
+        return product if self.left is None else product.mul_(self.left[rows])
+
+    # The blocks of S: whole ranges of rows, or rows that are chosen.
+
+    def _blocks(self, width: int, magnitude: bool = False) -> Iterator[Block]:
+        if self._kept is not None and not magnitude:
+            yield from self._kept
+            return
+        blocks: list[Block] = []
+        for rows, matrix in self._streamed(cut(self.graph.indptr, self.entries, self._most_rows(width)), self._read):
+            if magnitude and self.negative:
+                matrix = self._magnitudes_of(rows, matrix)
+            if self._keep and not magnitude:
+                blocks.append((rows, matrix))
+            yield rows, matrix
+        if self._keep and not magnitude:
+            self._kept = blocks
+
+    def _magnitudes_of(self, rows: slice, matrix: SparseMatrix) -> SparseMatrix:
+        """The magnitudes of a block's entries; an edge that is listed twice has that of its sum."""
+        whole = sp.csr_matrix(matrix.scipy(), dtype=np.float64)
+        if self.own is not None:
+            own = self.own * sp.eye(len(matrix.crow) - 1, self.shape[1], k=self.begin + rows.start, format="csr")
+            whole = sp.csr_matrix(whole + own)
+        whole.sum_duplicates()
+        return SparseMatrix(abs(whole), device=self.device)
+
+    def _chosen(self, rows: np.ndarray, width: int) -> Iterator[Block]:
+        sizes = self.graph.indptr[rows + 1] - self.graph.indptr[rows]
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        bounds = cut(ends, max(self.entries // 2, int(sizes.max(initial=0))), self._most_rows(width))
+        yield from self._streamed(bounds, lambda rows_, slot: self._gather(rows[rows_], slot))
+
+    def _streamed(self, bounds: Iterator[slice], read: Callable[[slice, int], Arrays]) -> Iterator[Block]:
+        """One block is read while the one before is used."""
+        with ThreadPoolExecutor(1) as pool:
+            ahead: list[tuple[slice, Future[Arrays]]] = []
+            for number, rows in enumerate(bounds):
+                ahead.append((rows, pool.submit(read, rows, number % 2)))
+                if number:
+                    yield self._block(*ahead.pop(0))
+            for rows, arrays in ahead:
+                yield self._block(rows, arrays)
+
+    def _block(self, rows: slice, arrays: "Future[Arrays]") -> Block:
+        crow, col, values = arrays.result()
+        return rows, SparseMatrix.from_csr(crow, col, values, (len(crow) - 1, self.shape[1]))
+
+    def _most_rows(self, width: int) -> int:
+        return max(1, PRODUCT_BYTES[self.device.type] // (4 * max(1, width)))
+
+    def _read(self, rows: slice, slot: int) -> Arrays:
+        crow = self.graph.indptr[rows.start : rows.stop + 1]
+        return self._arrays(crow - crow[0], slice(int(crow[0]), int(crow[-1])), slot)
+
+    def _gather(self, rows: np.ndarray, slot: int) -> Arrays:
+        starts = torch.from_numpy(np.array(self.graph.indptr[rows]))
+        sizes = torch.from_numpy(np.array(self.graph.indptr[rows + 1])) - starts
+        crow, entries = ranges(starts, sizes)
+        return self._arrays(crow.numpy(), entries.numpy(), slot)
+
+    def _arrays(self, crow: np.ndarray, entries: slice | np.ndarray, slot: int) -> Arrays:
+        count = int(crow[-1])
+        col, weight = self._buffers[slot]
+        np.copyto(col[:count].numpy(), self.graph.indices[entries])
+        values = self._ones[:count]
+        if weight is not None:
+            assert self.graph.weights is not None
+            np.copyto(weight[:count].numpy(), self.graph.weights[entries])
+            values = weight[:count]
+        begins, col = torch.from_numpy(crow.astype(np.int32)), col[:count]
+        return begins.to(self.device), col.to(self.device), values.to(self.device)
+
+    def _buffer(self) -> tuple[Tensor, Tensor | None]:
+        size = min(self.entries, self.graph.num_edges)
+        weight = None if self.graph.weights is None else torch.empty(size, dtype=torch.float32)
+        return torch.empty(size, dtype=torch.int32), weight
+
+    # Degrees: summed magnitudes of weights, or counts, by blocks of rows.
+
+    def _received(self) -> np.ndarray:
+        """``[rows]``."""
+        if self.graph.weights is None:
+            return np.diff(self.graph.indptr)
+        total = np.empty(self.graph.num_nodes)
+        for rows in cut(self.graph.indptr, self.entries, CHUNK):
+            size, crow = self._magnitudes(rows)
+            total[rows] = row_sums(torch.from_numpy(crow), torch.from_numpy(size)).numpy()
+        return total
+
+    def _sent(self) -> np.ndarray:
+        """``[rows]``, of the whole graph."""
+        total: np.ndarray = np.zeros(self.shape[1], dtype=np.int64 if self.graph.weights is None else np.float64)
+        if self.graph.weights is None:
+            for part in _parts(self.graph.indices):
+                np.add.at(total, part, 1)
+        else:
+            for rows in cut(self.graph.indptr, self.entries, CHUNK):
+                first, last = self.graph.indptr[[rows.start, rows.stop]].tolist()
+                np.add.at(total, self.graph.indices[first:last], self._magnitudes(rows)[0])
+        return total if self.halo is None else self.halo.add_up(torch.from_numpy(total)).numpy()
+
+    def _without_loop(self) -> Tensor:
+        """``[rows, 1]``: one where a node has no loop."""
+        bare = torch.ones(self.graph.num_nodes, 1, dtype=torch.float32)
+        for rows in cut(self.graph.indptr, self.entries, CHUNK):
+            receiver, sender = self._ends(rows)
+            bare[receiver[receiver == sender].astype(np.int64) - self.begin] = 0.0
+        return bare
+
+    def _magnitudes(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """How much each entry of these rows counts, in double precision, and where each row begins.
+
+        An edge that is listed twice counts with the magnitude of its sum, at the first of its places.
+        """
+        assert self.graph.weights is not None
+        crow = np.array(self.graph.indptr[rows.start : rows.stop + 1])
+        size = self.graph.weights[int(crow[0]) : int(crow[-1])].astype(np.float64)
+        if self.negative and len(size):
+            receiver, sender = self._ends(rows)
+            first = np.ones(len(size), dtype=bool)
+            first[1:] = (receiver[1:] != receiver[:-1]) | (sender[1:] != sender[:-1])
+            begins = np.flatnonzero(first)
+            total = np.add.reduceat(size, begins)
+            size[:] = 0.0
+            size[begins] = total
+        return np.abs(size), crow - crow[0]
+
+    def _ends(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Receiver and sender of the entries of these rows, as they are numbered among the seen nodes."""
+        crow = self.graph.indptr[rows.start : rows.stop + 1]
+        receiver = np.repeat(np.arange(rows.start, rows.stop, dtype=np.int32) + self.begin, np.diff(crow))
+        return receiver, np.asarray(self.graph.indices[int(crow[0]) : int(crow[-1])])
+
+
+CHUNK = 1 << 20  # nodes, or edges, that are looked at together
+
+
+def held_bytes(graph: DiskGraph, self_loops: bool, width: int = 1) -> int:
+    """What a ``StreamedMatrix`` on the CPU holds at most besides the columns it multiplies."""
+    entries = min(max(ENTRIES["cpu"], largest_row(graph)), max(1, graph.num_edges))
+    edge = 2 * (4 + 4 * graph.weighted) + 4 + 24  # two blocks, ones, and what a choice of rows takes
+    node = 8 + 4 * self_loops + 8  # both diagonals, and the degrees that they are made of
+    return entries * edge + graph.num_nodes * node + 3 * max(PRODUCT_BYTES["cpu"], 4 * width)
+
+
+def largest_row(graph: DiskGraph) -> int:
+    """The most edges that a node receives."""
+    starts = range(0, graph.num_nodes, CHUNK)
+    return max((int(np.diff(graph.indptr[s : s + CHUNK + 1]).max(initial=0)) for s in starts), default=0)
+
+
+def cut(ends: np.ndarray, entries: int, most_rows: int) -> Iterator[slice]:
+    """Rows in blocks of so many entries and rows at most; ``ends`` says where the entries of each row begin."""
+    row, n = 0, len(ends) - 1
+    while row < n:
+        reach = int(np.searchsorted(ends, int(ends[row]) + entries, side="right")) - 1
+        stop = min(n, row + most_rows, max(row + 1, reach))
+        yield slice(row, stop)
+        row = stop
+
+
+def _parts(array: np.ndarray | None) -> Iterator[np.ndarray]:
+    for start in range(0, 0 if array is None else len(array), CHUNK):
+        yield array[start : start + CHUNK]  # type: ignore[index]
+
+
+def _power(degree: np.ndarray, added: Tensor | None, exponent: float) -> Tensor:
+    """degree^exponent, rounded to 32 bits part by part.
+
+    Args:
+        added: ``[n, 1]``, the weights of loops that the graph does not have.
+    """
+    out = torch.empty(len(degree), 1, dtype=torch.float32)
+    for start in range(0, len(degree), CHUNK):
+        part = torch.from_numpy(degree[start : start + CHUNK])
+        if added is not None:
+            part = part + added[start : start + CHUNK, 0].to(part.dtype)
+        power = degree_power(part, exponent)
+        assert power is not None
+        out[start : start + CHUNK, 0] = power
+    return out
+
+
+# A graph that several workers share: each has a range of the rows, and knows which rows of others these need.
+
+
+@dataclass(frozen=True)
+class Halo:
+    """Who needs which rows from whom, found once; then rows travel in any number of hops.
+
+    A worker numbers the nodes that it sees, its own and those of the halo, in their order in the graph. So its rows
+    of S have their entries in the order of the whole matrix, and sums are the same to the last bit.
+
+    Args:
+        workers: the group.
+        nodes: ``[seen]``, the nodes this worker sees, ascending.
+        own: where its own are among them.
+        wanted: for every worker the rows, counted among its own, that it must get from here.
+        received: how many rows come from every worker; none from itself.
+    """
+
+    workers: Workers
+    nodes: np.ndarray
+    own: slice
+    wanted: tuple[Tensor, ...]
+    received: tuple[int, ...]
+
+    @classmethod
+    def find(cls, workers: Workers, bounds: np.ndarray, senders: np.ndarray) -> "Halo":
+        """From the nodes that send to this worker's rows.
+
+        Args:
+            bounds: ``[workers + 1]``, the ranges of rows.
+            senders: nodes of the whole graph, in any order and any number of times.
+        """
+        first, last = int(bounds[workers.rank]), int(bounds[workers.rank + 1])
+        foreign = np.unique(senders[(senders < first) | (senders >= last)]).astype(np.int64)
+        before = int(np.searchsorted(foreign, first))
+        nodes = np.concatenate([foreign[:before], np.arange(first, last), foreign[before:]])
+        places = np.searchsorted(foreign, bounds)
+        needs = [torch.from_numpy(foreign[a:b]).to(workers.device) for a, b in pairwise(places)]
+        wanted = tuple(rows - first for rows in workers.exchange(needs))
+        own = slice(before, before + last - first)
+        return cls(workers, nodes, own, wanted, tuple(len(rows) for rows in needs))
+
+    def fetch(self, own: Tensor) -> Tensor:
+        """The rows of all nodes that are seen, ``[seen, ...]``, from the worker's own."""
+        at = self.workers.device
+        arrived = self.workers.exchange([own.to(at)[rows] for rows in self.wanted], list(self.received))
+        foreign = torch.cat(arrived).to(own.device)
+        return torch.cat([foreign[: self.own.start], own, foreign[self.own.start :]])
+
+    def add_up(self, seen: Tensor) -> Tensor:
+        """The way back: what all workers have for this worker's rows, added up in the workers' order."""
+        foreign = torch.cat([seen[: self.own.start], seen[self.own.stop :]]).to(self.workers.device)
+        parts = self.workers.exchange(foreign.split(list(self.received)), [len(rows) for rows in self.wanted])
+        total = torch.zeros_like(seen[self.own])
+        for w, (rows, part) in enumerate(zip(self.wanted, parts, strict=True)):
+            if w == self.workers.rank:
+                total += seen[self.own]
+            else:
+                total[rows.cpu()] += part.cpu()
+        return total
+
+
+@dataclass(frozen=True)
+class Part:
+    """One worker's rows of a graph.
+
+    Args:
+        graph: its edges alone, receivers and senders numbered as this worker sees them; features are those of all.
+        rows: which rows of the whole graph they are.
+        halo: None where they are all rows.
+    """
+
+    graph: DiskGraph
+    rows: slice
+    workers: Workers = ALONE
+    halo: Halo | None = None
+
+
+def own_part(graph: DiskGraph, workers: Workers = ALONE) -> Part:
+    """This worker's rows, read into memory; of a worker alone the graph as it is."""
+    if workers.size == 1:
+        return Part(graph, slice(0, graph.num_nodes))
+    bounds = row_bounds(graph.indptr, workers.size)
+    first, last = int(bounds[workers.rank]), int(bounds[workers.rank + 1])
+    indptr = np.array(graph.indptr[first : last + 1])
+    edges = slice(int(indptr[0]), int(indptr[-1]))
+    senders = np.array(graph.indices[edges])
+    halo = Halo.find(workers, bounds, senders)
+    weights = None if graph.weights is None else np.array(graph.weights[edges])
+    own = {"num_nodes": last - first, "num_edges": len(senders), "indptr": indptr - indptr[0], "weights": weights}
+    indices = np.searchsorted(halo.nodes, senders).astype(np.int32)
+    return Part(replace(graph, **own, indices=indices), slice(first, last), workers, halo)
+
+
+ROW_COST = 4  # a row without edges costs about as much as so many edges: it is read, kept and written
+
+
+def row_bounds(indptr: np.ndarray, workers: int) -> np.ndarray:
+    """``[workers + 1]``: worker w holds the rows from bounds[w] to bounds[w + 1], about the same work; or none.
+
+    Only a few entries of ``indptr`` are read, so that it may be a memory map larger than memory.
+
+    Args:
+        indptr: ``[n + 1]``, where each row's edges begin.
+    """
+    n = len(indptr) - 1
+
+    def work_before(row: int) -> int:
+        return int(indptr[row]) + ROW_COST * row
+
+    bounds = [bisect_left(range(n + 1), work_before(n) * w / workers, key=work_before) for w in range(workers)]
+    return np.array([*bounds, n], dtype=np.int64)

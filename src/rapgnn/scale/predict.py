@@ -1,0 +1,157 @@
+r"""Predictions for the nodes of a graph on disk, without their representation.
+
+.. math:: E[h^L] W = \sum_k S^k h^0 V_k, \qquad V_k = \sum_j E[c_{jk}] W_j
+
+The head's first linear map commutes with the hops, so that these run over as many columns as it has outputs. Error bars
+need the hops themselves: they go to a hop store, and are read some rows at a time.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError
+from rapgnn.graph.tasks import Objective
+from rapgnn.network.heads import Head
+from rapgnn.network.polynomial import HopMoments
+from rapgnn.network.propagation import stored_hops
+from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.ridge import RidgeHead
+from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.hops import Budget, Hops, OnHop, block_width, check_config, hop_folder, picked_parts, silent
+from rapgnn.scale.rows import StoredRows, is_random, mean_coefficients
+from rapgnn.scale.store import Columns
+from rapgnn.training.predict import Prediction, as_prediction
+from rapgnn.training.uncertainty import spread_of
+
+MOMENT_BYTES = 64 << 20  # of the covariances of the rows that get error bars together
+READ_BYTES = 16 << 20  # of the scores that are read together
+
+Predicted = Iterator[tuple[np.ndarray, Prediction]]
+
+
+def predict(
+    model: RAPGNN,
+    graph: DiskGraph,
+    objective: Objective,
+    budget: Budget,
+    nodes: np.ndarray | None = None,
+    error_bars: bool = False,
+    store: Path | None = None,
+    on_hop: OnHop = silent,
+    hops: Callable[[DiskGraph, RAPGNN, Budget], Hops] = Hops,
+) -> Predicted:
+    """(nodes, their prediction), some nodes at a time, in ascending order.
+
+    Args:
+        nodes: ascending; None: all.
+        error_bars: whether predictions have a spread, from the exact variance.
+        store: a folder for the hops that error bars need, or one that has them; None: a temporary one.
+        hops: where these are computed.
+    """
+    check_config(model.config)
+    nodes = np.arange(graph.num_nodes) if nodes is None else nodes
+    model = model.to(budget.device).eval()
+    if error_bars and is_random(model.spec):
+        parts = _with_spread(hops(graph, model, budget), objective, nodes, store, on_hop)
+    else:
+        parts = _without(graph, model, budget, objective, nodes, on_hop)
+    for part, prediction in parts:
+        spread = prediction.spread
+        if error_bars and spread is None:
+            spread = torch.zeros_like(prediction.probabilities)
+        spread = None if spread is None else spread.cpu()
+        prediction = Prediction(prediction.scores.cpu(), prediction.probabilities.cpu(), spread)
+        if not bool(torch.isfinite(prediction.scores).all()):
+            raise InputError(
+                "the predictions are not finite: the features or edge weights are too large, rescale them."
+            )
+        yield part, prediction
+
+
+@torch.no_grad()
+def _without(
+    graph: DiskGraph, model: RAPGNN, budget: Budget, objective: Objective, nodes: np.ndarray, on_hop: OnHop
+) -> Predicted:
+    weight, finish = first_map(model.head)
+    with hop_folder(graph, None) as folder:
+        scores = Scores(graph, model, budget, weight).store(folder, nodes, on_hop)
+        step = max(1, READ_BYTES // (4 * weight.shape[1]))
+        for start in range(0, len(nodes), step):
+            part = slice(start, start + step)
+            products = scores.read(part)[:, 0].to(weight.device)
+            yield nodes[part], as_prediction(finish(products), objective, model.output)
+
+
+class Scores(Hops):
+    """In place of the hops the products of all nodes' expectation with the head's first map, by Horner's rule.
+
+    Args:
+        weight: W ``[J·d, t]``.
+    """
+
+    def __init__(self, graph: DiskGraph, model: RAPGNN, budget: Budget, weight: Tensor):
+        channels = weight.shape[1]
+        super().__init__(
+            graph, model, budget, width=block_width(graph, channels, budget, self_loops=model.config.self_loops)
+        )
+        mark = hashlib.sha256(weight.cpu().numpy().tobytes()).hexdigest()[:16]
+        self.weight, self.depth = weight, model.spec.num_layers + 1
+        self.of = replace(self.of, hops=(0,), embedding=mark, channels=channels)
+
+    @torch.no_grad()
+    def walk(
+        self, columns: Columns, rows, whole=None, on_hop=lambda hop: None
+    ) -> Iterator[tuple[int, Iterator[Tensor]]]:
+        spec, first, matrix, weight = self.model.spec, self.first, self.matrix, self.weight[:, slice(*columns)]
+        mean = mean_coefficients(spec, first.channels).to(weight.device)  # [J, K, d]
+        by_hop = torch.einsum("jkd,jdt->kdt", mean, weight.view(len(spec.outputs), first.channels, -1))
+        places = {k: i for i, k in enumerate(stored_hops(spec))}
+        now = torch.zeros(matrix.shape[0], weight.shape[1], device=weight.device)
+        other = torch.empty_like(now)
+        for step, k in enumerate(range(spec.num_layers, -1, -1)):
+            if step:
+                now, other = matrix.product(now, other), now
+                if spec.operator_scale != 1.0:
+                    now.div_(spec.operator_scale)
+            for part in first.row_blocks() if k in places else ():
+                now[part].addmm_(first.rows(part, weight.device), by_hop[places[k]])
+            on_hop(step)
+        yield 0, picked_parts(now, rows)
+
+
+@torch.no_grad()
+def _with_spread(hops: Hops, objective: Objective, nodes: np.ndarray, store: Path | None, on_hop: OnHop) -> Predicted:
+    model, device = hops.model, hops.budget.device
+    with hop_folder(hops.graph, store) as folder:
+        rows = StoredRows(hops.store(folder, nodes, on_hop), model.spec, nodes)
+        moments = HopMoments(model.spec, torch.empty(0, device=device))
+        pairs = rows.outputs * (rows.outputs + 1) // 2
+        per_row = 4 * rows.channels * (len(rows.hops) + pairs * (2 + moments.factors) + rows.outputs)
+        for part in rows.parts(max(1, MOMENT_BYTES // per_row)):
+            mean, covariance = moments(rows.read(part).to(device).permute(1, 0, 2).contiguous())
+            expectation = mean.flatten(1)
+            prediction = as_prediction(model.head(expectation), objective, model.output)
+            spread = model.output.scale_spread(spread_of(model.head, objective, expectation, covariance))
+            yield nodes[part], Prediction(prediction.scores, prediction.probabilities, spread)
+
+
+def first_map(head: Head | RidgeHead) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """The head's first linear map W ``[J·d, t]``, and the rest: products with W -> scores."""
+    if isinstance(head, RidgeHead):
+        return head.weight, lambda products: products + head.bias
+    first, *others = head.mlp.linears()
+    bias = first.bias + first.weight @ head.input_offset
+
+    def finish(products: Tensor) -> Tensor:
+        h = products + bias
+        for i, layer in enumerate(others):
+            h = layer(torch.relu(head.mlp.normed(i, h)))
+        return h
+
+    return (first.weight * head.input_scale).T.contiguous(), finish
