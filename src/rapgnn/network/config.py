@@ -27,8 +27,8 @@ HEADS = ("linear", "mlp", "ridge")
 LARGEST = 1e30  # of a setting that is a number
 
 
-def _one_of(default: str, names: Iterable[str]) -> Any:
-    return field(default=default, metadata={"names": names})
+def _one_of(default: str, names: Iterable[str], *also: str) -> Any:
+    return field(default=default, metadata={"names": names, "also": also})  # rows may be added to a table of names
 
 
 def _whole(default: int | None, least: int, most: int) -> Any:
@@ -143,7 +143,7 @@ class Expand:
     """Hops of the random features that stand beside them and beside the hops."""
     log_hops: bool = False
     """Take sign(z) log(1 + |z|) of the hops before their random features."""
-    kernel: str = _one_of("none", ("none", *KERNELS))
+    kernel: str = _one_of("none", KERNELS, "none")
     """The head sees how alike a row is to landmarks, a name from ``KERNELS``; ``none``: it sees the row itself."""
     landmarks: int = _whole(0, 0, 1 << 14)
     """How many training rows others are compared with, where there is a kernel."""
@@ -361,7 +361,7 @@ def _checked(about: Any, value: Any) -> Any:
     if not good:
         raise InputError(f"setting {name} cannot be {shown(value)}: it takes {_KINDS[kind]}.")
     if "names" in limits:
-        check_choice(name.replace("_", " "), value, limits["names"])
+        check_choice(name.replace("_", " "), value, (*limits["also"], *limits["names"]))
     if kind is int and not limits["least"] <= value <= limits["most"]:
         low = value < limits["least"]
         raise InputError(

@@ -143,10 +143,11 @@ class Walk:
         inputs: z ``[n, c]``.
         rows: those that will be asked for: of distant hops only they are stored, and a whole one is walked to again.
             None: every hop is stored whole.
+        near: hops up to which whole ones are stored nonetheless.
     """
 
-    def __init__(self, operator: GraphOperator, inputs: Features, rows: Tensor | None = None):
-        self.operator = operator
+    def __init__(self, operator: GraphOperator, inputs: Features, rows: Tensor | None = None, near: int = NEAR):
+        self.operator, self.near = operator, near
         self._whole: dict[int, Features] = {0: inputs}
         self._last = 0
         self._slices: dict[int, Tensor] = {}
@@ -180,9 +181,10 @@ class Walk:
         k = self._last
         hop = next_hop(self.operator.matrix, self._whole[k], ROW_BLOCK_BYTES)
         if self.rows is not None:
-            if k > NEAR:
+            if k > self.near:
                 del self._whole[k]
-            self._slices[k + 1] = hop[self.rows]
+            if k + 1 > self.near:
+                self._slices[k + 1] = hop[self.rows]
         self._whole[k + 1], self._last = hop, k + 1
 
     def _whole_hop(self, k: int) -> Features:
@@ -200,15 +202,20 @@ class Hops:
         operator: S.
         inputs: z ``[n, c]``.
         back: S against the edges.
-        rows: the rows that networks will ask for, as in ``Walk``.
+        rows, near: as in ``Walk``.
     """
 
     def __init__(
-        self, operator: GraphOperator, inputs: Features, back: GraphOperator | None = None, rows: Tensor | None = None
+        self,
+        operator: GraphOperator,
+        inputs: Features,
+        back: GraphOperator | None = None,
+        rows: Tensor | None = None,
+        near: int = NEAR,
     ):
         self.operator, self.inputs = operator, inputs
-        self._along = Walk(operator, inputs, rows)
-        self._back = None if back is None else Walk(back, inputs, rows)
+        self._along = Walk(operator, inputs, rows, near)
+        self._back = None if back is None else Walk(back, inputs, rows, near)
         self._predicted: dict[int, Hops] = {}
         self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
         self._sums: dict[tuple[int, float], Tensor] = {}  # of personalised PageRank, by depth and α

@@ -10,7 +10,7 @@ from rapgnn.graph.scores import BALANCED, with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.heads import Head
 from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of
-from rapgnn.network.hops import Hops
+from rapgnn.network.hops import NEAR, Hops
 from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.network.mlp import dropout_generator
 from rapgnn.network.network import Network
@@ -74,7 +74,9 @@ class Candidate:
             walk = walk_of(config)
             if walk not in shared:
                 operator = graph.operator(config.backbone, config.self_loops, config.eps)
-                shared[walk] = Hops(operator, network.scaling(graph.x), rows=labelled_rows(graph, shared))
+                # Of components other networks ask for whole hops, too.
+                rows, near = labelled_rows(graph, shared), NEAR if config.components else 0
+                shared[walk] = Hops(operator, network.scaling(graph.x), rows=rows, near=near)
             cache: Hops | None = shared[walk]
         seen, operator = network.inputs(graph, learn=True, hops=cache)
         embedded, self.network = embed_trained(network, seen, operator, cache), network

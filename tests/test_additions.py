@@ -1,0 +1,60 @@
+"""What docs/architecture.md says of adding things: one row in one place, and estimators and files know it."""
+
+import numpy as np
+import pytest
+import torch
+
+from rapgnn import RAPGraphClassifier, RAPNodeClassifier, load_model
+from rapgnn.graph.backbones import BACKBONES, Backbone, Scaling
+from rapgnn.network.expand import KERNELS
+from rapgnn.network.scaling import SCALINGS
+from rapgnn.network.scaling import Scaling as FeatureScaling
+from rapgnn.search import portfolio
+from rapgnn.search.portfolio import HOPS, PORTFOLIO, Stage
+from samples import collection
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """The tables that rows are added to, as they were afterwards."""
+    monkeypatch.setitem(BACKBONES, "receiver", Backbone(Scaling(-1.0, 0.0), ("neighbour",), residual=True))
+    monkeypatch.setitem(SCALINGS, "loud", FeatureScaling(weights=lambda x: torch.full((x.shape[1],), 3.0)))
+    monkeypatch.setitem(KERNELS, "cauchy", lambda squared: 1 / (1 + squared))
+
+
+def same_after_saving(model, data, folder):
+    model.save(folder)
+    np.testing.assert_array_equal(load_model(folder).predict_proba(data), model.predict_proba(data))
+
+
+def test_a_backbone_is_a_row(tables, small_graph, tmp_path):
+    model = RAPNodeClassifier(backbone="receiver").fit(small_graph)
+    assert {trial.settings["backbone"] for trial in model.trials_} == {"receiver"}
+    assert {trial.settings["coefficients"] for trial in model.trials_} >= {"random", "fixed"}
+    same_after_saving(model, small_graph, tmp_path / "m")
+
+
+@pytest.mark.parametrize("coefficients", ["random", "fixed"])
+def test_a_scaling_is_a_row(tables, small_graph, tmp_path, coefficients):
+    model = RAPNodeClassifier(scaling="loud", coefficients=coefficients, search=False).fit(small_graph)
+    assert model.config_.scaling == "loud"
+    (network,) = getattr(model.model_, "members", [model.model_])
+    torch.testing.assert_close(network.scaling(small_graph.x), 3 * small_graph.x)
+    same_after_saving(model, small_graph, tmp_path / "m")
+
+
+def test_a_kernel_is_a_row(tables, tmp_path):
+    graphs = collection("classification")
+    model = RAPGraphClassifier(kernel="cauchy", landmarks=20, search=False).fit(graphs)
+    assert model.config_.kernel == "cauchy"
+    same_after_saving(model, graphs, tmp_path / "m")
+
+
+def test_a_candidate_is_a_point_of_a_stage(monkeypatch, small_graph):
+    point = HOPS.update(units=48, unit_inputs=2, activation="tanh")
+    stage = Stage(lambda graph, base, best: iter([point]), "filters", single=True)
+    monkeypatch.setattr("rapgnn.search.search.PORTFOLIO", (stage, *PORTFOLIO))
+    model = RAPNodeClassifier().fit(small_graph)
+    assert model.trials_[0].settings == point.to_dict()
+    assert len(model.trials_) > 10
+    assert portfolio.PORTFOLIO is PORTFOLIO
