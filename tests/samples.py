@@ -83,6 +83,26 @@ def collection(task: str = "classification", graphs: int = 120, seed: int = 0) -
     return make_graphs(x, edges, sizes, y, edge_attr=one_hot(bonds[:, None], [3], "edge"), task=task)
 
 
+def rings(count: int = 420, seed: int = 0, numbers: bool = False) -> Graph:
+    """Graphs of one or two rings; that there are two, of even sizes, is no sum of what single nodes tell."""
+    rng = np.random.default_rng(seed)
+    sizes, edges, y, start = [], [], [], 0
+    for _ in range(count):
+        lengths = rng.integers(3, 9, size=2)
+        for n in lengths:
+            ring = start + np.arange(n)
+            edges += [(ring, np.roll(ring, 1)), (np.roll(ring, 1), ring)]
+            start += n
+        sizes.append(lengths.sum())
+        y.append(abs(lengths[0] - lengths[1]) if numbers else int(lengths[0] % 2 == lengths[1] % 2))
+    e = np.concatenate([np.stack(pair) for pair in edges], axis=1)
+    x = rng.random((start, 2))
+    rows = np.split(rng.permutation(count), [count * 6 // 10, count * 8 // 10])
+    how = {"task": "regression"} if numbers else {}
+    labels = np.array(y, dtype=np.float32)[:, None] if numbers else np.array(y)
+    return make_graphs(x, e, np.array(sizes), labels, *rows, **how)
+
+
 def pyg(n: int = 3, width: int = 2, y: float = 0, **changes):
     edges = torch.tensor([[0, 1], [1, 2]])
     return Data(**({"x": torch.rand(n, width), "edge_index": edges, "y": torch.tensor([y])} | changes))

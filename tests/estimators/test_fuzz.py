@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from fuzzing import REFUSED, both_kinds, examples, finite, outcome
-from rapgnn import Config, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
+from rapgnn import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
 from rapgnn.graph.scores import CLASS_METRICS
+from rapgnn.network.config import SETTINGS
 from samples import FAST, graph_list
 
 N, M = 30, 80
@@ -245,20 +246,8 @@ BAD_GRAPH_LABELS = {
     ],
 }  # fmt: skip
 BAD_GRAPH_ROWS = [
-    "abc",
-    5,
-    {},
-    [12],
-    [-1],
-    [0.5],
-    np.ones(11, bool),
-    ["a"],
-    [[0], [1, 2]],
-    [np.nan],
-    H,
-    [None],
-    range(12),
-]
+    "abc", 5, {}, [12], [-1], [0.5], np.ones(11, bool), ["a"], [[0], [1, 2]], [np.nan], H, [None], range(12),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -347,30 +336,29 @@ def test_extreme_numbers_give_finite_predictions_or_a_refusal():
 
 NEVER = [object(), b"x", [], {}, np.nan, np.inf, 10**40, 10**5000, "nonsense", 1j, np.zeros(3), ["relu"], lambda: 0]
 OTHERS = {
-    "seed": [-1, 2**64, None],
-    "search": [None, 1],
-    "device": ["tpu", None],
-    "settings": [5, {1: 2}, "abc", {"nonsense": 1}, {"": 1}, {"num_layers": "2"}, {"w" * 3000: 1}, {"head": None}],
+    "seed": [*NEVER, -1, 2**64, None],
+    "random_state": [*NEVER, -1, 2**64],
+    "time_budget": ["x", -1, True, np.nan, []],
+    "search": [*NEVER, None, 1],
+    "device": [*NEVER, "tpu", None],
+    "settings": [5, {1: 2}, "abc", {"nonsense": 1}, {"": 1}, {"eps": "2"}, {"w" * 3000: 1}],
 }
 
 
-@pytest.mark.parametrize("name", [*Config.__dataclass_fields__, *OTHERS, "time_budget"])
+@pytest.mark.parametrize("name", [*SETTINGS, *OTHERS])
 def test_settings_of_the_wrong_kind_are_refused_and_its_own_value_is_taken(name):
-    own = RAPNodeClassifier(**QUICK).get_params()
-    own.pop("engine")  # of an estimator: what runs on many machines
+    """As an argument, and among the ``settings``."""
+    setting = name in SETTINGS
 
     def model(value: Any, inside: bool) -> RAPNodeClassifier:
-        given = {"settings": FAST["settings"] | {name: value}} if inside else {name: value}
-        return RAPNodeClassifier(**QUICK).set_params(**given)
+        how = {name: None, "settings": FAST["settings"] | {name: value}} if inside else {name: value}
+        return RAPNodeClassifier(**QUICK).set_params(**how)
 
-    bad = {"settings": [], "time_budget": ["x", -1, True, np.nan, []]}.get(name, NEVER) + OTHERS.get(name, [])
-    for inside in (False, True):
-        if (inside and name in own and name not in Config.__dataclass_fields__) or (not inside and name not in own):
-            continue
-        for value in bad:
+    own = NODE_MODEL.config_.settings() if setting else RAPNodeClassifier(**QUICK).get_params()
+    for inside in (False, True) if setting else (False,):
+        for value in OTHERS.get(name, NEVER):
             assert outcome(lambda value=value, i=inside: model(value, i).fit(**NODES)) is REFUSED, value
-        right = getattr(NODE_MODEL.config_, name) if name in Config.__dataclass_fields__ else own[name]
-        assert model(right, inside).fit(**NODES).config_ == NODE_MODEL.config_
+        assert model(own[name], inside).fit(**NODES).config_ == NODE_MODEL.config_
 
 
 @examples(40)

@@ -10,9 +10,9 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, roc
 
 from rapgnn import Config, InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, from_pyg
 from rapgnn.estimators.evaluation import counting_split, evaluate, fit_without_edges
-from rapgnn.network.average import Average, Config
-from rapgnn.network.config import Config
-from rapgnn.search.candidate import NetCandidate, RapCandidate
+from rapgnn.network.average import Average
+from rapgnn.search.candidate import Candidate
+from rapgnn.search.start import HOPS
 from rapgnn.training.predict import model_on
 from samples import FAST, graph_list, node_data, rare
 
@@ -201,15 +201,15 @@ def test_exact_error_bars_are_refused_where_they_are_not_exact():
 
 
 def test_exact_error_bars_of_an_average_are_those_of_many_draws_within_two_percent():
-    """RAP networks and a random network that has no spread, with different weights."""
+    """RAP networks and a network of fixed hops, which has no spread, with different weights."""
     graph = from_pyg(node_data(x=torch.rand(300, 12, generator=torch.Generator().manual_seed(0))))
-    linear = {"embedding": "identity", "head": "ridge", "activation": "identity", "normalize_features": False}
+    linear = Config(embedding="identity", head="ridge", activation="identity", normalize_features=False)
     shapes = [
-        Config("none", 0, Config(**linear, num_layers=3)),
-        Config("length", 0, Config(**linear, backbone="sage", num_layers=2, jumping="cat")),
+        linear.update(num_layers=3),
+        linear.update(scaling="length", backbone="sage", num_layers=2, jumping="cat"),
+        HOPS.update(units=32),
     ]
-    members = [RapCandidate(graph, shape, seed, {}).finished(0.1, 3.0) for seed, shape in enumerate(shapes)]
-    members.append(NetCandidate(graph, Config(lift=32), 0, {}).finished(0.1, 3.0))
+    members = [Candidate(graph, shape, seed, {}).finished(0.1, 3.0) for seed, shape in enumerate(shapes)]
     average = Average(members, weights=[1.0, 0.5, 0.5])
     rows = torch.arange(300)
     exact = model_on(average, graph, inference="expected", error_bars=True)(rows)

@@ -101,20 +101,6 @@ def test_the_other_classes_are_learned_as_if_it_were_not_there():
     np.testing.assert_allclose(with_it[:, [0, 2, 4]], without, atol=1e-4)
 
 
-def test_wide_features_too():
-    rng = np.random.default_rng(0)
-    words = (rng.random((600, 3000)) < 0.02).astype(np.float32)
-    y = rng.integers(3, size=600)
-    words[np.arange(600), y] = 1
-    y[-20:] = 3
-    rows = dict(zip(("train", "val", "test"), np.split(np.arange(600), [300, 450]), strict=True))
-    edges = rng.integers(600, size=(2, 1200))
-    model = RAPNodeClassifier(search=False).fit(words, y, edge_index=edges, **rows)
-    p = model.predict_proba(words, edge_index=edges)
-    assert np.isfinite(p).all()
-    assert p[:, 3].max() < 0.05
-
-
 def test_lists_of_graphs():
     graphs, splits = graph_list(40), {"train": range(20), "val": range(20, 30), "test": range(30, 40)}
     labels = [["ring", "star"][i % 2] for i in range(40)]

@@ -8,13 +8,12 @@ import torch
 
 from hostile_graphs import hostile_graphs
 from rapgnn import RAPGraphClassifier
-from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.lists import make_graphs
-from rapgnn.network.config import Config
-from rapgnn.network.hop_network import colour_counts, node_colours
+from rapgnn.network.expand import colour_counts, node_colours
 from rapgnn.network.known_labels import row_hash
-from rapgnn.search.candidate import NetCandidate
+from rapgnn.search.candidate import Candidate
+from rapgnn.search.start import HOPS
 from rapgnn.sparse import SparseMatrix
 
 
@@ -120,12 +119,6 @@ def test_counts_of_some_graphs_are_those_of_all():
     assert colour_counts(colours, graph.ptr, rows[:0], 16).shape == (0, 48)
 
 
-@pytest.mark.parametrize("wrong", [{"width": 8}, {"lift": 8}, {"pooling": "mean"}])
-def test_colours_are_counted_as_they_are(wrong):
-    with pytest.raises(InputError, match="colours are counted"):
-        Config(colours=8, **wrong)
-
-
 def squares_or_not(count: int = 300) -> Graph:
     """Rings of four with a tail, or rings of five: no features, the same mean degree."""
     one = (6, both_ways([(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (4, 5)]))
@@ -137,11 +130,12 @@ def squares_or_not(count: int = 300) -> Graph:
 
 def test_a_head_on_counts_tells_shapes_apart(tmp_path):
     graph = squares_or_not()
-    candidate = NetCandidate(graph, Config(colours=64, num_layers=3, whiten=False), 0, {})
+    config = HOPS.update(coefficients="colours", width=64, num_layers=3, standardize=False)
+    candidate = Candidate(graph, config, 0, {})
     found = candidate.scores(1.0, False).argmax(1)
     assert (found == graph.y[graph.val]).all()
     model = RAPGraphClassifier(seed=0).fit_graph(graph)
-    assert any(trial.settings.get("colours") for trial in model.trials_)
+    assert any(trial.settings["coefficients"] == "colours" for trial in model.trials_)
     assert model.score(graph, split="test") == 1.0
     model.save(tmp_path / "m")
     loaded = RAPGraphClassifier.load(tmp_path / "m")

@@ -1,12 +1,9 @@
-"""Embeddings and encoders by hand."""
+"""Embeddings by hand, and the head's first scale."""
 
-import numpy as np
 import torch
 
 from rapgnn import RAPGNN
-from rapgnn.datasets.tu import one_hot
 from rapgnn.network.heads import Head
-from rapgnn.network.mlp import Encoder
 from rapgnn.prng import Stream, seeded
 from samples import GRAPH_CONFIG as CONFIG
 
@@ -22,14 +19,6 @@ def test_one_gine_layer_by_counting_equals_the_layer(molecules):
     by_hand = torch.relu(embedding.mlp(z))
     h = embedding.embed(embedding.inputs(molecules.x, operator))
     torch.testing.assert_close(h, by_hand, rtol=1e-4, atol=1e-5)
-
-
-def test_the_encoder_is_a_sum_of_lookups():
-    codes = np.array([[1, 0], [2, 1]])
-    encoder = Encoder(5, 3, seeded(0, 0))
-    table = encoder.table.weight
-    by_hand = torch.stack([table[1] + table[3], table[2] + table[4]])
-    torch.testing.assert_close(encoder(one_hot(codes, (3, 2), "atom")), by_hand)
 
 
 def test_features_near_zero_have_a_finite_scale():

@@ -14,8 +14,8 @@ from operators import features, relative_error
 from rapgnn import Propagation, RandomWeights
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.operator import GraphOperator, build_operator
+from rapgnn.network.mlp import ACTIVATIONS
 from rapgnn.network.polynomial import PolynomialFilter, expectation
-from rapgnn.network.propagation import ACTIVATIONS
 from rapgnn.network.stepwise import propagate
 from strategies import edge_lists
 
@@ -197,11 +197,16 @@ def test_the_expectation_is_the_equation_with_weights_at_their_mean(backbone, ju
 
 @pytest.mark.parametrize("backbone", [name for name, rule in BACKBONES.items() if not rule.edges])
 @graphs
-def test_linear_layers_with_weights_of_any_sign_have_the_expectation_too(backbone, graph, num_layers, seed, pick):
+def test_linear_layers_with_weights_of_any_sign_have_draws_and_expectation_too(backbone, graph, num_layers, seed, pick):
     weights = RandomWeights(distribution="normal", params=(0.25, 1.0), seed=seed)
     case = make(backbone, graph, num_layers, seed, pick, signed=True, weights=weights, activation="identity")
     assert case.spec.obstacle(case.operator, case.h) is None
     equation = layers(case.spec, case.receive, case.h, *at_mean(case.spec, case.h))[-1]
     size = layers(case.spec, case.receive, case.h.abs(), *at_mean(case.spec, case.h))[-1]
-    found = PolynomialFilter(case.spec, case.operator, case.h).expectation()
-    assert float((found - equation).norm()) <= CLOSE * max(1e-300, float(size.norm()))  # signed terms cancel
+    stored = PolynomialFilter(case.spec, case.operator, case.h)
+    assert float((stored.expectation() - equation).norm()) <= CLOSE * max(1e-300, float(size.norm()))  # terms cancel
+    drawn, further = at_draw(case.spec, 1, case.h)
+    drawn, further = {term: w.abs() for term, w in drawn.items()}, [w.abs() for w in further]
+    largest = layers(case.spec, case.receive, case.h.abs(), drawn, further)[-1]
+    apart = stored.draw([1])[0] - case.reference(1)[-1]
+    assert float(apart.norm()) <= CLOSE * max(1e-300, float(largest.norm()))

@@ -1,4 +1,4 @@
-"""The shortcut: layer by layer, its moments against draws, rows and columns split, hops that are shared or left out."""
+"""The shortcut's moments against draws, rows and columns split, hops that are shared or left out."""
 
 from dataclasses import replace
 
@@ -8,64 +8,29 @@ import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rapgnn.propagation import hops as hops
-from rapgnn.propagation import polynomial as polynomial
 
-from operators import PLAIN, TOLERANCE, features, operator, relative_error
+from operators import features, operator
 from rapgnn import RandomWeights, RAPNodeClassifier
 from rapgnn.graph.operator import GraphOperator, build_operator
+from rapgnn.network import hops, polynomial
 from rapgnn.network.config import Config
 from rapgnn.network.hops import Hops, Reach
 from rapgnn.network.polynomial import (
-    ExpectedMap,
     PolynomialFilter,
     expectation,
     expectation_and_covariance,
+    expected_product,
     few_rows_pay,
 )
-from rapgnn.network.propagation import Propagation, coefficients
+from rapgnn.network.propagation import Propagation
 from rapgnn.network.stepwise import propagate
+from rapgnn.search.candidate import Candidate
 from rapgnn.sparse import SparseMatrix
-from rapgnn.training.fit import Reuse, fit_rap
+from rapgnn.training import predict
+from rapgnn.training.fit import fit_rap
 from rapgnn.training.predict import predictor_on
+from samples import word_graph
 from strategies import edge_lists
-
-layer_counts = st.sampled_from([1, 2, 3, 5, 8, 16, 33, 64])
-
-
-@pytest.mark.parametrize("dtype", list(TOLERANCE))
-@pytest.mark.parametrize("backbone", PLAIN)
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    graph=edge_lists(),
-    num_layers=layer_counts,
-    seed=st.integers(0, 2**40),
-    flags=st.tuples(st.booleans(), st.booleans(), st.sampled_from([None, True, False])),
-)
-def test_shortcut_equals_layer_by_layer(backbone, dtype, graph, num_layers, seed, flags):
-    rescale, self_loops, residual = flags
-    spec = Propagation(backbone, num_layers, RandomWeights(seed=seed), residual=residual, rescale=rescale)
-    S, h = operator(backbone, graph, self_loops, dtype), features(graph[0], 5, seed % 1000, dtype)
-    assert spec.obstacle(S, h) is None
-    drawn = PolynomialFilter(spec, S, h).draw([11, 12, 13])
-    for position, counter in enumerate([11, 12, 13]):
-        reference = propagate(spec, S, h, counter)
-        assert torch.isfinite(reference).all()
-        assert relative_error(drawn[position], reference) < TOLERANCE[dtype]
-
-
-@pytest.mark.parametrize("backbone", PLAIN)
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(graph=edge_lists(), num_layers=layer_counts, seed=st.integers(0, 1000))
-def test_linear_layers_are_exact_for_any_signs(backbone, graph, num_layers, seed):
-    weights = RandomWeights(distribution="normal", params=(0.2, 1.0), seed=seed)
-    spec = Propagation(backbone, num_layers, weights, activation="identity")
-    S, h = operator(backbone, graph), features(graph[0], 4, seed) - 0.5
-    assert spec.obstacle(S, h) is None
-    # Signed terms cancel, so the error is measured against the size of what is summed.
-    drawn, reference = PolynomialFilter(spec, S, h).draw([1])[0], propagate(spec, S, h, 1)
-    size = (coefficients(spec, [1], 4, dtype=torch.float64).abs().sum(1) * h.abs().max()).max() * graph[0]
-    assert float((drawn - reference).abs().max()) <= 1e-12 * max(1.0, float(size))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -110,15 +75,6 @@ def test_exact_moments_agree_with_20000_draws(backbone, num_layers, signed):
     torch.testing.assert_close(drawn.std(0), kept.variance().sqrt(), rtol=0.02, atol=1e-12)
 
 
-def test_expected_equals_weights_at_their_mean():
-    """E[h^L] is one forward pass with every weight replaced by its mean."""
-    edges = torch.randint(0, 12, (2, 40), generator=torch.Generator().manual_seed(3))
-    S, h = operator("sage", (12, edges, None)), features(12, 3, 4)
-    random = Propagation("sage", 5, RandomWeights())
-    constant = Propagation("sage", 5, RandomWeights(params=(0.5, 0.5)))
-    torch.testing.assert_close(expectation(random, S, h, torch.arange(12)), propagate(constant, S, h, 0))
-
-
 CASES = [
     ("gcn", 3, "last", False),
     ("gcn", 2, "cat", True),
@@ -128,34 +84,32 @@ CASES = [
 ]
 
 
-@pytest.fixture(params=CASES, ids=lambda case: "-".join(map(str, case)))
-def mapped(request, small_graph):
-    backbone, layers, jumping, self_loops = request.param
-    config = Config(backbone=backbone, num_layers=layers, jumping=jumping, activation="identity", self_loops=self_loops)
+@pytest.mark.parametrize(("backbone", "layers", "jumping", "self_loops"), CASES)
+def test_a_linear_head_may_go_before_the_hops(backbone, layers, jumping, self_loops, small_graph):
+    settings = {"backbone": backbone, "num_layers": layers, "jumping": jumping, "self_loops": self_loops}
     operator = small_graph.operator(backbone, self_loops)
     scale = operator.growth_rate if backbone == "gin" else 1.0
-    spec = replace(config.propagation(0), operator_scale=scale)
-    return ExpectedMap(spec, operator, small_graph.x), spec, operator, small_graph
+    spec = replace(Propagation.of(Config(activation="identity", **settings), 0), operator_scale=scale)
+    whole = expectation(spec, operator, small_graph.x, torch.arange(small_graph.num_nodes))
+    weight = torch.randn(whole.shape[1], 3, generator=torch.Generator().manual_seed(0))
+    found = expected_product(spec, operator, small_graph.x, weight)
+    torch.testing.assert_close(found, whole @ weight, rtol=1e-4, atol=1e-4)
 
 
-def test_products_are_those_of_the_expectation(mapped):
-    expected, spec, operator, graph = mapped
-    whole = expectation(spec, operator, graph.x, torch.arange(graph.num_nodes))
-    weight = torch.randn(expected.width, 3, generator=torch.Generator().manual_seed(0))
-    assert torch.allclose(expected @ weight, whole @ weight, rtol=1e-4, atol=1e-4)
-    rows, values = graph.train, torch.randn(len(graph.train), 4, generator=torch.Generator().manual_seed(1))
-    wanted = whole[rows].T @ values
-    assert torch.allclose(expected.transposed(rows, values), wanted, rtol=1e-4, atol=1e-3)
-    sums = expected.hop_sums(rows, values)
-    assert torch.allclose(expected.from_hop_sums(sums), wanted, rtol=1e-4, atol=1e-3)
-
-
-def test_the_covariance_of_all_rows_is_that_of_the_stored_hops(mapped):
-    expected, spec, operator, graph = mapped
-    stored = PolynomialFilter(spec, operator, graph.x, graph.train)
-    sums = expected.hop_sums(graph.train, torch.eye(len(graph.train)))
-    wanted = stored.scatter(torch.arange(len(graph.train))).float()
-    assert torch.allclose(expected.scatter(sums @ sums.mT), wanted, rtol=1e-3, atol=1e-4 * float(wanted.abs().max()))
+def test_wide_features_are_predicted_as_narrow_ones_are(monkeypatch):
+    """Scores by products alone, error bars for some rows at a time: both as in one walk of hops."""
+    words = word_graph(nodes=900, features=1500, edges=5000, topics=3, train=20)
+    linear = {"embedding": "identity", "activation": "identity", "normalize_features": False}
+    model = fit_rap(words, Config(num_layers=2, head="ridge", **linear), 0).model
+    whole = predictor_on(model, words, error_bars=True)(words.test)
+    assert torch.equal(predictor_on(model, words)(words.test).scores, whole.scores)
+    monkeypatch.setattr(predict, "MOMENT_BYTES", 1 << 20)
+    parts = predictor_on(model, words, error_bars=True)(words.test)
+    monkeypatch.setattr(predict, "WIDE", 1 << 20)
+    narrow = predictor_on(model, words, error_bars=True)(words.test)
+    for other in (parts, narrow):
+        torch.testing.assert_close(other.spread, whole.spread, rtol=0, atol=1e-5)
+        torch.testing.assert_close(other.probabilities, whole.probabilities, rtol=0, atol=1e-5)
 
 
 def _case(backbone: str, n: int = 60, width: int = 90) -> tuple[GraphOperator, SparseMatrix]:
@@ -167,7 +121,7 @@ def _case(backbone: str, n: int = 60, width: int = 90) -> tuple[GraphOperator, S
 
 @pytest.mark.parametrize("backbone", ["gcn", "sage", "gin"])
 @pytest.mark.parametrize("expect", [None, [5, 5, 1], []])
-def test_the_same_hops_and_expectation(
+def test_few_rows_of_wide_sparse_features_have_the_same_hops(
     backbone: str, expect: list[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operator, x = _case(backbone)
@@ -189,15 +143,17 @@ def _path(n: int) -> torch.Tensor:
     return torch.cat([one, one.flip(0)], dim=1)
 
 
-@settings(max_examples=40)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 30),
     edges=st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=60),
     rows=st.lists(st.integers(0, 29), max_size=6),
     backbone=st.sampled_from(["gcn", "sage", "gin"]),
-    depth=st.integers(1, 4),
+    depth=st.integers(1, 9),
 )
-def test_the_same_numbers(n: int, edges: list[tuple[int, int]], rows: list[int], backbone: str, depth: int) -> None:
+def test_hops_of_the_nodes_that_matter_are_those_of_all(
+    n: int, edges: list[tuple[int, int]], rows: list[int], backbone: str, depth: int
+) -> None:
     edge_index = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T % n
     x = torch.rand(n, 5, generator=torch.Generator().manual_seed(0))
     operator = build_operator(x, edge_index, backbone)
@@ -221,23 +177,6 @@ def test_the_last_hops_visit_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reach.places(3, torch.tensor([50])).tolist() == [1]  # type: ignore[union-attr]
 
 
-def test_a_small_component_is_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once no further node is reached, all earlier hops share one matrix."""
-    monkeypatch.setattr(hops, "WORTH_IT", 0)
-    clique = torch.combinations(torch.arange(10), 2).T
-    edges = torch.cat([clique, clique.flip(0)], dim=1)
-    x = torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
-    operator = build_operator(x, edges, "gcn")
-    reach = Reach(operator.matrix, 30, [torch.tensor([2])], 3)
-    assert len({id(reach.step(k)) for k in range(1, 31)}) <= 4
-    spec = Propagation("gcn", 30, RandomWeights(seed=1))
-    found = []
-    for worth in (0, 1 << 60):
-        monkeypatch.setattr(hops, "WORTH_IT", worth)
-        found.append(PolynomialFilter(spec, operator, x, torch.tensor([2, 7])).hops)
-    assert torch.equal(*found)
-
-
 @pytest.fixture
 def graph():
     g = torch.Generator().manual_seed(0)
@@ -247,58 +186,44 @@ def graph():
 
 @pytest.mark.parametrize("backbone", ["gcn", "sage"])
 @pytest.mark.parametrize("width", [1, 2, 100])
-def test_cached_hops_are_those_computed_anew(graph, backbone, width, monkeypatch):
+def test_shared_hops_are_those_walked_anew(graph, backbone, width, monkeypatch):
     x, edges = graph
-    monkeypatch.setattr("rapgnn.network.hops.BLOCK_BYTES", 4 * 30 * width)
-    monkeypatch.setattr(polynomial, "BLOCK_BYTES", 4 * 30 * width)
+    monkeypatch.setattr(hops, "BLOCK_BYTES", 4 * 30 * width)
+    monkeypatch.setattr(hops, "ROW_BLOCK_BYTES", 4 * 30 * width)
     operator = build_operator(x, edges, backbone)
     train, val = torch.tensor([3, 1, 8]), torch.tensor([20, 4])
-    cache = Hops(operator.matrix, x, torch.cat([val, train]))
-    for depth, jumping in (
-        (2, "last"),
-        (5, "cat"),
-        (1, "last"),
-        (3, "cat"),
-        (6, "last"),
-    ):  # deeper, and shallower again
+    cache = Hops(operator, x)
+    for depth, jumping in ((2, "last"), (5, "cat"), (1, "last"), (3, "cat"), (6, "last")):  # deeper, shallower again
         spec = Propagation(backbone, depth, RandomWeights(seed=1), jumping=jumping)
-        assert cache.suits(spec, x, train, val)
-        fresh = PolynomialFilter(spec, operator, x, train, val)
-        shared = PolynomialFilter(spec, operator, x, train, val, cache=cache)
+        assert cache.suits(spec, x)
+        fresh, shared = (PolynomialFilter(spec, operator, x, train, val, cache=c) for c in (None, cache))
         assert torch.equal(shared.hops, fresh.hops)
         assert torch.equal(shared.expected, fresh.expected)
 
 
-def test_what_is_not_in_the_cache_is_not_taken_from_it(graph):
+def test_other_hops_are_not_taken_for_these(graph):
     x, edges = graph
-    operator = build_operator(x, edges, "gcn")
-    rows = torch.tensor([1, 2])
-    cache = Hops(operator.matrix, x, rows)
-    spec = Propagation("gcn", 2)
-    assert cache.suits(spec, x, rows)
-    assert not cache.suits(spec, x, torch.tensor([1, 5]))
-    assert not cache.suits(spec, x.clone(), rows)
-    assert not cache.suits(Propagation("gcn", 2, operator_scale=2.0), x, rows)
-    assert not Hops.fits(torch.empty(1 << 16, 1 << 14, device="meta"))
+    cache = Hops(build_operator(x, edges, "gcn"), x)
+    assert cache.suits(Propagation("gcn", 2), x)
+    assert not cache.suits(Propagation("gcn", 2), x.clone())
+    assert not cache.suits(Propagation("gcn", 2, operator_scale=2.0), x)
 
 
 @pytest.mark.parametrize("head", ["ridge", "linear"])
-def test_training_with_shared_inputs_gives_the_same_model(small_graph, head):
-    reuse = Reuse()
-    common = {"embedding": "identity", "activation": "identity", "head": head, "epochs": 5, "ridge": None}
+def test_what_candidates_share_changes_none_of_them(small_graph, head):
+    shared = {}
+    linear = {"embedding": "identity", "activation": "identity", "head": head, "epochs": 5, "ridge": None}
     for change in ({"num_layers": 3}, {"num_layers": 1}, {"backbone": "sage"}, {"self_loops": True}, {"num_layers": 4}):
-        for normalize in (False, True):
-            config = Config(num_layers=2, normalize_features=normalize, **common).update(**change)
-            alone, shared = fit_rap(small_graph, config, 0), fit_rap(small_graph, config, 0, reuse=reuse)
-            assert alone.loop.history == shared.loop.history
-            rows = small_graph.test
-            assert torch.equal(alone.predict(rows).scores, shared.predict(rows).scores)
+        for encode in ({"normalize_features": True}, {"scaling": "standard"}, {"scaling": "length", "components": 5}):
+            config = Config(**{"num_layers": 2, "normalize_features": False, **linear, **change, **encode})
+            alone, together = Candidate(small_graph, config, 0, {}), Candidate(small_graph, config, 0, shared)
+            assert torch.equal(alone.scores(1.0, False), together.scores(1.0, False))
 
 
 @pytest.mark.parametrize("error_bars", [False, True])
 def test_every_hop_of_a_prediction_is_told(small_graph, error_bars):
     how = {"backbone": "gcn", "jumping": "last", "head": "ridge", "embedding": "identity"}
-    model = RAPNodeClassifier(num_layers=5, **how).fit(small_graph)
+    model = RAPNodeClassifier(num_layers=5, search=False, **how).fit(small_graph)
     calls = []
     predict = predictor_on(model.model_, small_graph, error_bars=error_bars, on_hop=lambda: calls.append(1))
     predict(torch.arange(10))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from rapgnn import RAPGNN, InputError, make_graphs
-from rapgnn.graph.graph import Graph
 from rapgnn.network.stepwise import pooled
 from samples import GRAPH_CONFIG as CONFIG
 from samples import collection
@@ -66,45 +65,30 @@ def test_permuting_the_nodes_of_graphs_changes_nothing(seed):
     torch.testing.assert_close(rows[0], rows[1], rtol=1e-4, atol=1e-5)
 
 
-def twins() -> Graph:
-    edges = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
-    order = torch.tensor([2, 0, 3, 1])  # node v of the first graph is node order[v] of the second
+def outputs(**settings) -> list[torch.Tensor]:
+    """The rows of two isomorphic graphs: in one batch, in two batches of one epoch, in one batch of the next epoch."""
+    edges, order = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]), torch.tensor([2, 0, 3, 1])
     x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.0]])
-    moved = torch.empty_like(x)
-    moved[order] = x
     both = torch.cat([edges, order[edges] + 4], dim=1)
-    return make_graphs(torch.cat([x, moved]), both, [4, 4], [0, 1], [0, 1], [], [])
-
-
-def outputs(schedule: str = "forward", random_features: int = 0, **settings) -> list[torch.Tensor]:
-    """The two graphs' rows: in one batch, then in two batches of one epoch, then in one batch of the next epoch."""
-    graph = twins()
-    config = CONFIG.update(
-        backbone="gin", schedule=schedule, random_features=random_features, embedding="fixed-random", **settings
-    )
+    graph = make_graphs(torch.cat([x, x[order.argsort()]]), both, [4, 4], [0, 1], [0, 1], [], [])
+    config = CONFIG.update(**({"backbone": "gin", "embedding": "fixed-random"} | settings))
     model = RAPGNN(2, out_channels=2, **config.to_dict())
     rows = model.embed(graph.x, graph.operator("gin")).rows(torch.tensor([0, 1]))
-    weights = model.spec.weights
-    both, one, other = torch.tensor([0, 1]), torch.tensor([0]), torch.tensor([1])
-    counters = [weights.counter(*at) for at in ((0, 0), (1, 1), (2, 1), (3, 2))]
-    drawn = [h for _, h in rows.batches([both, one, other, both], counters, steps=range(4))]
+    counters = [model.spec.weights.counter(*at) for at in ((0, 0), (1, 1), (2, 1), (3, 2))]
+    batches = [torch.tensor(batch) for batch in ([0, 1], [0], [1], [0, 1])]
+    drawn = [h for _, h in rows.batches(batches, counters, steps=range(4))]
     return [drawn[0], torch.cat(drawn[1:3]), drawn[3]]
 
 
 @pytest.mark.parametrize("engine", ["polynomial", "stepwise"])
-def test_isomorphic_graphs_are_equal_where_they_share_a_draw(engine):
+@pytest.mark.parametrize("schedule", ["forward", "epoch", "fixed"])
+def test_isomorphic_graphs_are_equal_where_they_share_a_draw(schedule, engine):
     """In one batch always, in two batches of an epoch where draws are of an epoch, in any where weights are fixed."""
-    together, apart, later = outputs(engine=engine)
+    together, apart, later = outputs(schedule=schedule, engine=engine)
     for batch in (together, later):
         torch.testing.assert_close(batch[0], batch[1])
-    assert not torch.allclose(together[0], later[0])  # another draw in the next batch
-    assert not torch.allclose(apart[0], apart[1])
-    together, apart, later = outputs("epoch", engine=engine)
-    torch.testing.assert_close(apart[0], apart[1])
-    assert not torch.allclose(together[0], later[0])
-    together, apart, later = outputs("fixed", engine=engine)
-    for batch in (apart, later):
-        torch.testing.assert_close(batch, together)
+    assert torch.allclose(apart[0], apart[1]) == (schedule != "forward")
+    assert torch.allclose(together[0], later[0]) == (schedule == "fixed")
 
 
 def test_random_node_features_make_them_differ_even_in_one_batch():
@@ -139,19 +123,13 @@ def test_a_prepared_graph_gives_the_draws_of_the_plain_call(graph, backbone):
 
 def test_rows_and_data_objects(graph):
     x, edges = graph
-    model = build()
-    data = Data(x=x, edge_index=edges)
-    rows = torch.tensor([5, 1, 7])
-    whole = model.prepare(data)
-    assert len(whole) == 40
-    some = whole.rows(rows)
-    model.eval()
-    torch.testing.assert_close(model(some), model(whole)[rows])
+    model, rows = build().eval(), torch.tensor([5, 1, 7])
+    whole = model.prepare(Data(x=x, edge_index=edges))
+    torch.testing.assert_close(model(whole.rows(rows)), model(whole)[rows])
     torch.testing.assert_close(model(model.prepare(x, edges, rows=rows)), model(whole)[rows])
-    with pytest.raises(InputError, match="edge_index"):
-        model.prepare(x)
-    with pytest.raises(InputError, match="edge_index"):
-        model(x)
+    for call in (model.prepare, model):
+        with pytest.raises(InputError, match="edge_index"):
+            call(x)
 
 
 def test_evaluation_gives_the_expectation_and_training_draws(graph):

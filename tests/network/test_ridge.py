@@ -1,16 +1,19 @@
-"""Ridge heads: the closed form against draws and normal equations, paths of penalties, rows left out, weights."""
+"""The one ridge regression: every way to its solution, against draws and normal equations; rows left out; weights."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rapgnn import RAPGNN, Propagation, RandomWeights
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.network import ridge
 from rapgnn.network.engine import represent
 from rapgnn.network.polynomial import PolynomialFilter
-from rapgnn.network.ridge import RidgeHead, RidgePath, RidgeRegression, factored
+from rapgnn.network.ridge import RidgeHead, RidgeRegression, RidgeSums, factored, same_gaps
 from rapgnn.sparse import SparseMatrix
 from samples import GRAPH_CONFIG as CONFIG
 
@@ -36,28 +39,142 @@ def test_ridge_equals_training_on_very_many_draws():
     torch.testing.assert_close(head.weight, sampled, rtol=0.05, atol=0.02)
 
 
-@pytest.mark.parametrize("rows", [4, 40])
-def test_ridge_primal_and_dual_agree_with_the_normal_equations(rows):
-    g = torch.Generator().manual_seed(1)
-    m, v, y = (torch.rand(rows, k, generator=g, dtype=torch.float64) for k in (7, 7, 2))
-    head = RidgeHead(7, 2).double().fit(m, lambda rows: v[rows].sum(0)[:, None, None], y, ridge=0.3)
-    c = m - m.mean(0)
-    size = float((c.square().sum() + v.sum()) / 7)
-    normal = c.T @ c + torch.diag(v.sum(0) + 0.3 * size)
-    torch.testing.assert_close(head.weight, torch.linalg.solve(normal, c.T @ (y - y.mean(0))))
+def floor_of(h, weights, scatter, penalty):
+    """What λ adds to the diagonal: it is relative to the mean squared size of the centred columns."""
+    weights = torch.ones(len(h), dtype=h.dtype) if weights is None else weights
+    m = (h - weights @ h / weights.sum()) * weights.sqrt()[:, None]
+    return penalty * float(m.square().sum() + scatter.diagonal().sum()) / h.shape[1]
 
 
-def test_ridge_leaves_unknown_labels_out():
-    g = torch.Generator().manual_seed(1)
-    m, y = torch.rand(20, 3, generator=g), torch.rand(20, 2, generator=g)
-    y[5:, 1] = float("nan")
+def solved(h, t, weights, scatter, floor):
+    """One solution by the normal equations; ``scatter`` ``[J·d, J·d]`` is what the draws add."""
+    w = torch.ones(len(h), dtype=h.dtype) if weights is None else weights
+    share = w / w.sum()
+    center, level = share @ h, share @ t
+    m, y = (h - center) * w.sqrt()[:, None], (t - level) * w.sqrt()[:, None]
+    weight = torch.linalg.solve(m.T @ m + scatter + floor * torch.eye(h.shape[1], dtype=h.dtype), m.T @ y)
+    return weight, level - center @ weight
 
-    def nothing(rows):
-        return torch.zeros(3, 1, 1)
 
-    both = RidgeHead(3, 2).fit(m, nothing, y, 0.1)
-    alone = RidgeHead(3, 1).fit(m[:5], nothing, y[:5, 1:], 0.1)
-    torch.testing.assert_close(both.weight[:, 1:], alone.weight)
+class Problem:
+    """Rows, labels of which some are not known, weights, and the covariance of every row's outputs, from a seed."""
+
+    def __init__(self, rows, channels, outputs=1, seed=0, weighted=False, random=False, gaps=False):
+        g = torch.Generator().manual_seed(seed)
+        d, to = channels * outputs, {"generator": g, "dtype": torch.float64}
+        self.h, self.t = torch.randn(rows, d, **to), torch.randn(rows, 3, **to)
+        if gaps:
+            self.t[::3, 1] = float("nan")
+            self.t[:, 2] = float("nan")
+        self.weights = torch.rand(rows, **to) + 0.2 if weighted else None
+        root = torch.randn(rows, channels, outputs, 2, **to)
+        self.covariance = root @ root.mT if random else torch.zeros(rows, channels, outputs, outputs).double()
+        self.random = random
+
+    def scatter(self, known):
+        """[d, J, J], summed over the rows that are known."""
+        w = torch.ones(len(self.h), dtype=torch.float64) if self.weights is None else self.weights
+        return torch.einsum("r,rdjm->djm", w[known], self.covariance[known])
+
+    def regression(self, many):
+        scatter = [self.scatter(known) for _, known in same_gaps(self.t)] if self.random else None
+        return RidgeRegression(self.h, self.t, scatter, self.weights, many)
+
+    def of_sums(self):
+        """From sums over the rows, as where they were too many to be kept."""
+        sums = []
+        for columns, known in same_gaps(self.t):
+            h, t = self.h[known], self.t[known][:, columns]
+            w = torch.ones(len(h), dtype=h.dtype) if self.weights is None else self.weights[known]
+            center, level = w @ h / w.sum(), w @ t / w.sum()
+            m, y = h - center, t - level
+            sums.append(
+                RidgeSums(columns, center, level, m.T @ (w[:, None] * m), m.T @ (w[:, None] * y), self.scatter(known))
+            )
+        return RidgeRegression.of_sums((self.h.shape[1], self.t.shape[1]), sums)
+
+    def by_hand(self, penalty, left_out=None):
+        """Weight and bias by the normal equations, one label after another; without one row."""
+        d, parts = self.h.shape[1], []
+        for column in range(3):
+            known = ~self.t[:, column].isnan()
+            if not bool(known.any()):
+                parts.append((torch.zeros(d, 1).double(), torch.zeros(1).double()))
+                continue
+            outputs = self.covariance.shape[2]
+            scatter = self.scatter(known)
+            whole = torch.zeros(outputs, d // outputs, outputs, d // outputs, dtype=torch.float64)
+            for channel in range(d // outputs):
+                whole[:, channel, :, channel] = scatter[channel]
+            whole = whole.view(d, d)
+            floor = floor_of(self.h[known], None if self.weights is None else self.weights[known], whole, penalty)
+            if left_out is not None:
+                known[left_out] = False
+            weights = None if self.weights is None else self.weights[known]
+            parts.append(solved(self.h[known], self.t[known][:, [column]], weights, whole, floor))
+        return torch.cat([weight for weight, _ in parts], dim=1), torch.cat([bias for _, bias in parts])
+
+
+problems = st.builds(
+    Problem,
+    rows=st.integers(4, 40),
+    channels=st.integers(1, 30),
+    outputs=st.integers(1, 3),
+    seed=st.integers(0, 1 << 20),
+    weighted=st.booleans(),
+    random=st.booleans(),
+    gaps=st.booleans(),
+)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(problem=problems, penalty=st.sampled_from([1e-3, 0.1, 1.0, 30.0]))
+def test_every_way_gives_the_solution_of_the_normal_equations(problem, penalty):
+    """By an eigendecomposition or a factorisation, with one unknown per row or per column, from sums over rows."""
+    weight, bias = problem.by_hand(penalty)
+    ways = [problem.regression(many=False), problem.regression(many=True), problem.of_sums()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ridge, "DECOMPOSED", 0)
+        ways.append(problem.regression(many=True))
+    for way in ways:
+        solution = way.solve(penalty)
+        torch.testing.assert_close(solution.weight, weight, rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(solution.bias, bias, rtol=1e-6, atol=1e-8)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(problem=problems, penalty=st.sampled_from([0.05, 2.0]), decomposed=st.sampled_from([0, 1200]))
+def test_every_row_is_left_out_once(problem, penalty, decomposed):
+    """Each by the solution without it; its own variance stays part of the penalty."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ridge, "DECOMPOSED", decomposed)
+        found = problem.regression(many=True).left_out(penalty)
+    assert torch.equal(found.isnan(), problem.t.isnan())
+    for row in range(0, len(problem.h), max(1, len(problem.h) // 4)):
+        weight, bias = problem.by_hand(penalty, left_out=row)
+        known = ~problem.t[row].isnan()
+        torch.testing.assert_close(found[row, known], (problem.h[row] @ weight + bias)[known], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("many", [True, False])
+@pytest.mark.parametrize(("rows", "columns"), [(300, 280), (280, 300)])
+def test_more_unknowns_than_are_decomposed_once(rows, columns, many):
+    problem = Problem(rows, columns)
+    weight, _ = problem.by_hand(0.1)
+    regression = problem.regression(many)
+    torch.testing.assert_close(regression.solve(0.1).weight, weight, rtol=1e-6, atol=1e-8)
+    out, without = regression.left_out(0.1)[5], problem.by_hand(0.1, left_out=5)
+    torch.testing.assert_close(out, problem.h[5] @ without[0] + without[1], rtol=1e-5, atol=1e-7)
+
+
+def test_a_head_takes_the_solution_and_multiplies_its_scores():
+    problem = Problem(20, 5, gaps=True)
+    head = RidgeHead(5, 3).double().fit(problem.h, lambda rows: torch.zeros(5, 1, 1), problem.t, ridge=0.3)
+    weight, bias = problem.by_hand(0.3)
+    torch.testing.assert_close(head(problem.h), problem.h @ weight + bias)
+    head.multiply(3.0)
+    torch.testing.assert_close(head(problem.h), 3 * (problem.h @ weight + bias))
+    assert (head.penalty, head.inverse_temperature) == (0.3, 3.0)
 
 
 def test_ridge_with_jumping_knowledge_equals_training_on_very_many_draws(molecules):
@@ -79,22 +196,6 @@ def test_ridge_with_jumping_knowledge_equals_training_on_very_many_draws(molecul
     assert float((fitted - wanted).norm() / wanted.norm()) < 0.15
 
 
-@pytest.mark.parametrize("width", [5, 80])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_where_nothing_is_random_the_shorter_way_gives_the_same(width, weighted):
-    g = torch.Generator().manual_seed(3)
-    h, y = torch.randn(30, width, generator=g), torch.randn(30, 3, generator=g)
-    y[:7, 1] = float("nan")
-    weights = torch.rand(30, generator=g) + 0.5 if weighted else None
-    certain = RidgeRegression(h, y, weights=weights)
-    zeros = [torch.zeros(width, 1, 1)] * 2  # one group of labels without gaps, one with
-    other = RidgeRegression(h, y, zeros, weights)
-    for penalty in (1e-3, 1.0, 30.0):
-        a, b = certain.solve(penalty), other.solve(penalty)
-        torch.testing.assert_close(a.weight, b.weight, rtol=1e-6, atol=1e-9)
-        torch.testing.assert_close(a.bias, b.bias, rtol=1e-6, atol=1e-9)
-
-
 def test_a_weight_is_a_number_of_copies():
     generator = torch.Generator().manual_seed(0)
     mean = torch.randn(12, 5, generator=generator)
@@ -109,84 +210,27 @@ def test_a_weight_is_a_number_of_copies():
     torch.testing.assert_close(weighed.bias, copied.bias)
 
 
-def solved(h, t, weights, penalty):
-    """One solution by the normal equations, in double precision."""
-    w = torch.ones(len(h), dtype=torch.float64) if weights is None else weights
-    share = w / w.sum()
-    center, level = share @ h, share @ t
-    m, y = (h - center) * w.sqrt()[:, None], (t - level) * w.sqrt()[:, None]
-    weight = torch.linalg.solve(m.T @ m + penalty * len(h) * torch.eye(h.shape[1], dtype=h.dtype), m.T @ y)
-    return weight, level - center @ weight
-
-
-def problem(rows, columns, seed=0):
-    rng = torch.Generator().manual_seed(seed)
-    h = torch.randn(rows, columns, generator=rng, dtype=torch.float64)
-    return h, torch.randn(rows, 3, generator=rng, dtype=torch.float64), rng
-
-
-@pytest.mark.parametrize("left_out", [True, False])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("rows", "columns"), [(30, 7), (9, 40), (300, 280), (280, 300)])
-def test_solutions_for_every_penalty(rows, columns, weighted, left_out):
-    h, t, rng = problem(rows, columns)
-    weights = torch.rand(rows, generator=rng, dtype=torch.float64) + 0.2 if weighted else None
-    path = RidgePath(h, t, weights, left_out)
-    for penalty in (1e-3, 0.1, 10.0):
-        weight, bias = path.solve(penalty)
-        expected, level = solved(h, t, weights, penalty)
-        torch.testing.assert_close(weight, expected, rtol=1e-6, atol=1e-8)
-        torch.testing.assert_close(bias, level, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("left_out", [True, False])
-@pytest.mark.parametrize(("rows", "columns"), [(12, 5), (8, 30), (270, 260), (260, 270)])
-def test_every_row_is_left_out_once(rows, columns, left_out):
-    h, t, _ = problem(rows, columns, seed=1)
-    penalty = 0.05
-    found = RidgePath(h, t, None, left_out).left_out(penalty)
-    for row in range(0, rows, max(1, rows // 6)):
-        others = torch.arange(rows) != row
-        weight, bias = solved(h[others], t[others], None, penalty * rows / (rows - 1))
-        torch.testing.assert_close(found[row], h[row] @ weight + bias, rtol=1e-5, atol=1e-7)
-
-
-def test_labels_with_gaps_are_solved_on_the_rows_that_have_them():
-    h, t, _ = problem(40, 6, seed=2)
-    t[::3, 1] = float("nan")
-    t[:, 2] = float("nan")
-    path = RidgePath(h, t)
-    weight, bias = path.solve(0.1)
-    known = ~t[:, 1].isnan()
-    expected, level = solved(h[known], t[known][:, 1:2], None, 0.1)
-    torch.testing.assert_close(weight[:, 1:2], expected, rtol=1e-8, atol=1e-10)
-    assert bias[1] == pytest.approx(float(level))
-    assert not weight[:, 2].any()
-    scores = path.left_out(0.1)
-    assert torch.equal(scores.isnan(), t.isnan())
-
-
 def test_constant_columns_and_equal_rows_stay_finite():
     h = torch.ones(10, 4, dtype=torch.float64)
     t = torch.arange(10, dtype=torch.float64)[:, None]
-    path = RidgePath(h, t)
-    weight, bias = path.solve(1e-5)
-    assert torch.isfinite(weight).all()
-    assert float(bias) == pytest.approx(4.5)
-    assert torch.isfinite(path.left_out(1e-5)).all()
+    regression = RidgeRegression(h, t)
+    solution = regression.solve(1e-5)
+    assert torch.isfinite(solution.weight).all()
+    assert float(solution.bias) == pytest.approx(4.5)
+    assert torch.isfinite(regression.left_out(1e-5)).all()
 
 
-@pytest.mark.parametrize("left_out", [True, False])
-def test_columns_that_are_sums_of_others_in_single_precision(left_out):
+@pytest.mark.parametrize("many", [True, False])
+def test_columns_that_are_sums_of_others_in_single_precision(many):
     rng = torch.Generator().manual_seed(3)
     base = torch.randn(2000, 30, generator=rng)
     h = (base @ torch.randn(30, 400, generator=rng)) * 100.0
     t = base[:, :2].double()
-    path = RidgePath(h, t, None, left_out)
-    for penalty in (1e-5, 1e-1):
-        weight, bias = path.solve(penalty)
-        assert torch.isfinite(weight).all()
-        torch.testing.assert_close(h.double() @ weight + bias, t, rtol=0.05, atol=0.05)
+    regression = RidgeRegression(h, t, many=many)
+    for penalty in (1e-5, 1e-2):
+        solution = regression.solve(penalty)
+        assert torch.isfinite(solution.weight).all()
+        torch.testing.assert_close(h.double() @ solution.weight + solution.bias, t, rtol=0.05, atol=0.05)
 
 
 def product(rank: int) -> torch.Tensor:

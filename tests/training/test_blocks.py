@@ -11,9 +11,7 @@ from rapgnn import Config
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import with_goal
 from rapgnn.network.heads import Head
-from rapgnn.network.rapgnn import model_inputs
 from rapgnn.training import blocks
-from rapgnn.training import blocks as draws
 from rapgnn.training.fit import build_rapgnn
 from rapgnn.training.head import ValidationRows, fit_input_scale, phase2, train_head
 from rapgnn.training.loop import Loop
@@ -50,16 +48,15 @@ def _graph(kind: str, small_graph: Graph) -> Graph:
     return small_graph if kind == "nodes" else collection(kind)
 
 
-def _prepared(graph: Graph, config: Config) -> tuple[Any, Head, Any]:
-    graph, operator = model_inputs(graph, config)
-    model = build_rapgnn(graph, operator, config, 3)
+def _prepared(graph: Graph, config: Config) -> tuple[Any, Head, Graph, Any]:
+    model, graph, operator = build_rapgnn(graph, config, 3)
     assert isinstance(model.head, Head)
-    return model, model.head, model.embed(graph.x, operator)
+    return model, model.head, graph, model.embed(graph.x, operator)
 
 
 def _plain(graph: Graph, config: Config, monkeypatch: pytest.MonkeyPatch) -> tuple[Loop, Head]:
     """By the plain loop, whatever the device."""
-    model, head, embedded = _prepared(graph, config)
+    model, head, graph, embedded = _prepared(graph, config)
 
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("blocks were used")
@@ -72,7 +69,7 @@ def _plain(graph: Graph, config: Config, monkeypatch: pytest.MonkeyPatch) -> tup
 
 
 def _blocked(graph: Graph, config: Config, most: int, on_epoch: Callable[[], None] | None = None) -> tuple[Loop, Head]:
-    model, head, embedded = _prepared(graph, config)
+    model, head, graph, embedded = _prepared(graph, config)
     exact = embedded.has_expectation and config.inference != "sample"
     representation = embedded.rows(graph.train, expect=graph.val if exact else None)
     validation = ValidationRows(model, graph, embedded, representation if exact else None)
@@ -149,7 +146,7 @@ def test_a_gpu_trains_in_blocks(small_graph: Graph, monkeypatch: pytest.MonkeyPa
     graph, used = small_graph.to("cuda"), []
     real = blocks.train_in_blocks
     monkeypatch.setattr("rapgnn.training.head.train_in_blocks", lambda *a, **k: used.append(1) or real(*a, **k))
-    train_head(*_prepared(graph, NODES)[:2], graph, _prepared(graph, NODES)[2], None)
+    train_head(*_prepared(graph, NODES), None)
     assert used
 
 
@@ -161,5 +158,5 @@ def test_draws_may_be_made_a_few_at_a_time(
     kind, config = CASES[case]
     graph = _graph(kind, small_graph).to(device)
     plain = _plain(graph, config, monkeypatch)
-    monkeypatch.setattr(draws, "DRAWN", 70)
+    monkeypatch.setattr(blocks, "DRAWN", 70)
     _same(plain, _blocked(graph, config, 8))

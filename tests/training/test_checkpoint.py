@@ -268,16 +268,6 @@ def test_damaged_weights(original, tmp_path):
     np.testing.assert_array_equal(tampered(tmp_path, index, weights, name), original[1])
 
 
-@pytest.mark.parametrize("changes", [{"num_layers": 3}, {"seed": 1}, {"jumping": "cat"}, {"embedding": "fixed-random"}])
-def test_the_weights_of_another_model_are_refused(original, tmp_path, changes):
-    changes = {"settings": FAST["settings"] | changes} if "embedding" in changes else changes
-    fit_table(**changes).save(tmp_path / "other")
-    index, _, name = parts(original[0])
-    _, weights, _ = parts(tmp_path / "other")
-    told = json.loads(index) | {"sha256": hashlib.sha256(weights).hexdigest()}
-    assert tampered(tmp_path / "s", json.dumps(told).encode(), weights, name) is REFUSED
-
-
 def test_other_data_are_predicted_and_data_that_do_not_suit_are_refused(small_graph, tmp_path):
     save_checkpoint(tmp_path / "m", fit_rap(small_graph, CONFIG, 3).model, Schema.of(small_graph))
     model, schema = load_checkpoint(tmp_path / "m")

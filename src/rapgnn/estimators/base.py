@@ -94,18 +94,23 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
     def _take(self, more: dict[str, Any]) -> None:
         """Settings of ``Config`` that were given as arguments."""
         refuse_unknown(more, also=tuple(self._get_param_names()))
-        self._more = tuple(more)
         for name, value in more.items():
             setattr(self, name, value)
 
+    @property
+    def _more(self) -> tuple[str, ...]:
+        """The settings of ``Config`` that were given as arguments, beside those that ``__init__`` names."""
+        named = self._get_param_names()
+        return tuple(name for name in SETTINGS if name in vars(self) and name not in named)
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """All arguments, those among them that are settings of ``Config``."""
-        return super().get_params(deep) | {name: getattr(self, name) for name in getattr(self, "_more", ())}
+        return super().get_params(deep) | {name: getattr(self, name) for name in self._more}
 
     def set_params(self, **params: Any) -> Self:
         """Arguments, or settings of ``Config``, by name."""
         new = {name: value for name, value in params.items() if name in SETTINGS and name not in self.get_params()}
-        self._take({name: getattr(self, name) for name in self._more} | new)
+        self._take(new)
         return super().set_params(**{name: value for name, value in params.items() if name not in new})
 
     def fit_graph(
@@ -160,17 +165,19 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
     @property
     def _seed(self) -> int:
         """``random_state`` where it is given, else ``seed``."""
-        return self.seed if self.random_state is None else self.random_state
+        name = "seed" if self.random_state is None else "random_state"
+        return check_whole(name, getattr(self, name), 0, MOST_SEED)
 
     def fixed_settings(self) -> dict[str, Any]:
-        """The settings that the user has fixed."""
+        """The settings that the user has fixed; an argument counts more than the same name in ``settings``."""
         named = ("backbone", "num_layers", "hidden_channels", *self._more)
-        fixed = {name: getattr(self, name) for name in named if getattr(self, name) is not None}
-        return fixed | {name: value for name, value in (self.settings or {}).items() if value is not None}
+        arguments = {name: getattr(self, name) for name in named}
+        both = (self.settings or {}) | {name: value for name, value in arguments.items() if value is not None}
+        return {name: value for name, value in both.items() if value is not None}
 
     def _check_arguments(self) -> None:
         """What ``Config`` does not see."""
-        check_whole("random_state" if self.random_state is not None else "seed", self._seed, 0, MOST_SEED)
+        _ = self._seed
         if not isinstance(self.search, bool | np.bool_):
             raise InputError(f"search must be True or False, got {shown(self.search)}.")
         budget = self.time_budget

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.base import MOST_SEED, RAPEstimator
+from rapgnn.estimators.base import RAPEstimator
 from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
 from rapgnn.estimators.predictions import check_graph, load_named, named_options
 from rapgnn.estimators.rows import NodeRows
@@ -19,7 +19,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.lists import graph_set
 from rapgnn.graph.nodes import node_graph
 from rapgnn.graph.scores import r2
-from rapgnn.graph.validate import SPLITS, check_whole
+from rapgnn.graph.validate import SPLITS
 from rapgnn.training.checkpoint import saved_task
 from rapgnn.training.schema import Schema
 
@@ -114,8 +114,7 @@ class _NodeEstimator(RAPEstimator):
             data, y = graph, None
         if isinstance(data, Graph):
             return self.fit_graph(check_graph(data, self._task, None, y, given))
-        seed = check_whole("seed", self._seed, 0, MOST_SEED)
-        return self.fit_graph(node_graph(self._raw(data, y, given), task=self._kind, seed=seed))
+        return self.fit_graph(node_graph(self._raw(data, y, given), task=self._kind, seed=self._seed))
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         named = schema.classes is not None or schema.objective.metric == "rmse"

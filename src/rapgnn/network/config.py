@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 from rapgnn.errors import InputError, check_choice, shown
@@ -212,9 +213,7 @@ class Config:
     predict: HeadSettings
 
     def __init__(self, **settings: Any):
-        refuse_unknown(settings)
-        for name, value in settings.items():
-            settings[name] = _checked(_FIELDS[name][1], value)
+        settings = checked(settings)
         for stage, record in RECORDS.items():
             mine = {name: value for name, value in settings.items() if _FIELDS[name][0] == stage}
             object.__setattr__(self, stage, record(**mine))
@@ -236,8 +235,11 @@ class Config:
             check_layers(self.propagate)
             if self.jumping == "ppr" or self.edges != "given" or self.pooling == "log":
                 raise InputError("jumping ppr, edges other than given and pooling log need fixed coefficients.")
-            if self.units or self.landmarks or self.known_labels or previous is not None or self.node_columns:
-                raise InputError("units, landmarks, known_labels, previous and node_columns need fixed coefficients.")
+            columns = self.degree_columns or self.node_columns
+            if self.units or self.landmarks or self.known_labels or previous is not None or columns:
+                raise InputError(
+                    "units, landmarks, known_labels, previous, degree_columns and node_columns need fixed coefficients."
+                )
             return
         if rule.edges:
             raise InputError(f"{self.backbone} needs random coefficients: its messages are not linear.")
@@ -301,6 +303,12 @@ def check_layers(layers: Propagate) -> None:
         raise InputError(f"{layers.backbone} has weights side by side, so factors must be 1, got {layers.factors}.")
 
 
+def checked(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by name, each of them sound by itself; numbers of numpy are taken as Python's."""
+    refuse_unknown(settings)
+    return {name: _checked(_FIELDS[name][1], value) for name, value in settings.items()}
+
+
 def check_record(record: Any, kind: type) -> None:
     """Refuse a record whose fields are not what they may be."""
     for about in fields(kind):
@@ -335,6 +343,7 @@ _KINDS = {
 def _checked(about: Any, value: Any) -> Any:
     """The value of one setting; refused where it is none."""
     name, limits = about.name, about.metadata
+    value = value.item() if isinstance(value, np.generic) else value
     if name == "previous":
         value = Config(**value) if isinstance(value, dict) else value
         if value is not None and not isinstance(value, Config):

@@ -172,6 +172,8 @@ class RidgeRegression:
             if weights is not None:  # weighted least squares: rows times the root of their weight
                 m, t = m * w.sqrt()[:, None].to(m.dtype), t * w.sqrt()[:, None]
             equations = _Equations.of_rows(m, t, covariance, DECOMPOSED if many else DECOMPOSED_ONCE)
+            if equations.size < (4 * torch.finfo(torch.float32).eps) ** 2 * float(w.sum() * center.square().mean()):
+                equations.size = 0.0  # constant columns: what is left of them is rounding, which λ is not relative to
             self._labels.append(_Labels(columns, center, level, equations, known, w))
 
     @classmethod

@@ -251,7 +251,7 @@ class Views:
         both = "both" if any(net.edges != "given" for net in free) else "given"  # the filters have looked
         bare: dict[str, Any] = {name: getattr(HOPS, name) for name in _HEAD}
         bare |= {"jumping": "cat", "teleport": HOPS.teleport, "edges": both, "units": 0, "unit_inputs": 0}
-        bare |= {"unit_hops": 0, "known_labels": 0, "previous": None}
+        bare |= {"unit_hops": 0, "known_labels": 0, "previous": None, "kernel": "none", "landmarks": 0}
         walks: dict[Config, Config] = {}
         for net in free:
             depth = net.num_layers if net.jumping == "cat" else 2
@@ -362,6 +362,7 @@ def second_points(graph: Graph, first: Config) -> Iterator[Config]:
     """What a network predicts for the neighbours, beside the hops: points whose ``previous`` is that network."""
     shape = {name: getattr(HOPS, name) for name in (*_HEAD, "jumping", "teleport")}
     shape |= {"num_layers": 1, "units": 0, "unit_inputs": 0, "unit_hops": 0, "backbone": "sage", "self_loops": False}
+    shape |= {"kernel": "none", "landmarks": 0}
     shape["standardize"], shape["known_labels"] = first.standardize, PRESET.label_hops if knows_labels(graph) else 0
     start = first.update(**shape, previous=first, edges="given" if first.edges == "both" else first.edges)
     head = trained(graph, start, dropout=0.2)

@@ -5,7 +5,8 @@ machine. ``search=False`` is the first point alone.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,6 +123,9 @@ class Search:
             for one in ranked(self.scored, self.by_metric)[:4]:
                 if not one.candidate.final:
                     self.attempt(one.candidate.config, balanced)
+        if not self.tried:
+            names = ", ".join(sorted(self.fixed))
+            raise InputError(f"no candidate has the settings that were fixed, or they decide nothing: {names}.")
         if not self.scored:
             raise self.refusal or InputError(
                 "no candidate could be solved: the features or labels leave nothing to fit."
@@ -167,8 +171,9 @@ class Search:
                 left = self._walk(self._points(stage), left)
         return left
 
-    def _points(self, stage: Stage) -> Iterable[Config]:
-        return stage.points(self.graph, self.base, [one.candidate.config for one in self._ranked()])
+    def _points(self, stage: Stage) -> Iterator[Config]:
+        with suppress(InputError):  # what the user has fixed contradicts what the stage changes of the best points
+            yield from stage.points(self.graph, self.base, [one.candidate.config for one in self._ranked()])
 
     def _ranked(self) -> list[Scored]:
         return ranked(self.scored, self.by_metric)

@@ -5,7 +5,7 @@ from typing import Any
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config, refuse_unknown
+from rapgnn.network.config import Config, checked
 from rapgnn.network.embedding import EMBEDDINGS
 from rapgnn.search.preset import PRESET
 from rapgnn.sparse import nonnegative
@@ -96,13 +96,15 @@ def wants_hops(fixed: dict[str, Any]) -> bool:
 def check_settings(graph: Graph, start: Config, fixed: dict[str, Any]) -> None:
     """Refuse settings that contradict each other, or that the graph does not admit, before any work."""
     config = first_point(graph, start, fixed)
+    if config.previous is not None:
+        raise InputError("previous is a network that the search itself has tried: leave it out.")
     if config.components > graph.num_features:
         raise InputError(f"components must be at most the {graph.num_features} columns there are.")
     if graph.ptr is None:
         if config.coefficients == "colours":
             raise InputError("colours are counted in sets of graphs: leave them out for the nodes of one graph.")
         return
-    for name in ("node_columns", "known_labels", "previous"):
+    for name in ("node_columns", "known_labels"):
         if getattr(config, name):
             raise InputError(f"{name} is for the nodes of one graph: leave it out for a set of graphs.")
     if config.edges != "given":
@@ -123,7 +125,7 @@ def first_point(graph: Graph, start: Config, fixed: dict[str, Any], components: 
         fixed: what the user has set; it stays.
         components: whether wide features may be replaced by components, which needs all of them in memory.
     """
-    refuse_unknown(fixed)
+    fixed = checked(fixed)
     if wants_hops(fixed):
         of_sets = {} if graph.ptr is None else {"backbone": "gin", "num_layers": 3}
         changes = {"coefficients": "fixed"} | of_sets | fixed

@@ -1,30 +1,30 @@
 """Random networks with a solved head: what they see, on hostile graphs, alone and in an average."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from rapgnn.models import random_net as random_net
 
-from rapgnn import RAPGraphClassifier, RAPNodeClassifier
+from rapgnn import Config, RAPGraphClassifier, RAPNodeClassifier
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import make_graph
 from rapgnn.graph.lists import make_graphs
-from rapgnn.network.config import Config
-from rapgnn.network.hop_network import HopNetwork, graph_blocks
-from rapgnn.network.hops import NEAR, Hops
+from rapgnn.network import hop_network
+from rapgnn.network.average import Average
+from rapgnn.network.hop_network import HopNetwork
+from rapgnn.network.hops import Hops
 from rapgnn.network.known_labels import SeenNodes
+from rapgnn.search.start import HOPS
 from rapgnn.sparse import dense
-from rapgnn.training.predict import average_on, hops_for
+from rapgnn.training.predict import hops_for, model_on
 
-LIFTS = {
-    "last": Config(jumping="last", num_layers=3),
-    "ppr": Config(jumping="ppr", num_layers=4, backbone="sage"),
-    "cat": Config(features="standard", places=True),
-    "lift": Config(features="standard", lift=30, lift_inputs=2),
-    "lift and hops": Config(features="length", lift=16, lift_hops=2, places=True),
+POINTS = {
+    "last": HOPS.update(jumping="last", num_layers=3),
+    "ppr": HOPS.update(jumping="ppr", num_layers=4, backbone="sage"),
+    "cat": HOPS.update(scaling="standard", degree_columns=True),
+    "units": HOPS.update(scaling="standard", units=30, unit_inputs=2),
+    "units and hops": HOPS.update(scaling="length", units=16, unit_hops=2, degree_columns=True),
 }
 
 
@@ -40,17 +40,17 @@ def graph(seed=0, nodes=40, edges=120, features=5):
 
 def fitted(config, g):
     net = HopNetwork(g.num_features, g.num_outputs, edge_channels=g.num_edge_features, seed=3, config=config)
-    net.treatment.fit(g.x)
-    if config.identity:
+    net.scaling.fit(g.x)
+    if config.node_columns:
         net.nodes = SeenNodes.of(g, torch.arange(g.num_nodes))
     net.standard.fit(net.fit_features(g, g.train))
     return net
 
 
-@pytest.mark.parametrize("name", LIFTS)
+@pytest.mark.parametrize("name", POINTS)
 def test_some_rows_are_those_of_all(name):
     g = graph()
-    net = fitted(LIFTS[name], g)
+    net = fitted(POINTS[name], g)
     whole = net.represent(g)
     assert whole.shape == (40, net.channels)
     assert torch.isfinite(whole).all()
@@ -59,10 +59,25 @@ def test_some_rows_are_those_of_all(name):
     torch.testing.assert_close(net.represent(g, g.test, shared), whole[g.test], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("depth", [3, NEAR, NEAR + 4])
-def test_hops_far_away_count_without_being_kept(depth):
+@pytest.mark.parametrize("rows", [None, [3, 30, 7], []])
+def test_hops_of_any_rows_in_any_order(rows):
+    """Of distant hops only the rows that are asked for are stored; others, and whole hops, are walked to again."""
     g = graph()
-    net = fitted(Config(jumping="ppr", num_layers=depth, teleport=0.1), g)
+    S, T, x = (dense(part) for part in (g.operator("sage").matrix, g.operator("gcn").matrix, g.x))
+    wanted = [torch.linalg.matrix_power(S, k) @ x for k in range(8)]
+    against = [torch.linalg.matrix_power(T, k) @ x for k in range(8)]
+    rows = None if rows is None else torch.tensor(rows, dtype=torch.int64)
+    hops = Hops(g.operator("sage"), g.x, g.operator("gcn"), rows)
+    for k in (0, 5, 1, 7, 3, 6, 7, 2):
+        for some in (torch.tensor([3, 7, 3]), torch.tensor([30, 9]), torch.arange(0), None):
+            for found, expected in ((hops.of(k, some), wanted[k]), (hops.against(k, some), against[k])):
+                torch.testing.assert_close(found, expected if some is None else expected[some], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 12])
+def test_personalised_pagerank_by_hand(depth):
+    g = graph()
+    net = fitted(HOPS.update(jumping="ppr", num_layers=depth, teleport=0.1), g)
     S, h = dense(g.operator("gcn").matrix).double(), dense(g.x).double()
     expected = 0.1 * h
     for k in range(1, depth + 1):
@@ -71,7 +86,6 @@ def test_hops_far_away_count_without_being_kept(depth):
     hops = net.hops(g)
     torch.testing.assert_close(hops.joined(net.config), expected.float(), rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(hops.joined(net.config, g.val), expected[g.val].float(), rtol=1e-4, atol=1e-6)
-    assert len(hops._hops) == 1 + min(depth, NEAR)
 
 
 def sets(seed=0, count=30, features=4, edge_features=0):
@@ -87,21 +101,28 @@ def sets(seed=0, count=30, features=4, edge_features=0):
 @pytest.mark.parametrize("pooling", ["sum", "mean", "log"])
 @pytest.mark.parametrize(
     "shape",
-    [{}, {"lift": 20, "logarithm": True}, {"width": 12, "num_layers": 3}, {"lift": 9, "lift_hops": 1}],
-    ids=["hops", "lift", "layers", "lift and hops"],
+    [
+        {},
+        {"units": 20, "log_hops": True},
+        {"coefficients": "layers", "width": 12, "num_layers": 3},
+        {"units": 9, "unit_hops": 1},
+    ],
+    ids=["hops", "units", "layers", "lift and hops"],
 )
-def test_graphs_one_by_one_are_those_of_a_batch(shape, pooling):
+def test_graphs_one_by_one_are_those_of_a_batch_or_of_blocks(shape, pooling, monkeypatch):
     g = sets(edge_features=2)
-    net = fitted(Config(backbone="gin", places=True, pooling=pooling, **shape), g)
+    net = fitted(HOPS.update(backbone="gin", degree_columns=True, pooling=pooling, **shape), g)
     whole = net.represent(g)
     assert torch.isfinite(whole).all()
     each = torch.cat([net.represent(g, torch.tensor([row])) for row in range(g.num_rows)])
     torch.testing.assert_close(each, whole, rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(hop_network, "ROW_BLOCK_BYTES", 4 * net.channels * 10)  # about ten nodes at a time
+    torch.testing.assert_close(net.represent(g), whole, rtol=1e-4, atol=1e-5)
 
 
 def test_random_layers_by_hand():
     g = sets()
-    net = fitted(Config(backbone="gin", width=7, num_layers=2, activation="tanh"), g)
+    net = fitted(HOPS.update(coefficients="layers", backbone="gin", width=7, num_layers=2, activation="tanh"), g)
     A, h = dense(g.operator("gin").matrix), dense(g.x)
     outputs = [h]
     for layer in net.layers:
@@ -110,22 +131,6 @@ def test_random_layers_by_hand():
     pool = g.operator("gin").pooling("sum")
     expected = torch.cat([pool @ h for h in outputs], dim=1)
     torch.testing.assert_close(net.represent(g), net.standard(expected), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"features": "magic"}, "treatment"),
-        ({"lift": -1}, "lift"),
-        ({"teleport": 1.0}, "teleport"),
-        ({"backbone": "gine"}, "backbone"),
-        ({"width": 4, "jumping": "last"}, "jumping"),
-        ({"places": 1}, "places"),
-    ],
-)
-def test_bad_settings_are_refused(given, said):
-    with pytest.raises(InputError, match=said):
-        Config(**given)
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -141,12 +146,12 @@ def test_a_loaded_average_predicts_bitwise_the_same(tmp_path, many):
 
 def test_hops_against_the_edges():
     g = graph(3)
-    net = fitted(Config(backbone="sage", edges="both", num_layers=1), g)
+    net = fitted(HOPS.update(backbone="sage", edges="both", num_layers=1), g)
     flipped = make_graph(dense(g.x).numpy(), g.edge_index.flip(0), g.y, g.train, g.val, g.test)
     x, along, against = dense(g.x), dense(g.operator("sage").matrix), dense(flipped.operator("sage").matrix)
     expected = torch.cat([x, along @ x, against @ x], dim=1)
     torch.testing.assert_close(net.represent(g), net.standard(expected), rtol=1e-4, atol=1e-5)
-    both = fitted(Config(backbone="sage", edges="undirected", num_layers=1, jumping="last"), g)
+    both = fitted(HOPS.update(backbone="sage", edges="undirected", num_layers=1, jumping="last"), g)
     whole = torch.cat([g.edge_index, g.edge_index.flip(0)], dim=1)
     S = dense(make_graph(x.numpy(), whole, g.y, g.train, g.val, g.test).operator("sage").matrix)
     torch.testing.assert_close(both.represent(g), both.standard(S @ x), rtol=1e-4, atol=1e-5)
@@ -154,51 +159,51 @@ def test_hops_against_the_edges():
 
 def test_columns_that_tell_nodes_apart_are_for_one_graph_alone():
     g, other = graph(4), graph(5)
-    net = fitted(Config(identity=12, num_layers=2), g)
+    net = fitted(HOPS.update(node_columns=12, num_layers=2), g)
     assert net.suits(g)
     assert not net.suits(other)
     with pytest.raises(InputError, match="own graph"):
-        average_on(net, other)
-    assert torch.isfinite(average_on(net, g)(g.test).probabilities).all()
+        model_on(Average([net]), other)
+    assert torch.isfinite(model_on(net, g)(g.test).probabilities).all()
 
 
 def test_a_network_sees_what_another_predicts_for_the_neighbours():
     g = graph(6)
-    before = Config(jumping="last")
+    before = HOPS.update(jumping="last")
     first = fitted(before, g)
     first.head.weight.normal_(generator=torch.Generator().manual_seed(0))
-    net = HopNetwork(g.num_features, g.num_outputs, config=Config(backbone="sage", num_layers=1, first=before))
-    net.first = first
-    net.treatment.fit(g.x)
+    net = HopNetwork(g.num_features, g.num_outputs, config=HOPS.update(backbone="sage", num_layers=1, previous=before))
+    net.previous = first
+    net.scaling.fit(g.x)
     h = net.fit_features(g, torch.arange(g.num_rows))
-    S, p = dense(g.operator("sage").matrix), average_on(first, g)(torch.arange(g.num_rows)).probabilities
+    S, p = dense(g.operator("sage").matrix), model_on(first, g)(torch.arange(g.num_rows)).probabilities
     torch.testing.assert_close(h[:, 10:], torch.cat([S @ p, S @ S @ p], dim=1), rtol=1e-4, atol=1e-5)
     again = HopNetwork(g.num_features, g.num_outputs, config=Config(**net.config.to_dict()))
     again.load_state_dict(net.state_dict())
     torch.testing.assert_close(again.represent(g), net.represent(g))
-    with pytest.raises(InputError, match="first"):
-        Config(first=net.config)
+    with pytest.raises(InputError, match="previous"):
+        HOPS.update(previous=net.config)
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "sage"])
-def test_the_first_network_walks_no_hop_that_is_there_already(backbone, monkeypatch):
+def test_the_previous_network_walks_no_hop_that_is_there_already(backbone, monkeypatch):
     g = graph(7)
-    before = Config(features="standard", places=True, backbone=backbone)
+    before = HOPS.update(scaling="standard", degree_columns=True, backbone=backbone)
     first = fitted(before, g)
     first.head.weight.normal_(generator=torch.Generator().manual_seed(0))
-    net = HopNetwork(5, 3, seed=3, config=replace(before, backbone="sage", num_layers=1, first=before))
-    net.first = first
-    net.treatment.fit(g.x)
-    said = g.objective.read(first.output(first.scores(first.represent(g))))
+    net = HopNetwork(5, 3, seed=3, config=before.update(backbone="sage", num_layers=1, previous=before))
+    net.previous = first
+    net.scaling.fit(g.x)
+    heard = g.objective.read(first.output(first.scores(first.represent(g))))
     walked, walk = [], HopNetwork.hops
-    monkeypatch.setattr(HopNetwork, "hops", lambda self, graph: walked.append(self) or walk(self, graph))
+    monkeypatch.setattr(HopNetwork, "hops", lambda self, *how: walked.append(self) or walk(self, *how))
     alone = net.fit_features(g, g.train)
     assert walked == ([net] if backbone == "sage" else [net, first])
-    assert torch.equal(alone[:, -6:-3], (g.operator("sage").matrix @ said)[g.train])
-    kept = {}
-    hops_for(first, g, kept)
+    assert torch.equal(alone[:, -6:-3], (g.operator("sage").matrix @ heard)[g.train])
+    shared = {}
+    hops_for(first, g, shared)
     walked.clear()
-    assert torch.equal(net.fit_features(g, g.train, hops_for(net, g, kept)), alone)
+    assert torch.equal(net.fit_features(g, g.train, hops_for(net, g, shared)), alone)
     assert walked == ([] if backbone == "sage" else [net])
 
 
@@ -219,22 +224,3 @@ def test_an_estimator_without_features_knows_communities():
             None, y, edge_index=edges, train=order[:60], val=order[60:120], test=order[120:], split="test"
         )
     assert score > 0.8  # degrees alone tell next to nothing
-
-
-PTR = torch.tensor([0, 0, 3, 3, 15, 16, 20, 20])  # 0, 3, 0, 12, 1, 4 and 0 nodes
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([0, 1, 2, 3, 4, 5, 6], [[0, 1, 2], [3], [4, 5, 6]]),
-        ([3, 0, 3, 1], [[3], [0], [3], [1]]),
-        ([5, 1, 1, 4], [[5], [1, 1], [4]]),
-        ([0, 2], [[0, 2]]),
-        ([], [[]]),
-    ],
-)
-def test_graphs_fill_a_block_and_a_large_one_is_alone(rows, expected, monkeypatch):
-    monkeypatch.setattr(random_net, "BLOCK_BYTES", 4 * 2 * 6)  # 6 nodes of 2 numbers
-    blocks = list(graph_blocks(PTR, torch.tensor(rows, dtype=torch.int64), 2))
-    assert [block.tolist() for block in blocks] == expected

@@ -1,9 +1,11 @@
-"""Dropout keeps the mean; masks that are drawn before the work runs are those of a generator."""
+"""Encoders by hand; dropout keeps the mean; masks that are drawn before the work runs are those of a generator."""
 
+import numpy as np
 import pytest
 import torch
 
-from rapgnn.network.mlp import MLP, Masks, dropout_dense
+from rapgnn.datasets.tu import one_hot
+from rapgnn.network.mlp import MLP, Encoder, Masks, dropout_dense
 from rapgnn.prng import Stream, seeded
 
 
@@ -25,3 +27,11 @@ def test_masks_are_the_generators() -> None:
         masks.restart()
         for _ in range(2):
             assert torch.equal(mlp(h, masks), mlp(h, generator))
+
+
+def test_the_encoder_is_a_sum_of_lookups():
+    codes = np.array([[1, 0], [2, 1]])
+    encoder = Encoder(5, 3, seeded(0, 0))
+    table = encoder.table.weight
+    by_hand = torch.stack([table[1] + table[3], table[2] + table[4]])
+    torch.testing.assert_close(encoder(one_hot(codes, (3, 2), "atom")), by_hand)

@@ -1,12 +1,12 @@
-"""Rows beside landmarks: ridge regression on them is kernel ridge regression."""
+"""Random features by hand; rows beside landmarks, on which ridge regression is kernel ridge regression."""
 
 import numpy as np
 import pytest
 import torch
 
 from rapgnn.errors import InputError
-from rapgnn.network.expand import KERNELS, KernelMap
-from rapgnn.network.ridge import RidgePath
+from rapgnn.network.expand import KERNELS, KernelMap, RandomUnits
+from rapgnn.network.ridge import RidgeRegression
 
 SHAPES = {"gauss": lambda d2: np.exp(-d2), "laplace": lambda d2: np.exp(-np.sqrt(d2))}
 
@@ -22,10 +22,10 @@ def fitted(z, landmarks, **how):
     return found
 
 
-def kernel(kind, one, other, unit, reach=1.0, trend=False):
+def kernel(kind, one, other, unit, bandwidth=1.0, trend=False):
     """By its definition, one pair at a time."""
     d = np.linalg.norm(one[:, None] - other[None], axis=2) / unit
-    return SHAPES[kind]((d / reach) ** 2) + (2 * one @ other.T / unit**2 if trend else 0)
+    return SHAPES[kind]((d / bandwidth) ** 2) + (2 * one @ other.T / unit**2 if trend else 0)
 
 
 def unit_of(z):
@@ -35,11 +35,11 @@ def unit_of(z):
 
 
 @pytest.mark.parametrize("kind", sorted({*KERNELS, *SHAPES}))
-@pytest.mark.parametrize(("reach", "trend"), [(1.0, False), (0.7, False), (1.4, True)])
-def test_inner_products_are_the_kernel(kind, reach, trend):
+@pytest.mark.parametrize(("bandwidth", "trend"), [(1.0, False), (0.7, False), (1.4, True)])
+def test_inner_products_are_the_kernel(kind, bandwidth, trend):
     z = rows(30)
-    seen = fitted(z, 30, kind=kind, reach=reach, trend=trend)(z).double()
-    expected = kernel(kind, z.numpy(), z.numpy(), unit_of(z.numpy()), reach, trend)
+    seen = fitted(z, 30, kind=kind, bandwidth=bandwidth, trend=trend)(z).double()
+    expected = kernel(kind, z.numpy(), z.numpy(), unit_of(z.numpy()), bandwidth, trend)
     # In single precision a row is 1e-7 away from itself, squared, of which exp(-d) has the root.
     np.testing.assert_allclose((seen @ seen.T / 30).numpy(), expected, atol=2e-4 if kind == "gauss" else 2e-3)
 
@@ -49,8 +49,9 @@ def test_ridge_on_it_is_kernel_ridge(kind):
     z, new = rows(40), rows(25, seed=1)
     y = torch.sin(2 * z[:, :1]).double()
     found, penalty = fitted(z, 40, kind=kind), 1e-2
-    path = RidgePath(found(z), y)
-    weight, bias = path.solve(penalty)
+    seen = found(z).double()
+    size = float((seen - seen.mean(0)).square().sum(0).mean())
+    solution = RidgeRegression(seen, y).solve(penalty * 40 / size)  # λ is relative to the size of the columns
     unit = unit_of(z.numpy())
     own, other = (kernel(kind, part.numpy(), z.numpy(), unit) for part in (z, new))
     middle = np.eye(40) - 1 / 40
@@ -58,7 +59,7 @@ def test_ridge_on_it_is_kernel_ridge(kind):
     alpha = np.linalg.solve(middle @ own @ middle + penalty * np.eye(40), (y - y.mean()).numpy())
     centred = (other - own.mean(0)) @ middle
     expected = centred @ alpha + float(y.mean())
-    np.testing.assert_allclose((found(new).double() @ weight + bias).numpy(), expected, atol=2e-3)
+    np.testing.assert_allclose((found(new).double() @ solution.weight + solution.bias).numpy(), expected, atol=2e-3)
 
 
 def test_some_landmarks_are_nystroms_approximation():
@@ -77,13 +78,13 @@ def test_some_landmarks_are_nystroms_approximation():
 def test_what_is_linear_goes_on_with_a_trend_alone():
     z = rows(60, columns=1)
     y, far = z.double(), torch.tensor([[12.0]])
-    said = {}
+    far_away = {}
     for trend in (False, True):
         found = fitted(z, 60, trend=trend)
-        weight, bias = RidgePath(found(z), y).solve(1e-5)
-        said[trend] = float(found(far).double() @ weight + bias)
-    assert said[True] > 11
-    assert abs(said[False]) < 6
+        solution = RidgeRegression(found(z), y).solve(1e-5)
+        far_away[trend] = float(found(far).double() @ solution.weight + solution.bias)
+    assert far_away[True] > 11
+    assert abs(far_away[False]) < 6
 
 
 @pytest.mark.parametrize("z", [torch.zeros(12, 3), rows(4).repeat(5, 1), torch.zeros(12, 0)])
@@ -104,3 +105,27 @@ def test_rows_in_blocks_are_the_same(monkeypatch):
     whole = found(z)
     monkeypatch.setattr("rapgnn.network.expand.BLOCK_ROWS", 7)
     torch.testing.assert_close(found(z), whole, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [0, 2, 99])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_random_features_by_hand(inputs, activation):
+    z = 5 + 3 * torch.randn(200, 6, generator=torch.Generator().manual_seed(0))
+    units = RandomUnits(6, 300, torch.Generator().manual_seed(1), inputs, activation)
+    units.fit(z)
+    found = units(z)
+    standard = (z - z.mean(0)) / z.std(0, correction=0)
+    by_hand = getattr(torch, activation)(standard @ units.weight + units.bias)
+    torch.testing.assert_close(found, by_hand, rtol=1e-4, atol=1e-4)
+    assert ((units.weight != 0).sum(0) == (6 if inputs in (0, 99) else inputs)).all()
+    assert torch.linalg.matrix_rank(found - found.mean(0)) > 20  # no linear map of six columns
+    torch.testing.assert_close(units.units(standard, slice(7, 40)), found[:, 7:40], rtol=1e-4, atol=1e-4)
+    same = RandomUnits(6, 300, torch.Generator().manual_seed(1), inputs, activation)
+    assert torch.equal(same.weight, units.weight)
+
+
+def test_features_of_few_inputs_look_at_one_part():
+    units = RandomUnits(12, 90, torch.Generator().manual_seed(0), inputs=3, groups=3)
+    parts = (units.weight != 0).view(3, 4, 90).any(1)
+    assert (parts.sum(0) == 1).all()
+    assert (parts.sum(1) == 30).all()

@@ -1,0 +1,212 @@
+"""Which points the stages of a search give, in which order, and for which graphs."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+
+from rapgnn import Config, RAPNodeClassifier
+from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.search.costs import cost
+from rapgnn.search.portfolio import (
+    Views,
+    expanded_points,
+    filter_points,
+    further_kernel_points,
+    head_points,
+    kernel_points,
+    probe_points,
+    scalings,
+    second_points,
+)
+from rapgnn.search.preset import PRESET
+from rapgnn.search.start import HOPS as START
+from samples import rings
+
+HOPS = START.update(scaling="standard", degree_columns=True)
+LABELS = PRESET.label_hops
+VIEWS = {
+    (False, 0): HOPS.update(num_layers=0, units=8),
+    (True, 0): HOPS.update(units=8),
+    (True, LABELS): HOPS.update(known_labels=LABELS, units=8),
+}
+
+
+def own_features(seed=0, nodes=600, columns=4) -> Graph:
+    """Classes that a node's own features tell, in a way that is not linear; its neighbours are anyone."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((nodes, columns))
+    y = (x[:, 0] * x[:, 1] > 0).astype(int)
+    return make_graph(x, rng.integers(0, nodes, (2, 4 * nodes)), y, *np.split(rng.permutation(nodes), [300, 450]))
+
+
+def view_of(config: Config) -> tuple[bool, int]:
+    return config.num_layers > 0, config.known_labels
+
+
+def views_of(configs) -> list[tuple[bool, int]]:
+    """Every view once, in the order of the first network that has it."""
+    return list(dict.fromkeys(view_of(config) for config in configs))
+
+
+def with_rows(graph: Graph, **counts: int) -> Graph:
+    return replace(graph, **{split: torch.arange(count) for split, count in counts.items()})
+
+
+@pytest.mark.parametrize("order", list(permutations(VIEWS)))
+def test_the_best_to_see_comes_first_in_probes_and_trained_heads(order):
+    nets = [VIEWS[view] for view in order]
+    graph = own_features()
+    assert Views.of(graph, nets).order == list(order)
+    assert views_of(probe_points(graph, START, nets)) == list(order)
+    heads = list(head_points(graph, START, nets))
+    assert views_of(heads) == list(order)[: PRESET.head_views]
+    assert all(head.head == "mlp" and not head.units for head in heads)
+
+
+def test_what_was_not_tried_yet_comes_after_what_was():
+    labelled, few = own_features(), with_rows(own_features(), train=PRESET.few_rows - 1)
+    assert Views.of(labelled, [HOPS]).order == [(True, 0), (False, 0), (True, LABELS)]
+    assert Views.of(few, [HOPS]).order == [(True, 0), (False, 0)]
+    assert Views.of(labelled, [VIEWS[True, LABELS], HOPS]).order == [(True, LABELS), (True, 0), (False, 0)]
+
+
+def test_many_columns_are_also_trained_on_as_they_are():
+    few, many = own_features(), own_features(columns=PRESET.covered + 1)
+    assert not any(head.scaling == "none" for head in head_points(few, START, [HOPS]))
+    first, second = list(head_points(many, START, [HOPS]))[:2]
+    assert (first.scaling, first.standardize) == ("none", False)
+    assert second == first.update(scaling="standard", standardize=True)
+    assert [probe.units for probe in probe_points(many, START, [HOPS])] == [0] * 4
+
+
+def test_a_second_look_at_many_columns_is_trained_first_and_on_them_as_they_are():
+    for columns, heads, scaling in ((4, ["ridge", "mlp"], "standard"), (PRESET.covered + 1, ["mlp", "ridge"], "none")):
+        graph = own_features(columns=columns)
+        looks = list(second_points(graph, HOPS))
+        assert [look.head for look in looks] == heads
+        (trained,) = [look for look in looks if look.head == "mlp"]
+        assert (trained.scaling, trained.standardize) == (scaling, scaling == "standard")
+        assert all(look.previous == HOPS for look in looks)
+        few = with_rows(graph, val=PRESET.enough_validation - 1)
+        assert [look.head for look in second_points(few, HOPS)] == ["ridge"]
+
+
+@pytest.mark.parametrize("of", [probe_points, head_points, expanded_points])
+def test_few_training_rows_have_linear_heads_alone(of):
+    nets = list(VIEWS.values())
+    assert list(of(with_rows(own_features(), train=PRESET.few_rows), START, nets))
+    assert not list(of(with_rows(own_features(), train=PRESET.few_rows - 1), START, nets))
+
+
+@pytest.mark.parametrize("of", [head_points, expanded_points])
+def test_few_validation_rows_train_no_head(of):
+    nets = list(VIEWS.values())
+    for rows, trains in ((PRESET.enough_validation, True), (PRESET.enough_validation - 1, False)):
+        assert any(config.head == "mlp" for config in of(with_rows(own_features(), val=rows), START, nets)) == trains
+
+
+def test_a_search_trains_first_on_features_alone_where_neighbours_say_nothing():
+    graph = own_features()
+    model = RAPNodeClassifier(seed=0, time_budget=600).fit_graph(graph)  # everything is tried
+    heads = [trial.settings for trial in model.trials_ if trial.settings["head"] == "mlp"]
+    assert (heads[0]["num_layers"], heads[0]["known_labels"]) == (0, 0)
+    assert model.score(graph, split="test") > 0.8  # what is linear: a half
+
+
+def wide(values, rows=40):
+    """A graph of 600 columns, so many training rows of 400 nodes."""
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((400, 600)) < 0.02, values(rng), 0)
+    order = rng.permutation(400)
+    return make_graph(
+        x, rng.integers(400, size=(2, 1600)), np.arange(400) % 2, order[:rows], order[300:350], order[350:]
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "second"),
+    [
+        (lambda rng: rng.integers(1, 4, (400, 600)), "tfidf"),
+        (lambda rng: rng.random((400, 600)), "none"),
+        (lambda rng: rng.standard_normal((400, 600)), "standard"),
+    ],
+)
+def test_counts_alone_are_weighted_as_words(values, second):
+    assert scalings(wide(values)) == (("length", 256), (second, 256))
+
+
+def test_nodes_far_away_count_where_labels_are_scarce():
+    few, many = (list(filter_points(wide(lambda rng: 1.0, rows), START, [])) for rows in (100, 101))
+    depth, teleport = PRESET.far
+    assert {net.teleport for net in few if net.num_layers == depth} == {teleport}
+    assert not any(net.num_layers == depth for net in many)
+
+
+def test_networks_that_tell_nodes_apart_are_no_view():
+    marks = START.update(node_columns=8, jumping="last", num_layers=3)
+    assert Views.of(own_features(), [marks]).walks == []
+    assert not list(head_points(own_features(), START, [marks]))
+    assert next(probe_points(own_features(), START, [marks, HOPS])) == marks.update(known_labels=LABELS)
+    assert Views.of(own_features(), [marks, HOPS]) == Views.of(own_features(), [HOPS])
+
+
+def test_two_propagations_are_kept_the_best_first_with_all_their_hops():
+    walk = HOPS.update(backbone="sage", jumping="ppr", num_layers=8, standardize=False)
+    third = HOPS.update(scaling="none")
+    units = {"units": 4, "unit_inputs": 2, "unit_hops": 1}
+    deep = HOPS.update(num_layers=4, head="mlp", hidden_channels=8, known_labels=1, **units)
+    walks = Views.of(own_features(), [walk, deep, HOPS, third]).walks
+    assert walks == [HOPS.update(backbone="sage"), HOPS.update(num_layers=4)]
+    directed = walk.update(edges="undirected")
+    assert [one.edges for one in Views.of(own_features(), [directed, HOPS]).walks] == ["both", "both"]
+
+
+def test_probes_differ_in_what_they_see_alone():
+    components = HOPS.update(scaling="length", components=4)
+    for first, units in ((HOPS, 512), (components, 0)):
+        probes = list(probe_points(own_features(), START, [first]))[:3]
+        assert [probe.units for probe in probes] == [units] * 3
+        assert len({probe.update(num_layers=2, known_labels=0, edges="given") for probe in probes}) == 1
+
+
+FILTER = START.update(backbone="gin", pooling="log")
+LAYERS = FILTER.update(coefficients="layers", width=16)
+COLOURS = START.update(coefficients="colours", width=32, pooling="log", standardize=False)
+
+
+def test_the_best_of_each_kind_and_the_next():
+    nets = [LAYERS, LAYERS.update(pooling="mean"), COLOURS, FILTER, FILTER.update(num_layers=5)]
+    points = list(kernel_points(rings(), START, nets))
+    bare = [net.update(kernel="none", landmarks=0) for net in points]
+    assert bare == 2 * [LAYERS, COLOURS, FILTER, LAYERS.update(pooling="mean")]
+    assert [net.kernel for net in points] == ["gauss"] * 4 + ["laplace"] * 4
+    assert {net.landmarks for net in points} == {252}  # all training graphs
+
+
+def test_numbers_may_go_on_beyond_those_of_training():
+    points = kernel_points(rings(numbers=True), START, [FILTER])
+    assert [(net.kernel, net.trend) for net in points] == [("gauss", False), ("gauss", True), ("laplace", True)]
+
+
+def test_few_graphs_have_nothing_to_be_compared_with():
+    assert not list(kernel_points(rings(300), START, [FILTER]))  # 180 training graphs
+
+
+def test_the_best_kernel_is_tried_at_other_distances_and_with_more_landmarks():
+    best = FILTER.update(kernel="gauss", landmarks=100)
+    points = list(further_kernel_points(rings(), START, [FILTER, best, best.update(kernel="laplace")]))
+    assert points == [*(best.update(bandwidth=b) for b in PRESET.bandwidths), best.update(landmarks=252)]
+    assert not list(further_kernel_points(rings(), START, [FILTER]))
+
+
+def test_labels_with_other_gaps_are_solved_apart_and_cost_as_much():
+    graphs = rings()
+    whole = np.random.default_rng(0).integers(0, 2, (420, 3)).astype(float)
+    gaps = whole.copy()
+    gaps[:200, 1], gaps[100:300, 2] = np.nan, np.nan
+    net = FILTER.update(kernel="gauss", landmarks=252)
+    costs = [cost(replace(graphs, y=torch.from_numpy(y), num_outputs=3), net) for y in (whole, gaps)]
+    assert costs[0] < costs[1] < 3 * costs[0]
