@@ -8,7 +8,7 @@ memory, and the predictions may be compared with those of the whole graph in mem
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,12 @@ from rapgnn import RAPNodeClassifier
 from rapgnn.compare import Record
 from rapgnn.device import allow_memory
 from rapgnn.errors import InputError
+from rapgnn.graph.validate import SPLITS
 from rapgnn.memory import PeakAnonymous, anonymous_bytes, read_size
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.training.predict import predictor_on
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
 from rapgnn_lab.store import Row, answer, in_child, machine
-
-ROWS = 1 << 17  # nodes that are written together
 
 
 def plan(
@@ -141,60 +140,33 @@ def _difference(estimator: Any, graph: DiskGraph, scores: torch.Tensor) -> Recor
     return {"memory_seconds": time.perf_counter() - start, "relative_error": largest, "same_class": same}
 
 
-def write_tables(graph: DiskGraph, folder: Path, rows: int = ROWS) -> Path:
+def write_tables(graph: DiskGraph, folder: Path) -> Path:
     """nodes.parquet and edges.parquet, each pair of nodes listed once; a folder that is there already is used again."""
     if folder.exists():
         return folder
-    unfinished = folder.with_suffix(".unfinished")
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InputError("Parquet files need duckdb: pip install 'rapgnn[big]'.") from error
+    unfinished, splits = folder.with_suffix(".unfinished"), np.zeros(graph.num_nodes, dtype=np.int8)
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    _write(unfinished / "nodes.parquet", _nodes(graph, rows))
-    _write(unfinished / "edges.parquet", _edges(graph, rows))
+    for number, name in enumerate(SPLITS, 1):
+        splits[graph.rows(name)] = number
+    nodes = {"id": np.arange(graph.num_nodes), "label": np.asarray(graph.y), "part": splits}
+    nodes |= {f"x{column}": np.asarray(graph.features[:, column]) for column in range(graph.num_features)}
+    receiver = np.repeat(np.arange(graph.num_nodes, dtype=np.int32), np.diff(graph.indptr))
+    edges = {"source": np.asarray(graph.indices), "target": receiver}
+    queries = {
+        "nodes": (nodes, f"SELECT * EXCLUDE part, {['', *SPLITS]}[part + 1] AS split FROM nodes"),
+        "edges": (edges, "SELECT * FROM edges WHERE source <= target"),
+    }
+    with duckdb.connect() as database:
+        for name, (columns, query) in queries.items():
+            database.register(name, columns)
+            path = str(unfinished / f"{name}.parquet").replace("'", "''")
+            database.execute(f"COPY ({query}) TO '{path}'")
     return unfinished.rename(folder)
-
-
-def _write(path: Path, parts: Iterator[dict[str, Any]]) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InputError("Parquet files need pyarrow: pip install 'rapgnn[big]'.") from error
-    writer = None
-    try:
-        for part in parts:
-            table = pa.table(part)
-            writer = writer or pq.ParquetWriter(path, table.schema)
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _nodes(graph: DiskGraph, at_once: int) -> Iterator[dict[str, Any]]:
-    """Some rows after others: id, label, split, features."""
-    split = np.zeros(graph.num_nodes, dtype=np.int8)
-    names = np.array(["", "train", "val", "test"], dtype=object)
-    for number, name in enumerate(names[1:], 1):
-        split[graph.rows(name)] = number
-    for start in range(0, graph.num_nodes, at_once):
-        rows = slice(start, min(start + at_once, graph.num_nodes))
-        features = np.ascontiguousarray(graph.features[rows])
-        yield {
-            "id": np.arange(rows.start, rows.stop),
-            "label": graph.y[rows],
-            "split": names[split[rows]],
-        } | {f"x{column}": features[:, column] for column in range(graph.num_features)}
-
-
-def _edges(graph: DiskGraph, at_once: int) -> Iterator[dict[str, Any]]:
-    """Those of some receivers after others, from the smaller number to the larger one."""
-    for start in range(0, graph.num_nodes, at_once):
-        stop = min(start + at_once, graph.num_nodes)
-        indptr = graph.indptr[start : stop + 1]
-        receiver = np.repeat(np.arange(start, stop), np.diff(indptr))
-        sender = np.asarray(graph.indices[indptr[0] : indptr[-1]])
-        once = sender <= receiver
-        yield {"source": sender[once], "target": receiver[once].astype(np.int32)}
 
 
 if __name__ == "__main__":

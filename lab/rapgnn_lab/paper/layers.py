@@ -68,7 +68,7 @@ class Network:
     @torch.no_grad()
     def outputs(self) -> Iterator[Tensor]:
         """h⁰, h¹ … h^L in float64, one at a time."""
-        one = replace(self.spec, num_layers=1, rescale=False, dropout=0.0)
+        one = replace(self.spec, num_layers=1, rescale=False, layer_dropout=0.0)
         operator = replace(self.operator, matrix=self.operator.matrix.to(dtype=torch.float64))
         h = self.start.double()
         yield h

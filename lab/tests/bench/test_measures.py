@@ -230,7 +230,7 @@ def test_tables_give_the_graph_again(tmp_path):
     from rapgnn.scale.tables.convert import convert_folder
 
     graph = write_power_law(ON_DISK, tmp_path / "small-0")
-    tables = disk.write_tables(graph, tmp_path / "small-0.tables", rows=64)
+    tables = disk.write_tables(graph, tmp_path / "small-0.tables")
     again = convert_folder(tables, tmp_path / "again")
     ends = [np.stack([np.repeat(np.arange(500), np.diff(g.indptr)), g.indices]) for g in (graph, again)]
     assert np.array_equal(*(np.unique(pairs, axis=1) for pairs in ends))

@@ -10,7 +10,6 @@ from rapgnn.graph.scores import metrics_for
 from rapgnn.sparse import dense
 from rapgnn_lab.bench.suite import graphs
 from rapgnn_lab.bench.suite.graphs import FOLDS, GRAPHS, SETS
-from rapgnn_lab.bench.wide import wide_words
 
 SMALL = {
     "minesweeper": partial(graphs.minesweeper, 20),
@@ -28,7 +27,6 @@ SMALL = {
     "molecules": partial(graphs.molecules, 120),
     "circles": partial(graphs.circles, 60),
     "cycles": partial(graphs.cycles, 60),
-    "wide-words": partial(wide_words, 300, 200, 1000, 5),
 }
 
 
@@ -74,20 +72,6 @@ def test_words_follow_zipf_and_documents_differ_in_length():
     assert 0.5 < same_class(graph) < 0.75
     few = graphs.documents(900, 300, 5, per_class=20)
     assert torch.bincount(few.y[few.train]).tolist() == [20] * 5
-
-
-def test_wide_words_have_few_words_of_many_and_a_few_documents_with_most_links():
-    graph = wide_words(nodes=2000, features=3000, edges=20_000, train=20)
-    assert graph.x.shape == (2000, 3000)
-    assert 20 < graph.x.nnz / 2000 < 45
-    assert set(graph.x.values.tolist()) == {1.0}
-    source, target = graph.edge_index
-    both = set(zip(source.tolist(), target.tolist(), strict=True))
-    assert len(source) == len(both) == 20_000
-    assert all((v, u) in both for u, v in both)
-    assert 0.85 < same_class(graph) < 0.97
-    assert int(torch.bincount(source).max()) > 50
-    assert len(graph.train) == 100
 
 
 def test_the_kinds_of_links():
