@@ -41,6 +41,7 @@ from rapgnn_lab.tune.space import TABLES as SEARCHED
 
 MACHINES = {"two CPU cores": "", "H200": "-h200"}  # and what the file of its records is called beside the dataset
 DEPTHS = (2, 8, 32)
+STEPS = ("convert", "fit", "predict")  # of a graph on disk
 FAMILIAR = {
     "cora": "Cora",
     "citeseer": "CiteSeer",
@@ -135,10 +136,6 @@ def _speed(file: str) -> Table:
         "than PyG's GCN: {speedup_vs_pyg:x} | inference, ms: {infer_ms:ms} | peak memory: {peak_memory_mb:MB}",
         lambda records: [r for r in records if r["num_layers"] == 32 and not r.get("note")],
     )
-
-
-def _minutes(r: Record) -> float:
-    return sum(r[f"{step}_seconds"] for step in ("convert", "fit", "predict")) / 60
 
 
 def check_table(root: Path) -> str:
@@ -297,7 +294,7 @@ TABLES: dict[str, Table] = {
         "nodes: {nodes:,} | edges: {edges:,} | features: {features:,} | `--memory`: {memory_limit} | "
         "peak memory: {peak_memory_mb:size} | convert, s: {convert_seconds:.0f} | fit, s: {fit_seconds:.0f} | "
         "predict, s: {predict_seconds:.0f} | in all: {minutes:.1f} min",
-        lambda records: [r | {"minutes": _minutes(r)} for r in records],
+        lambda records: [r | {"minutes": sum(r[f"{step}_seconds"] for step in STEPS) / 60} for r in records],
     ),
     "scale-gpu": measured(  # with a part of the GPU's memory, and how far predictions lie from those in memory
         "scale/disk-h200",

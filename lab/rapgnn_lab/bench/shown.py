@@ -64,12 +64,9 @@ def show(name: str, title: str, records: Sequence[Record]) -> None:
 
 def _table(name: str, records: Sequence[Record]) -> str:
     there = {key for r in records for key, value in r.items() if value not in (None, "")}
-    columns = [column for column in f"{TABLES[name]} | note: {{note}}".split("|") if there >= _keys(column)]
-    return make_table(records, "|".join(columns))
-
-
-def _keys(column: str) -> set[str]:
-    return {key for _, key, _, _ in Formatter().parse(column) if key}
+    columns = f"{TABLES[name]} | note: {{note}}".split("|")
+    shown = [column for column in columns if all(key in there for _, key, _, _ in Formatter().parse(column) if key)]
+    return make_table(records, "|".join(shown))
 
 
 def plot(name: str, records: Sequence[Record], path: Path) -> None:

@@ -37,6 +37,7 @@ from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Parts
 ESTIMATOR = "estimator"  # in the place of a method's name
 PAPER, STRICT, BOTH = "paper", "strict", "both"
 COSTS = ("fit_seconds", "train_ms_per_epoch", "eval_ms_per_epoch")
+WARM_UP = cache(warm_up)  # once in a process: loading libraries is not charged to the first training
 _PART = {"accuracy": "training", ESTIMATOR: "estimator fit"}
 
 
@@ -97,7 +98,7 @@ def train(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
     """One training, scored on validation and test; by the paper's protocol, the validation metric of every epoch."""
     graph, spec = _graph_of(cell, graphs), cell.spec
     method, config, seed, device = spec["method"], Config(**spec["config"]), spec["seed"], str(graph.y.device)
-    _warm_up(method, device, graph.ptr is not None)
+    WARM_UP((method,), device, graph.ptr is not None)
     if "fold" not in spec:
         return run(method, graph, config, [seed], on_epoch=on_epoch)
     if spec["protocol"] == STRICT:  # a split like any other
@@ -127,12 +128,6 @@ def train(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
         "threads": torch.get_num_threads(),
         "config": config.to_dict(),
     }
-
-
-@cache
-def _warm_up(method: str, device: str, graphs: bool) -> None:
-    """Once in a process: loading libraries is not charged to the first training."""
-    warm_up([method], device, graphs)
 
 
 def fit_estimator(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:

@@ -203,9 +203,20 @@ NewTable = Callable[[str, list[str], list[list[str]], int], Table]
 """(the heading above it, its header, its rows, how many columns are words) -> a table of the page."""
 
 
-def to_parts(text: str, new_table: NewTable | None = None) -> list[Part]:
+def plain_cell(text: str) -> Cell:
+    """A cell without its stars."""
+    bold = re.fullmatch(r"\*\*(.*)\*\*", text)
+    return Cell(bold[1], bold=True) if bold else Cell(text)
+
+
+def plain_table(heading: str, header: list[str], rows: Sequence[Sequence[str]], left: int) -> Table:
+    """As it stands in the text."""
+    return Table(header, [[plain_cell(cell) for cell in row] for row in rows], heading, left)
+
+
+def to_parts(text: str, new_table: NewTable = plain_table) -> list[Part]:
     """The blocks of a text in their order; a heading goes to the table below it, as its caption."""
-    make, found, heading = new_table or _plain_table, [], ""
+    found, heading = [], ""
     for block in re.split(r"\n\s*\n", text.strip()):
         block = block.strip()
         if block.startswith("#"):
@@ -213,20 +224,10 @@ def to_parts(text: str, new_table: NewTable | None = None) -> list[Part]:
         elif block.startswith("|"):
             lines = [_cells(line) for line in block.splitlines()]
             left = sum(not mark.endswith(":") for mark in lines[1])
-            found.append(make(heading, lines[0], lines[2:], left))
+            found.append(new_table(heading, lines[0], lines[2:], left))
         elif block and not re.fullmatch(r"!\[.*\]\(.*\)", block):
             found.append(Prose(block))
     return found
-
-
-def plain_cell(text: str) -> Cell:
-    """A cell without its stars."""
-    bold = re.fullmatch(r"\*\*(.*)\*\*", text)
-    return Cell(bold[1], bold=True) if bold else Cell(text)
-
-
-def _plain_table(heading: str, header: list[str], rows: Sequence[Sequence[str]], left: int) -> Table:
-    return Table(header, [[plain_cell(cell) for cell in row] for row in rows], heading, left)
 
 
 def _cells(line: str) -> list[str]:

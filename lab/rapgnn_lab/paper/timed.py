@@ -69,6 +69,7 @@ TITLES = {
 """What is timed, in the order of the tables; a strategy's own name is that of its fastest exact way."""
 SHARE = 0.05  # of a large graph's size, where the whole is too much
 VERSION = 1
+WARM_UP = cache(warm_up_methods)  # once in a process: loading libraries is not charged to the first cell
 
 
 def share_of(scale: Scale, device: str, quick: float) -> float:
@@ -93,7 +94,7 @@ def measure_time(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
     """The times of one strategy; a ``note`` where it does not fit into memory."""
     spec, method = cell.spec, cell.spec["method"]
     graph = _ready_graph(cell, graphs)
-    _warm_up(method, graphs.device)
+    WARM_UP(graphs.device, (method,))
     config = bench_config(spec["num_layers"], spec["hidden_channels"])
     config = config.update(backbone=spec["backbone"], epochs=spec["epochs"])
     sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
@@ -127,12 +128,6 @@ def _ready_graph(cell: Cell, graphs: Graphs) -> ReadyGraph:
 def _generated(size: PowerLaw, device: str, backbone: str) -> ReadyGraph:
     """The last one stays in memory: the cells of one graph follow one another."""
     return ready(size.generate().normalized_features().to(device), backbone)
-
-
-@cache
-def _warm_up(method: str, device: str) -> None:
-    """Once in a process: loading libraries is not charged to the first cell."""
-    warm_up_methods(device, [method])
 
 
 def describe_generated(records: Sequence[Record]) -> str:
