@@ -6,9 +6,9 @@ import torch
 
 from rapgnn import RAPGraphClassifier, RAPNodeClassifier, load_model
 from rapgnn.graph.backbones import BACKBONES, Backbone, Scaling
+from rapgnn.network.encode import SCALINGS
+from rapgnn.network.encode import Scaling as FeatureScaling
 from rapgnn.network.expand import KERNELS
-from rapgnn.network.scaling import SCALINGS
-from rapgnn.network.scaling import Scaling as FeatureScaling
 from rapgnn.search import portfolio
 from rapgnn.search.portfolio import HOPS, PORTFOLIO, Stage
 from samples import collection

@@ -41,7 +41,7 @@ def _getters() -> set[CodeType]:
     found = set()
     for value in (v for c in classes if inspect.isclass(c) for v in vars(c).values()):
         getter = value.fget if isinstance(value, property) else getattr(value, "func", None)
-        if isinstance(value, property | functools.cached_property) and getter is not None:
+        if isinstance(value, property | functools.cached_property) and hasattr(getter, "__code__"):
             found.add(getter.__code__)
     return found
 

@@ -7,7 +7,7 @@ import pytest
 from rapgnn.compare import STRATEGIES
 from rapgnn.datasets import DATASETS
 from rapgnn.errors import InputError
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn_lab.baselines.systems import METHODS, RESERVOIRS
 from rapgnn_lab.results import TABLES, Published, find_published, one_published, published
 

@@ -34,7 +34,7 @@ from rapgnn.graph.nodes import FOLDS, make_folds
 from rapgnn.graph.tasks import average_precision
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.weights import BY_WIDTH
 from rapgnn.search.start import start_config, usual_embedding
 from rapgnn.training.baselines import fit_embedding, fit_end_to_end

@@ -10,7 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, roc
 
 from rapgnn import Config, InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, from_pyg
 from rapgnn.estimators.evaluation import counting_split, evaluate, fit_without_edges
-from rapgnn.network.average import Average
+from rapgnn.network.network import Average
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.start import HOPS
 from rapgnn.training.predict import model_on

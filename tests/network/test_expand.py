@@ -6,7 +6,7 @@ import torch
 
 from rapgnn.errors import InputError
 from rapgnn.network.expand import KERNELS, KernelMap, RandomUnits
-from rapgnn.network.ridge import RidgeRegression
+from rapgnn.network.heads import RidgeRegression
 
 SHAPES = {"gauss": lambda d2: np.exp(-d2), "laplace": lambda d2: np.exp(-np.sqrt(d2))}
 

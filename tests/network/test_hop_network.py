@@ -11,10 +11,10 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import make_graph
 from rapgnn.graph.lists import make_graphs
 from rapgnn.network import hop_network
-from rapgnn.network.average import Average
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.hops import Hops
 from rapgnn.network.known_labels import SeenNodes
+from rapgnn.network.network import Average
 from rapgnn.search.start import HOPS
 from rapgnn.sparse import dense
 from rapgnn.training.predict import hops_for, model_on

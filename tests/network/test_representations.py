@@ -7,7 +7,7 @@ import torch
 
 from rapgnn import Config, RAPNodeClassifier
 from rapgnn.graph.graph import Graph
-from rapgnn.network.engine import LearnableRepresentation, PolynomialRepresentation
+from rapgnn.network.representation import LearnableRepresentation, PolynomialRepresentation
 from rapgnn.training.fit import build_rapgnn, fit_rap
 from samples import collection
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rapgnn import RAPGNN, Propagation, RandomWeights
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network import ridge
-from rapgnn.network.engine import represent
+from rapgnn.network import heads
+from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, factored, same_gaps
 from rapgnn.network.polynomial import PolynomialFilter
-from rapgnn.network.ridge import RidgeHead, RidgeRegression, RidgeSums, factored, same_gaps
+from rapgnn.network.representation import represent
 from rapgnn.sparse import SparseMatrix
 from samples import GRAPH_CONFIG as CONFIG
 
@@ -134,7 +134,7 @@ def test_every_way_gives_the_solution_of_the_normal_equations(problem, penalty):
     weight, bias = problem.by_hand(penalty)
     ways = [problem.regression(many=False), problem.regression(many=True), problem.of_sums()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ridge, "DECOMPOSED", 0)
+        patch.setattr(heads, "DECOMPOSED", 0)
         ways.append(problem.regression(many=True))
     for way in ways:
         solution = way.solve(penalty)
@@ -147,7 +147,7 @@ def test_every_way_gives_the_solution_of_the_normal_equations(problem, penalty):
 def test_every_row_is_left_out_once(problem, penalty, decomposed):
     """Each by the solution without it; its own variance stays part of the penalty."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ridge, "DECOMPOSED", decomposed)
+        patch.setattr(heads, "DECOMPOSED", decomposed)
         found = problem.regression(many=True).left_out(penalty)
     assert torch.equal(found.isnan(), problem.t.isnan())
     for row in range(0, len(problem.h), max(1, len(problem.h) // 4)):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from rapgnn.network.scaling import DEGREE_COLUMNS, SCALINGS, FeatureScaling, Standard, degree_columns
+from rapgnn.network.encode import DEGREE_COLUMNS, SCALINGS, FeatureScaling, Standard, degree_columns
 from rapgnn.sparse import SparseMatrix, dense
 
 

@@ -13,16 +13,24 @@ from rapgnn import Config, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassif
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.scores import metrics_for, with_goal
-from rapgnn.network.average import Average
+from rapgnn.network.heads import INVERSE_TEMPERATURES
 from rapgnn.network.hop_network import HopNetwork
-from rapgnn.network.ridge import INVERSE_TEMPERATURES
+from rapgnn.network.network import Average
 from rapgnn.search import average, search
-from rapgnn.search.average import Member, chosen_members, mean_of_draws, mean_scores, temperature_of, with_draws
+from rapgnn.search.average import (
+    Member,
+    Scored,
+    Validation,
+    chosen_members,
+    mean_of_draws,
+    mean_scores,
+    temperature_of,
+    with_draws,
+)
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.portfolio import Stage
 from rapgnn.search.preset import PRESET
 from rapgnn.search.start import HOPS
-from rapgnn.search.validation import Scored, Validation
 from rapgnn.training.checkpoint import load_checkpoint
 from rapgnn.training.predict import model_on, scores_of
 from samples import collection, rare

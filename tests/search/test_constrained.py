@@ -22,7 +22,7 @@ from rapgnn import (
     from_pyg,
 )
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.network.average import Average
+from rapgnn.network.network import Average
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.search.costs import cost, training_cost
 from rapgnn.search.start import start_config

@@ -9,7 +9,7 @@ import torch
 
 from rapgnn import METHODS, RAPGNN, Config, InputError, RAPGraphClassifier, RAPNodeClassifier, fit
 from rapgnn.compare import STRATEGIES
-from rapgnn.network.embedding import EMBEDDINGS, Inputs
+from rapgnn.network.encode import EMBEDDINGS, Inputs
 from rapgnn.network.stepwise import propagate
 from rapgnn.sparse import SparseMatrix
 from rapgnn.training.fit import fit_rap

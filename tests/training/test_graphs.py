@@ -6,7 +6,7 @@ import torch
 
 from rapgnn import InputError, fit, make_graphs
 from rapgnn.compare import STRATEGIES
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from samples import GRAPH_CONFIG as CONFIG
 from samples import collection, on_test
 

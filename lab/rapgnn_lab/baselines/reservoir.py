@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from rapgnn.graph.backbones import Backbone, plain, symmetric
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.network.encode import SMALLEST, inverse
 from rapgnn.network.heads import TargetScale
 from rapgnn.network.hop_network import graph_blocks
-from rapgnn.network.scaling import SMALLEST, inverse
 from rapgnn.sparse import Features, SparseMatrix, row_block
 from rapgnn_lab.baselines.random_layer import RandomLayer
 

@@ -15,14 +15,12 @@ from rapgnn.compare import Method
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
-from rapgnn.network.heads import Head, TargetScale
-from rapgnn.network.ridge import RidgeHead, RidgeRegression
+from rapgnn.network.heads import Head, RidgeHead, RidgeRegression, TargetScale
 from rapgnn.prng import Stream, seeded
-from rapgnn.training.fit import Fitted
+from rapgnn.training.fit import Fitted, ridge_targets, row_weights
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, as_prediction
-from rapgnn.training.solve import ridge_targets, row_weights
 from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings
 from rapgnn_lab.baselines.prgnn import PRGNN, PRGNNSettings
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix

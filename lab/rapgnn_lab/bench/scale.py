@@ -13,7 +13,7 @@ import torch
 from rapgnn.compare import Record, warm_up
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
-from rapgnn.network.engine import PolynomialRepresentation, Representation
+from rapgnn.network.representation import PolynomialRepresentation, Representation
 from rapgnn.training.fit import build_rapgnn, fit_rap
 from rapgnn_lab.bench import timing
 from rapgnn_lab.bench.depth import MEASURES, bench_config

@@ -45,7 +45,7 @@ def tune(
     from rapgnn.estimators.estimators import estimator_for
     from rapgnn.files import check_writable
     from rapgnn.graph.scores import with_goal
-    from rapgnn.network.embedding import EMBEDDINGS
+    from rapgnn.network.encode import EMBEDDINGS
     from rapgnn.search.start import start_config
     from rapgnn.training.checkpoint import check_target
     from rapgnn.training.fit import fit_rap

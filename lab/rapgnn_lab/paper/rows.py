@@ -7,7 +7,7 @@ from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.accuracy import BOTH, ESTIMATOR, PAPER, accuracy_cell, estimator_cell
 from rapgnn_lab.paper.cells import Cell, Graphs, Scale

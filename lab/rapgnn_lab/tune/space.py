@@ -14,7 +14,7 @@ from typing import Any
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn.sparse import nonnegative
 from rapgnn_lab.baselines.systems import METHODS

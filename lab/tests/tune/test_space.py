@@ -9,7 +9,7 @@ import torch
 from rapgnn.compare import STRATEGIES, fit
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import start_config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.tune.space import SPACES, WIDEST, suggest

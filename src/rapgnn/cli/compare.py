@@ -135,7 +135,7 @@ def _how(record: dict[str, Any]) -> str:
     """How a method was trained: its layers and epochs, or what it chose itself."""
     from rapgnn.compare import METHODS, methods
     from rapgnn.estimators.describe import counted
-    from rapgnn.network.embedding import EMBEDDINGS
+    from rapgnn.network.encode import EMBEDDINGS
 
     method, config, most = methods()[record["method"]], record["config"], max(record["epochs"])
     if not method.configured:

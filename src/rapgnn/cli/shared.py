@@ -164,7 +164,7 @@ def check_options(overrides: dict[str, Any], embedding: str | None = None, devic
     from rapgnn.graph.backbones import BACKBONES
     from rapgnn.graph.validate import check_whole
     from rapgnn.network.config import Config
-    from rapgnn.network.embedding import EMBEDDINGS
+    from rapgnn.network.encode import EMBEDDINGS
     from rapgnn.search.start import HOPS, wants_hops
 
     pick_device(device)

@@ -19,11 +19,10 @@ from rapgnn.estimators.predictions import Predicting, as_classes, suits
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric, with_goal
 from rapgnn.graph.validate import SPLITS, check_whole
-from rapgnn.network.average import Average, engine_of
 from rapgnn.network.config import SETTINGS, Config, refuse_unknown
-from rapgnn.search.search import OnTrial
+from rapgnn.network.network import Average, engine_of
+from rapgnn.search.search import OnTrial, train
 from rapgnn.search.start import check_settings, start_config
-from rapgnn.search.train import train
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
 

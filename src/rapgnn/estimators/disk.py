@@ -19,8 +19,8 @@ from rapgnn.graph.scores import check_metric, metrics_for, with_goal
 from rapgnn.graph.validate import SPLITS, labelled_rows
 from rapgnn.memory import read_size
 from rapgnn.network.config import Config
+from rapgnn.network.heads import RidgeHead
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.network.ridge import RidgeHead
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed
 from rapgnn.scale.fit import Home, fit, labelled_graph, open_home, ray_address
 from rapgnn.scale.hops import Budget, OnHop, hop_folder, silent

@@ -17,8 +17,8 @@ from rapgnn.graph.operator import POOLINGS
 from rapgnn.graph.scores import Metric, metrics_for, per_class
 from rapgnn.graph.validate import SPLITS
 from rapgnn.search.costs import cost, training_cost
+from rapgnn.search.search import train
 from rapgnn.search.start import DRAWN, first_point, linear_settings, start_config, suited
-from rapgnn.search.train import train
 from rapgnn.sparse import nonnegative
 from rapgnn.training.predict import Prediction
 

@@ -15,11 +15,10 @@ import torch
 
 from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.network.embedding import EMBEDDINGS, OUTPUTS
+from rapgnn.network.encode import EMBEDDINGS, OUTPUTS, SCALINGS
 from rapgnn.network.expand import KERNELS
 from rapgnn.network.heads import Head
 from rapgnn.network.mlp import ACTIVATIONS
-from rapgnn.network.scaling import SCALINGS
 from rapgnn.network.weights import RandomWeights
 
 COEFFICIENTS = ("random", "fixed", "layers", "colours")

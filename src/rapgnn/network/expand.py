@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
+from rapgnn.network.encode import Standard
+from rapgnn.network.heads import factored
 from rapgnn.network.known_labels import GOLDEN, mixed, row_hash
 from rapgnn.network.mlp import ACTIVATIONS
-from rapgnn.network.ridge import factored
-from rapgnn.network.scaling import Standard
 
 # Random non-linear features: σ(z W + b) with drawn W and b. A linear head on many of them can be any smooth function
 # of z (Rahimi and Recht, 2008). z or z W is standardised before σ, and one generator draws for a whole network.

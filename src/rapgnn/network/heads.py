@@ -1,11 +1,16 @@
-"""c_θ: representation -> scores, trained by gradient descent. (``ridge`` holds the head that is solved instead.)"""
+"""The stage head: c_θ trained by gradient descent, or solved by ridge regression."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
+from rapgnn.graph.tasks import Objective
+from rapgnn.network.encode import SMALLEST, inverse
 from rapgnn.network.mlp import MLP, Noise
-from rapgnn.network.scaling import SMALLEST, inverse
 
 
 class Head(nn.Module):
@@ -114,3 +119,332 @@ class TargetScale(nn.Module):
     def scale_spread(self, spread: Tensor) -> Tensor:
         """The standard deviation ``[..., t]`` of raw scores as that of what they are given back as."""
         return spread if self.plain else spread * self.scale
+
+
+# Ridge regression: the linear head in closed form, for any penalty, with every training row left out once.
+
+
+PENALTIES = tuple(10.0**k for k in range(-5, 4))
+"""The λ that validation chooses from."""
+INVERSE_TEMPERATURES = tuple(10.0 ** (k / 10) for k in range(-5, 21))
+DECOMPOSED, DECOMPOSED_ONCE = (
+    1200,
+    256,
+)  # unknowns up to which an eigendecomposition is cheaper than a factorisation per
+# penalty: with rows left out in turn, and without
+
+
+def inverse_temperature(objective: Objective, loss: Callable[[float], float]) -> float:
+    """The number that scores are multiplied with so that held-out labels are likeliest; 1 for numbers.
+
+    Args:
+        loss: of scores that were multiplied with a number.
+    """
+    if objective.metric == "rmse":
+        return 1.0
+    losses: dict[int, float] = {}
+
+    def at(i: int) -> float:
+        if i not in losses:
+            losses[i] = loss(INVERSE_TEMPERATURES[i])
+        return losses[i]
+
+    low, high = 0, len(INVERSE_TEMPERATURES) - 1
+    while low < high:  # the loss is convex in the factor: it falls, and then it rises
+        middle = (low + high) // 2
+        low, high = (low, middle) if at(middle) <= at(middle + 1) else (middle + 1, high)
+    return INVERSE_TEMPERATURES[low]
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """The linear map for one penalty: weight ``[J·d, t]``, bias ``[t]``."""
+
+    penalty: float
+    weight: Tensor
+    bias: Tensor
+
+
+class RidgeHead(nn.Module):
+    r"""The linear head that minimises the expected squared error over all draws, in one solve.
+
+    .. math:: E‖h^L W - Y‖² + λ‖W‖² = ‖E[h^L] W - Y‖² + \sum_i \Bigl(λ + \sum_v \mathrm{Var}[h^L_{vi}]\Bigr) ‖W_i‖²
+
+    Channels are independent, so the variance enters as a diagonal penalty: training on infinitely many draws. Where a
+    channel has several outputs (jumping knowledge) these depend on one another, and the penalty is one block each.
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, in_channels: int, out_channels: int):
+        super().__init__()
+        self.penalty: float | None = None  # the λ that was solved for
+        self.inverse_temperature = 1.0  # what the solution was multiplied with, to turn its scores into logits
+        self.register_buffer("weight", torch.zeros(in_channels, out_channels, dtype=torch.float32))
+        self.register_buffer("bias", torch.zeros(out_channels, dtype=torch.float32))
+
+    def fit(self, mean: Tensor, scatter: Callable[[Tensor], Tensor], targets: Tensor, ridge: float) -> "RidgeHead":
+        """Solve for one λ.
+
+        Args:
+            mean, targets: as in ``RidgeRegression``.
+            scatter: rows -> the covariance of each channel's J outputs, summed over these rows, ``[d, J, J]``.
+        """
+        summed = [scatter(known.nonzero()[:, 0]) for _, known in same_gaps(targets)]
+        self.take(RidgeRegression(mean, targets, summed).solve(ridge))
+        return self
+
+    @torch.no_grad()
+    def take(self, solution: RidgeSolution) -> None:
+        """Make a solution this head's."""
+        self.weight.copy_(solution.weight)
+        self.bias.copy_(solution.bias)
+        self.penalty, self.inverse_temperature = solution.penalty, 1.0
+
+    def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return h @ self.weight + self.bias
+
+    @torch.no_grad()
+    def multiply(self, factor: float) -> None:
+        """Make all scores so many times larger."""
+        self.weight.mul_(factor)
+        self.bias.mul_(factor)
+        self.inverse_temperature *= factor
+
+    @torch.no_grad()
+    def fit_temperature(self, objective: Objective, scores: Tensor, y: Tensor) -> None:
+        """Multiply the scores so that held-out labels are likeliest, given this head's scores of these rows."""
+        self.multiply(inverse_temperature(objective, lambda factor: float(objective.loss(scores * factor, y))))
+
+
+@dataclass(frozen=True)
+class RidgeSums:
+    """What the equations of some labels need of all rows, in double precision.
+
+    Args:
+        columns: the labels, known for the same rows.
+        center, level: the (weighted) means of the representation ``[J·d]`` and of the targets ``[t]``.
+        gram: MᵀM ``[J·d, J·d]`` and right: MᵀT ``[J·d, t]``, both centred and weighted.
+        scatter: ``[d, J, J]``, the covariance of each channel's outputs, summed over the rows.
+    """
+
+    columns: list[int]
+    center: Tensor
+    level: Tensor
+    gram: Tensor
+    right: Tensor
+    scatter: Tensor
+
+
+@dataclass
+class _Labels:
+    """Labels that are known for the same rows, and their equations."""
+
+    columns: list[int]
+    center: Tensor
+    level: Tensor
+    equations: "_Equations"
+    known: Tensor | None = None
+    weights: Tensor | None = None
+
+
+class RidgeRegression:
+    """The solutions for one penalty after another; what does not depend on the penalty is computed once.
+
+    Args:
+        mean: the representation, or its expectation ``[r, J·d]``; products are in its precision, sums in double.
+        targets: ``[r, t]``; NaN is unknown and left out label by label.
+        scatter: for each group of labels known for the same rows, as ``same_gaps`` lists them, the covariance of each
+            channel's J outputs summed over these rows, ``[d, J, J]``; with weights the weighted sum. None: nothing
+            about the representation is random.
+        weights: how much each row's squared error counts, ``[r]``; None: all the same.
+        many: whether many penalties are solved for, or rows are left out in turn.
+    """
+
+    def __init__(
+        self,
+        mean: Tensor,
+        targets: Tensor,
+        scatter: Sequence[Tensor] | None = None,
+        weights: Tensor | None = None,
+        many: bool = False,
+    ):
+        self.shape, self.rows = (mean.shape[1], targets.shape[1]), len(mean)
+        self._labels, self._device, self._targets = [], mean.device, targets
+        groups = list(same_gaps(targets))
+        for (columns, known), covariance in zip(groups, scatter or [None] * len(groups), strict=True):
+            m, t = mean[known], targets[known][:, columns].double()
+            w = t.new_ones(len(t)) if weights is None else weights[known].double()
+            share = w / w.sum()
+            center, level = (share.to(m.dtype) @ m).double(), share @ t
+            m, t = m - center.to(m.dtype), t - level
+            if weights is not None:  # weighted least squares: rows times the root of their weight
+                m, t = m * w.sqrt()[:, None].to(m.dtype), t * w.sqrt()[:, None]
+            equations = _Equations.of_rows(m, t, covariance, DECOMPOSED if many else DECOMPOSED_ONCE)
+            if equations.size < (4 * torch.finfo(torch.float32).eps) ** 2 * float(w.sum() * center.square().mean()):
+                equations.size = 0.0  # constant columns: what is left of them is rounding, which λ is not relative to
+            self._labels.append(_Labels(columns, center, level, equations, known, w))
+
+    @classmethod
+    def of_sums(cls, shape: tuple[int, int], sums: Sequence[RidgeSums]) -> "RidgeRegression":
+        """From sums over rows that were too many to be kept; ``shape`` is (J·d, t)."""
+        regression = cls.__new__(cls)
+        regression.shape, regression.rows = shape, 0
+        regression._device = sums[0].center.device if sums else torch.device("cpu")
+        regression._labels = [_Labels(s.columns, s.center, s.level, _Equations.of_sums(s)) for s in sums]
+        return regression
+
+    def solve(self, penalty: float) -> RidgeSolution:
+        """The solution for λ; labels without a known row keep weight and bias 0."""
+        weight = torch.zeros(self.shape, dtype=torch.float64, device=self._device)
+        bias = torch.zeros(self.shape[1], dtype=torch.float64, device=self._device)
+        for labels in self._labels:
+            found = labels.equations.solve(penalty)
+            weight[:, labels.columns], bias[labels.columns] = found, labels.level - labels.center @ found
+        return RidgeSolution(float(penalty), weight, bias)
+
+    def left_out(self, penalty: float) -> Tensor:
+        """The scores ``[r, t]`` of the training rows, each by the solution without it; NaN where the label is unknown.
+
+        Exact but for the row's own variance, which stays part of the penalty.
+        """
+        scores = torch.full((self.rows, self.shape[1]), float("nan"), dtype=torch.float64, device=self._device)
+        for labels in self._labels:
+            known, w = labels.known, labels.weights
+            assert known is not None
+            assert w is not None
+            fitted, leverage = labels.equations.fitted(penalty)
+            # The level is a mean over the rows as well, so every row has its share in it.
+            leverage = (leverage + w / w.sum()).clamp(max=1 - 1e-6)[:, None]
+            place, mine = known.nonzero()[:, 0][:, None], torch.tensor(labels.columns, device=scores.device)
+            whole = fitted / w.sqrt()[:, None] + labels.level
+            scores[place, mine] = (whole - leverage * self._targets[place, mine].double()) / (1 - leverage)
+        return scores
+
+
+def same_gaps(targets: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+    """Groups of label columns that are known for the same rows: (columns, rows)."""
+    known = ~targets.isnan()
+    groups: dict[bytes, list[int]] = {}
+    for column in range(targets.shape[1]):
+        groups.setdefault(known[:, column].cpu().numpy().tobytes(), []).append(column)
+    for columns in groups.values():
+        rows = known[:, columns[0]]
+        if bool(rows.any()):
+            yield columns, rows
+
+
+class _Equations:
+    """(MᵀM + Σ + λI) W = MᵀT, Σ the covariance that the draws add; or its dual, with one unknown per row.
+
+    Args:
+        m: centred rows ``[r, J·d]``; t: centred targets ``[r, t]``; None where only their products are there.
+        gram, right: MᵀM and MᵀT, where only they are there.
+        scatter: ``[d, J, J]``; None: nothing is random.
+        decomposed: unknowns up to which one eigendecomposition serves all penalties.
+    """
+
+    def __init__(self, m: Any, t: Any, gram: Any, right: Any, scatter: Tensor | None, decomposed: int):
+        self.m: Any = m
+        self.t: Any = t
+        self.gram: Any
+        self.scatter: Any = None if scatter is None else scatter.double()
+        channels = len(gram) if m is None else m.shape[1]
+        # In the order of the representation: outputs outermost.
+        self.variance: Any = None if self.scatter is None else self.scatter.diagonal(dim1=1, dim2=2).T.flatten()
+        square = gram.diagonal().sum() if m is None else m.square().sum(dtype=torch.float64)
+        self.size = float(square if self.variance is None else square + self.variance.sum()) / max(1, channels)
+        # With a covariance the dual is built anew for every penalty.
+        self.dual = m is not None and (len(m) <= channels if scatter is None else 2 * len(m) <= channels)
+        if m is not None and self.dual:
+            gram, right = (m @ m.T).double() if scatter is None else None, t
+        elif m is not None:
+            gram, right = (m.T @ m).double(), (m.T @ t.to(m.dtype)).double()
+        self.gram, self.right = gram, right
+        if self.scatter is not None and not self.dual:
+            self._add_scatter(gram, self.scatter)
+        self._factor: tuple[float, Tensor] | None = None
+        self.values = None
+        if self.gram is not None and len(self.gram) <= decomposed and m is not None:
+            values, self.vectors = torch.linalg.eigh(self.gram)
+            self.values, self.turned = values.clamp(min=0), self.vectors.mT @ self.right
+
+    @classmethod
+    def of_rows(cls, m: Tensor, t: Tensor, scatter: Tensor | None, decomposed: int) -> "_Equations":
+        return cls(m, t, None, None, scatter, decomposed)
+
+    @classmethod
+    def of_sums(cls, sums: RidgeSums) -> "_Equations":
+        return cls(None, None, sums.gram.clone(), sums.right, sums.scatter, 0)
+
+    def solve(self, penalty: float) -> Tensor:
+        """W ``[J·d, t]``."""
+        floor = self._floor(penalty)
+        if self.values is not None:
+            found = self.vectors @ (self.turned / (self.values + floor)[:, None])
+            return self.m.T.double() @ found if self.dual else found
+        factor, _, left = self._factored(floor)
+        found = torch.cholesky_solve(self.right, factor)
+        return found if left is None else left @ found
+
+    def fitted(self, penalty: float) -> tuple[Tensor, Tensor]:
+        """What the solution gives for its own rows ``[r, t]``, and how much each of them counts in its own."""
+        floor = self._floor(penalty)
+        if self.values is not None:
+            shrunk = 1 / (self.values + floor)
+            if self.dual:
+                share = self.values * shrunk
+                return self.vectors @ (share[:, None] * self.turned), self.vectors.square() @ share
+            rows = self.m.double() @ self.vectors
+            return rows @ (shrunk[:, None] * self.turned), rows.square() @ shrunk
+        factor, added, left = self._factored(floor)
+        if left is not None:
+            inverse = torch.cholesky_inverse(factor)
+            return self.t - added * (inverse @ self.t), 1 - added * inverse.diagonal()
+        half = torch.linalg.solve_triangular(factor, self.m.T.double(), upper=False)
+        return self.m.double() @ torch.cholesky_solve(self.right, factor), half.square().sum(0)
+
+    def _factored(self, floor: float) -> tuple[Tensor, float, Tensor | None]:
+        """(C, a, L): C Cᵀ is the matrix of the equations, a what was added to its diagonal, L turns duals into W."""
+        if self.dual and self.scatter is not None:  # (M P⁻¹ Mᵀ + I) duals, P = Σ + λI
+            left = self._inverse_penalty(floor)
+            return factored(self.m.double() @ left, 1.0), 1.0, left
+        if self._factor is None or self._factor[0] != floor:
+            self._factor = floor, factored(self.gram, floor)
+        return self._factor[1], floor, self.m.T.double() if self.dual else None
+
+    def _floor(self, penalty: float) -> float:
+        if not self.size > 0:
+            return 1.0
+        return max(penalty, 1e-12) * self.size
+
+    def _inverse_penalty(self, floor: float) -> Tensor:
+        """P⁻¹ Mᵀ ``[J·d, r]``, P one J × J block per channel."""
+        (d, outputs), m = self.scatter.shape[:2], self.m.double()
+        if outputs == 1:
+            return (m / (self.variance + floor)).T
+        blocks = self.scatter + floor * torch.eye(outputs, dtype=m.dtype, device=m.device)
+        by_channel = m.T.reshape(outputs, d, len(m)).transpose(0, 1)
+        return torch.linalg.solve(blocks, by_channel).transpose(0, 1).reshape(-1, len(m))
+
+    @staticmethod
+    def _add_scatter(gram: Tensor, scatter: Tensor) -> None:
+        d, outputs = scatter.shape[:2]
+        gram.view(outputs, d, outputs, d).diagonal(dim1=1, dim2=3).add_(scatter.permute(1, 2, 0))
+
+
+def factored(product: Tensor, added: float, most: float = float("inf")) -> Tensor:
+    """C of C Cᵀ = product + a · identity, with the first a of ``added``, ten times that and so on that gives one.
+
+    Args:
+        product: symmetric; rounding may have left it indefinite.
+        most: an a from which no larger one is tried.
+    """
+    while True:
+        matrix = product.clone()
+        matrix.diagonal().add_(added)
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        if not bool(info) or added >= most:
+            return factor
+        added *= 10

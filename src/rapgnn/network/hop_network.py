@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
+from rapgnn.network.encode import DEGREE_COLUMNS, Standard, degree_columns
 from rapgnn.network.expand import KernelMap, RandomUnits, colour_counts, node_colours, signed_log
+from rapgnn.network.heads import RidgeHead
 from rapgnn.network.hops import ROW_BLOCK_BYTES, Hops, undirected
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
 from rapgnn.network.network import Network
-from rapgnn.network.ridge import RidgeHead
-from rapgnn.network.scaling import DEGREE_COLUMNS, Standard, degree_columns
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features, SparseMatrix, dense, row_block
 

@@ -1,14 +1,15 @@
-"""What every network is: encode → propagate → expand → readout → head, with the settings of one ``Config``."""
+"""What every network is, encode → propagate → expand → readout → head, and averages of several."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
+from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
-from rapgnn.network.heads import Head, TargetScale
-from rapgnn.network.ridge import RidgeHead
-from rapgnn.network.scaling import FeatureScaling
+from rapgnn.network.encode import FeatureScaling
+from rapgnn.network.heads import Head, RidgeHead, TargetScale
 
 
 class Network(nn.Module):
@@ -52,3 +53,86 @@ class Network(nn.Module):
 def is_bound(config: Config) -> bool:
     """Whether such a network speaks of the nodes of one graph alone."""
     return bool(config.node_columns or config.known_labels)
+
+
+# Average: several models of one graph, whose probabilities (or numbers) are averaged.
+
+
+USES = ("both", "here", "elsewhere")  # a member counts on its own graph and on others, on its own, on others
+
+
+class Average(nn.Module):
+    """The weighted mean of its members' probabilities; of numbers, that of the numbers.
+
+    Networks that are bound to nodes of the training graph count where such nodes are; others may take their place
+    elsewhere.
+
+    Args:
+        members: the best one first.
+        uses: where each of them counts, a word from ``USES``; None: everywhere.
+        weights: how much each of them counts; None: all the same.
+    """
+
+    def __init__(
+        self, members: Sequence[Network], uses: Sequence[str] | None = None, weights: Sequence[float] | None = None
+    ):
+        super().__init__()
+        if not members:
+            raise InputError("an average needs at least one member.")
+        self.members, self.uses = nn.ModuleList(members), tuple(uses or ("both",) * len(members))
+        for use in self.uses:
+            check_choice("use of a member", use, USES)
+        if len(self.uses) != len(members) or self.uses[0] == "elsewhere":
+            raise InputError("every member needs a use, and the first one counts on its own graph.")
+        self.weights = (1.0,) * len(members) if weights is None else tuple(weights)
+        if len(self.weights) != len(members) or not all(is_weight(weight) for weight in self.weights):
+            raise InputError("every member needs a weight, a number above 0 and up to 1.")
+
+    def members_for(self, graph: Graph) -> list[Network]:
+        """The members that count on a graph."""
+        return [member for member, _ in self.weighted_for(graph)]
+
+    def weighted_for(self, graph: Graph) -> list[tuple[Network, float]]:
+        """The members that count on a graph, each with its weight."""
+        told: list[tuple[Any, str, float]] = list(zip(self.members, self.uses, self.weights, strict=True))
+        here = [(member, weight) for member, use, weight in told if use != "elsewhere"]
+        if all(member.suits(graph) for member, _ in here):
+            return here
+        others = [(member, weight) for member, use, weight in told if use != "here" and member.suits(graph)]
+        if not others:
+            raise InputError(
+                "this model tells the nodes of its own graph apart, and has nothing to say about another one."
+            )
+        return others
+
+    @property
+    def widest(self) -> Network:
+        """The best of the members that count on other graphs too; the best of all where there is none."""
+        free = [m for m, use in zip(self.members, self.uses, strict=True) if use != "here"]
+        return (free or list(self.members))[0]  # type: ignore[return-value]
+
+    @property
+    def config(self) -> Config:
+        """The settings of the best member."""
+        return self.members[0].config  # type: ignore[return-value]
+
+    @property
+    def seed(self) -> int:
+        """Of the best member."""
+        return int(self.members[0].seed)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"Average({', '.join(repr(member) for member in self.members)})"
+
+
+def engine_of(members: Iterable[Any]) -> tuple[str, str]:
+    """How members are computed, and why: hops once, or step by step where something non-linear stands between them."""
+    configs = [member.config for member in members]
+    if any(c.coefficients == "layers" or c.unit_hops or c.previous is not None for c in configs):
+        return "stepwise", "random non-linear layers go one by one"
+    return "polynomial", "hops are walked once"
+
+
+def is_weight(given: Any) -> bool:
+    """Whether a member may count so much: a number above 0 and up to 1."""
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= 1

@@ -12,13 +12,12 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.network.config import Config
-from rapgnn.network.embedding import Embedding
-from rapgnn.network.engine import EmbeddedGraph, PolynomialRepresentation, represent
-from rapgnn.network.heads import Head, TargetScale
+from rapgnn.network.encode import Embedding
+from rapgnn.network.heads import Head, RidgeHead, TargetScale
 from rapgnn.network.hops import Hops
 from rapgnn.network.network import Network
 from rapgnn.network.propagation import Propagation, expected_coefficients
-from rapgnn.network.ridge import RidgeHead
+from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation, represent
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features
 

@@ -16,18 +16,18 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.graph.scores import with_goal
 from rapgnn.network.config import Config
+from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
 from rapgnn.network.propagation import coefficient_covariance, stored_hops
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.network.ridge import RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import Budget, FirstHop, Hops, OnHop, check_config, hop_folder, one_by_one, silent
 from rapgnn.scale.rows import PART_BYTES, StoredGraph, StoredRows, is_random
 from rapgnn.scale.store import HopStore
 from rapgnn.scale.workers import ALONE, Workers, joined
+from rapgnn.training.fit import Merit, choose_penalty, ridge_targets, row_weights, solve_head
 from rapgnn.training.head import train_head
 from rapgnn.training.loop import OnEpoch
 from rapgnn.training.pretrain import pretrain
-from rapgnn.training.solve import Merit, choose_penalty, ridge_targets, row_weights, solve_head
 
 SUMMED = 12  # times the hops of the rows that are added up together, in double precision
 

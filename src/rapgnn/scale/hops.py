@@ -26,7 +26,7 @@ from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.memory import anonymous_bytes, give_back, show_size
 from rapgnn.network.config import Config
-from rapgnn.network.embedding import EMBEDDINGS, Embedding, Inputs
+from rapgnn.network.encode import EMBEDDINGS, Embedding, Inputs
 from rapgnn.network.propagation import stored_hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph

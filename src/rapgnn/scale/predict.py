@@ -17,11 +17,10 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.tasks import Objective
-from rapgnn.network.heads import Head
+from rapgnn.network.heads import Head, RidgeHead
 from rapgnn.network.polynomial import HopMoments
 from rapgnn.network.propagation import stored_hops
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.network.ridge import RidgeHead
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import Budget, Hops, OnHop, block_width, check_config, hop_folder, picked_parts, silent
 from rapgnn.scale.rows import StoredRows, is_random, mean_coefficients

@@ -10,7 +10,6 @@ from torch import Tensor
 from rapgnn.fused import mixes
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.engine import EmbeddedGraph
 from rapgnn.network.polynomial import PolynomialFilter
 from rapgnn.network.propagation import (
     Propagation,
@@ -20,7 +19,7 @@ from rapgnn.network.propagation import (
     stored_hops,
 )
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.network.representation import PolynomialRepresentation
+from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation
 from rapgnn.scale.hops import one_by_one
 from rapgnn.scale.store import HopStore
 

@@ -8,21 +8,19 @@ from torch import Tensor
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import BALANCED, with_goal
 from rapgnn.network.config import Config
-from rapgnn.network.heads import Head
+from rapgnn.network.heads import PENALTIES, Head, RidgeHead, RidgeRegression, RidgeSolution
 from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of
 from rapgnn.network.hops import NEAR, Hops
 from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.network.mlp import dropout_generator
 from rapgnn.network.network import Network
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.network.ridge import PENALTIES, RidgeHead, RidgeRegression, RidgeSolution
 from rapgnn.prng import Stream
-from rapgnn.search.validation import judged_by_left_out
-from rapgnn.training.fit import embed_trained, fit_head
+from rapgnn.search.preset import PRESET
+from rapgnn.training.fit import DirectProblem, embed_trained, fit_head, ridge_targets, row_weights
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import schedule
 from rapgnn.training.predict import Shared, hops_for
-from rapgnn.training.solve import DirectProblem, ridge_targets, row_weights
 
 POOLS, POOLED_BYTES = ("sum", "mean"), 256 << 20  # stored of graphs; where they take more, they are dropped
 
@@ -159,6 +157,11 @@ class Candidate:
             assert self._regression is not None, "the rows were forgotten"
             self._solutions[penalty] = self._regression.solve(penalty)
         return self._solutions[penalty]
+
+
+def judged_by_left_out(graph: Graph) -> bool:
+    """Whether training rows judge too, each left out in turn: where they are few, and validation rows are."""
+    return len(graph.train) <= PRESET.left_out_rows and len(graph.val) < PRESET.enough_validation
 
 
 def labelled_rows(graph: Graph, shared: Shared) -> Tensor:

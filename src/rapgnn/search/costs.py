@@ -7,9 +7,8 @@ import torch
 from rapgnn.device import threads
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
-from rapgnn.network.embedding import EMBEDDINGS
-from rapgnn.network.ridge import DECOMPOSED, PENALTIES, same_gaps
-from rapgnn.network.scaling import DEGREE_COLUMNS
+from rapgnn.network.encode import DEGREE_COLUMNS, EMBEDDINGS
+from rapgnn.network.heads import DECOMPOSED, PENALTIES, same_gaps
 from rapgnn.search.preset import PRESET
 from rapgnn.sparse import SparseMatrix
 

@@ -15,7 +15,7 @@ from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.costs import joined_width
 from rapgnn.search.preset import PRESET
 from rapgnn.search.start import DRAWN, HOPS, linear_settings, suited

@@ -6,7 +6,7 @@ from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config, checked
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.preset import PRESET
 from rapgnn.sparse import nonnegative
 

@@ -32,10 +32,10 @@ from rapgnn.files import (
     write_error,
 )
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.network.average import USES, Average, is_weight
 from rapgnn.network.config import Config
-from rapgnn.network.embedding import EMBEDDINGS
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.hop_network import HopNetwork
+from rapgnn.network.network import USES, Average, is_weight
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.training.schema import Schema
 

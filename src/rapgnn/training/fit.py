@@ -1,24 +1,205 @@
 """Training a network with random layers: phase 1, where the embedding is pretrained, then phase 2, the head."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from rapgnn.device import threads, threads_for
+from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
-from rapgnn.network.engine import EmbeddedGraph
+from rapgnn.network.heads import PENALTIES, RidgeHead, RidgeRegression, RidgeSolution, TargetScale, same_gaps
 from rapgnn.network.hops import Hops
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.network.ridge import RidgeHead
+from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation, Representation
 from rapgnn.training.head import train_head
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, predictor
 from rapgnn.training.pretrain import pretrain
-from rapgnn.training.solve import solve_head
+
+Merit = Callable[[RidgeSolution], tuple[float, float]]
+UNSEEN = -10.0  # the score of a class that no training row has; other classes have -1 where a row is of another
+
+
+@torch.no_grad()
+def solve_head(
+    model: RAPGNN,
+    head: RidgeHead,
+    graph: Graph,
+    embedded: EmbeddedGraph,
+    on_epoch: OnEpoch | None,
+    problem: "Problem | None" = None,
+) -> Loop:
+    """Solve for the head's weights; the penalty is the settings', or the best on validation.
+
+    Args:
+        problem: the equations, where they are set up elsewhere.
+    """
+    start = time.perf_counter()
+    if problem is None:
+        problem = DirectProblem(model, graph, embedded)
+    objective, y_val, ridge = graph.objective, graph.y[graph.val], model.config.ridge
+    seen = _seen(graph)
+
+    def fit_temperature() -> None:
+        """Rows of a class that was never seen say nothing about the temperature of the others."""
+        if bool(seen.any()):
+            head.fit_temperature(objective, problem.held_out(head)[seen], y_val[seen])
+
+    def merit(solution: RidgeSolution) -> tuple[float, float]:
+        head.take(solution)
+        if objective.scoring is not None and objective.metric != "rmse":  # probabilities count, not only their order
+            fit_temperature()
+        scores = model.output(problem.held_out(head))
+        return objective.merit(objective.score(scores, y_val)), -float(objective.loss(scores, y_val))
+
+    with threads(problem.threads):
+        if ridge is None and len(graph.val):
+            solution = problem.best(merit)
+        else:
+            solution = problem.solve(1.0 if ridge is None else ridge)
+    history, best = [], None
+    if len(graph.val):
+        best = merit(solution)
+        history = [objective.merit(best[0])]
+    head.take(solution)
+    if objective.metric != "rmse":
+        fit_temperature()
+    if on_epoch:
+        on_epoch()
+    return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
+
+
+class HasOutput(Protocol):
+    """A model that knows the size of its targets."""
+
+    output: TargetScale
+
+
+class Problem(Protocol):
+    """The equations of a ridge head, solved for one penalty or for the best."""
+
+    threads: int
+
+    def solve(self, penalty: float) -> RidgeSolution:
+        """For one penalty."""
+        ...
+
+    def best(self, merit: Merit) -> RidgeSolution:
+        """With the penalty that is best on validation."""
+        ...
+
+    def held_out(self, head: RidgeHead) -> Tensor:
+        """The head's scores of the validation rows."""
+        ...
+
+
+class DirectProblem:
+    """The equations from the stored representation of the training rows."""
+
+    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, many: bool = False):
+        if not embedded.has_expectation:
+            raise InputError(
+                f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}."
+            )
+        representation = embedded.rows(graph.train, expect=graph.val)
+        mean, expected = _expectation(representation), representation.expected
+        assert expected is not None
+        self.expected = expected
+        with threads_for(mean.numel() * min(mean.shape)):
+            self.threads = torch.get_num_threads()
+            targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
+            scatter = _scatter(representation, mean, targets, weights)
+            self.regression = RidgeRegression(mean.double(), targets, scatter, weights, many)
+
+    def solve(self, penalty: float) -> RidgeSolution:
+        return self.regression.solve(penalty)
+
+    def best(self, merit: Merit) -> RidgeSolution:
+        """The solution with the penalty that is best on validation."""
+        return choose_penalty(self.regression, merit)
+
+    def held_out(self, head: RidgeHead) -> Tensor:
+        """The head's scores of the validation rows."""
+        return head(self.expected)
+
+    def left_out(self, penalty: float) -> Tensor:
+        """The scores of the training rows, each by a head that was solved without it."""
+        return self.regression.left_out(penalty)
+
+
+def choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
+    """Merit on validation rises and falls once along λ: walk uphill from the middle, one way or else the other."""
+    middle = len(PENALTIES) // 2
+    best = regression.solve(PENALTIES[middle])
+    highest = merit(best)
+    for way in (reversed(PENALTIES[:middle]), PENALTIES[middle + 1 :]):
+        for penalty in way:
+            candidate = regression.solve(penalty)
+            found = merit(candidate)
+            if not found >= highest:
+                break
+            best, highest = candidate, found
+        if best.penalty != PENALTIES[middle]:
+            break
+    return best
+
+
+def _expectation(representation: Representation) -> Tensor:
+    """E[h^L] of the training rows."""
+    if isinstance(representation, PolynomialRepresentation) and not representation.embedded.constant:
+        return representation.filter.expectation()
+    return next(representation.draws([0]))
+
+
+def row_weights(graph: Graph) -> Tensor | None:
+    """How much every training row counts, by its class; None where all count the same."""
+    weights = graph.objective.class_weight
+    if weights is None:
+        return None
+    return torch.tensor(weights, dtype=torch.float64, device=graph.y.device)[graph.y[graph.train]]
+
+
+def _scatter(
+    representation: Representation, mean: Tensor, targets: Tensor, weights: Tensor | None = None
+) -> list[Tensor]:
+    """The summed covariance of each group of labels that are known for the same rows; none where nothing is random."""
+    known = [rows for _, rows in same_gaps(targets)]
+    if not isinstance(representation, PolynomialRepresentation) or representation.embedded.constant:
+        return [mean.new_zeros(mean.shape[1], 1, 1) for _ in known]
+    scatter = representation.filter.scatter
+    if weights is None:
+        return [scatter(rows.nonzero()[:, 0]) for rows in known]
+    found = []
+    for rows in known:  # rows of one class have one weight: a sum over classes instead of one over rows
+        parts = [float(w) * scatter((rows & (weights == w)).nonzero()[:, 0]) for w in weights.unique()]
+        found.append(torch.stack(parts).sum(0))
+    return found
+
+
+def _seen(graph: Graph) -> Tensor:
+    """Which validation rows have a class that training rows have too; of many labels, or numbers, all."""
+    y = graph.y[graph.val]
+    return torch.isin(y, graph.y[graph.train]) if y.dim() == 1 else torch.ones_like(graph.val, dtype=torch.bool)
+
+
+def ridge_targets(model: HasOutput, graph: Graph, dtype: torch.dtype) -> Tensor:
+    """What the squared error is measured against: standardised numbers, or -1 and 1 for labels."""
+    y = model.output.standardise(graph.y[graph.train])
+    if graph.objective.metric == "rmse":
+        return y
+    if y.dim() == 2:
+        return 2 * y - 1
+    ones = nn.functional.one_hot(y, graph.num_outputs).to(dtype)
+    return (2 * ones - 1).masked_fill(ones.sum(0) == 0, UNSEEN)
+
+
+# Both phases.
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from torch import Tensor
 from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
-from rapgnn.network.engine import EmbeddedGraph, Representation
 from rapgnn.network.heads import Head, TargetScale
 from rapgnn.network.mlp import Noise, dropout_generator
 from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.representation import EmbeddedGraph, Representation
 from rapgnn.network.weights import EVALUATION
 from rapgnn.prng import Stream, seeded
 from rapgnn.training.blocks import BatchOrder, Draws, Phase2, train_in_blocks

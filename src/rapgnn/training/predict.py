@@ -11,14 +11,13 @@ from torch import Tensor
 from rapgnn.errors import InputError, InputNotice
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
-from rapgnn.network.average import Average
-from rapgnn.network.engine import EmbeddedGraph
-from rapgnn.network.heads import TargetScale
+from rapgnn.network.heads import RidgeHead, TargetScale
 from rapgnn.network.hop_network import HopNetwork, walk_of
 from rapgnn.network.hops import Hops
+from rapgnn.network.network import Average
 from rapgnn.network.polynomial import OnHop, expected_product
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.network.ridge import RidgeHead
+from rapgnn.network.representation import EmbeddedGraph
 from rapgnn.network.weights import EVALUATION
 from rapgnn.training.uncertainty import spread_of
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator, group_max
-from rapgnn.network.embedding import Inputs
+from rapgnn.network.encode import Inputs
 from rapgnn.network.heads import Head
 from rapgnn.network.mlp import dropout_generator
 from rapgnn.network.rapgnn import RAPGNN

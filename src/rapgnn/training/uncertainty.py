@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.graph.tasks import Objective
-from rapgnn.network.heads import Head
-from rapgnn.network.ridge import RidgeHead
+from rapgnn.network.heads import Head, RidgeHead
 
 NODES = 32  # of the quadrature over one normal number
 CHUNK_BYTES = 32 << 20
