@@ -18,12 +18,14 @@ from rapgnn.search.portfolio import (
     head_points,
     kernel_points,
     probe_points,
+    random_points,
     scalings,
     second_points,
 )
 from rapgnn.search.preset import PRESET
 from rapgnn.search.start import HOPS as START
-from samples import rings
+from rapgnn.search.start import base_of_points, start_config
+from samples import collection, rings
 
 HOPS = START.update(scaling="standard", degree_columns=True)
 LABELS = PRESET.label_hops
@@ -210,3 +212,16 @@ def test_labels_with_other_gaps_are_solved_apart_and_cost_as_much():
     net = FILTER.update(kernel="gauss", landmarks=252)
     costs = [cost(replace(graphs, y=torch.from_numpy(y), num_outputs=3), net) for y in (whole, gaps)]
     assert costs[0] < costs[1] < 3 * costs[0]
+
+
+def test_sets_with_edge_features_begin_with_linear_layers_and_with_those_that_see_the_edges():
+    graph = collection()
+    for fixed in ({}, {"num_layers": 2}):
+        start = base_of_points(graph, start_config(graph), fixed)
+        points = list(random_points(graph, start, []))
+        assert [(p.backbone, p.embedding, p.pooling) for p in points] == [
+            ("gin", "identity", "sum"),
+            ("gin", "identity", "mean"),
+            ("gine", "fixed-random", "sum"),
+        ]
+        assert {p.head for p in points} == {"ridge"}

@@ -48,7 +48,7 @@ from rapgnn.search.portfolio import (
     self_training_points,
 )
 from rapgnn.search.preset import PRESET
-from rapgnn.search.start import first_point
+from rapgnn.search.start import base_of_points, first_point
 from rapgnn.training.fit import Fitted, fit_rap
 from rapgnn.training.loop import Loop
 from rapgnn.training.predict import Shared, model_on
@@ -99,7 +99,7 @@ class Search:
         alone: bool = False,
     ):
         self.graph, self.fixed, self.seed = graph, fixed, seed
-        self.base = first_point(graph, start, fixed)
+        self.first, self.base = first_point(graph, start, fixed), base_of_points(graph, start, fixed)
         self.late, self.on_trial = late, on_trial
         self.by_metric = graph.objective.scoring is not None
         self.validation = Validation(graph, alone)
@@ -120,7 +120,7 @@ class Search:
             first_only: nothing but the first point is tried.
         """
         allowance = min(allowance, ENDLESS)
-        first = [self.base] if self.fixed or first_only else []
+        first = [self.first] if self.fixed or first_only else []
         left = self._walk(first, allowance) - allowance  # which is always tried
         left = 0.0 if first_only else self._try_all(allowance + left)
         if reweigh:

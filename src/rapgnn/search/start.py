@@ -88,6 +88,14 @@ _OF_HOPS = {  # what only fixed coefficients have, and the values that random on
 }
 
 
+def base_of_points(graph: Graph, start: Config, fixed: dict[str, Any]) -> Config:
+    """What points with random coefficients start from: a solved head on the features, unless a user asks for more."""
+    mapped = fixed.get("embedding", "identity") != "identity" or not _MAPPED.isdisjoint(fixed)
+    if wants_hops(fixed) or (wants_solution(start, fixed) and not mapped):
+        return start.update(embedding="identity", head="ridge", ridge=None)
+    return first_point(graph, start, fixed)
+
+
 def wants_hops(fixed: dict[str, Any]) -> bool:
     """Whether a setting is one that only fixed coefficients have."""
     return any(name in fixed and fixed[name] not in values for name, values in _OF_HOPS.items())
