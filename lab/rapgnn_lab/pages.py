@@ -283,12 +283,6 @@ TABLES: dict[str, Table] = {
             r for r in records if r["method"] == "rap" and r["hidden_channels"] == 256 and r.get("epoch_ms")
         ],
     ),
-    "products": measured(  # the sparse product by kernel, the nodes in the order they are given
-        "bench-spmm/products",
-        "machine: {machine} | graph: {dataset} | columns: {width} | kernel: {title} | ms: {ms:ms} | "
-        "of a copy's bandwidth: {copy_share:percent}",
-        lambda records: [r for r in records if r["order"] == "given" and not r.get("note")],
-    ),
     "scale-disk": measured(  # from tables to predictions under memory limits
         "scale/disk",
         "nodes: {nodes:,} | edges: {edges:,} | features: {features:,} | `--memory`: {memory_limit} | "

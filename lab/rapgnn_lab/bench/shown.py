@@ -33,9 +33,6 @@ TABLES = {
     "peak MB: {peak_memory_mb:n} | hop MB: {hop_megabytes:n} | of floor: {floor_ratio:x} | "
     "trained ms: {end_to_end_epoch_ms:n} | vs end-to-end: {speedup_vs_end_to_end:x}",
     "slopes": "quantity: {quantity} | against: {against} | at: {at} | slope: {slope:n} | points: {points}",
-    "spmm": "graph: {dataset} | nodes: {nodes:,} | entries: {nnz:,} | order: {order} | width: {width} | "
-    "method: {title} | ms: {ms:n} | GB/s: {gb_per_s:n} | of a copy: {copy_share:n} | gathered GB/s: "
-    "{gather_gb_per_s:n}",
 }
 """The columns of every benchmark; docs/benchmarks.md says what they mean."""
 DEPTH = {"epoch_ms": "epoch with validation (ms)", "infer_ms": "inference (ms)", "peak_memory_mb": "peak memory (MB)"}
