@@ -7,6 +7,7 @@ Measurements are lists of records in ``results/<command>/<dataset>.json`` of the
 import functools
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -137,11 +138,7 @@ def format_number(value: float | None) -> str:
 
 
 def format_figure(record: Record | None, prefix: str = "") -> str:
-    """A graph dataset's metric with its spread, and the number of seeds where it is below five.
-
-    Args:
-        prefix: ``"strict_"`` for the strict protocol's figure.
-    """
+    """A metric with its spread, and the number of seeds below five; ``prefix`` "strict_": by that protocol."""
     if record is None or f"{prefix}mean" not in record:
         return NONE if prefix else MISSING
     mean, std, seeds = record[f"{prefix}mean"], record[f"{prefix}std"], len(record["seeds"])
@@ -173,6 +170,10 @@ def format_ms(value: float) -> str:
 def title_of(dataset: str) -> str:
     """A dataset's name for people."""
     return DATASETS.get(dataset, dataset)
+
+
+COLUMNS: dict[str, str] = tomllib.loads(files("rapgnn_lab").joinpath("columns.toml").read_text(encoding="utf-8"))
+"""The columns of every benchmark's table, and of those in README.md and docs/, as ``make_table`` takes them."""
 
 
 class Cells(Formatter):

@@ -4,7 +4,7 @@ import json
 
 from commands import SBM, refused
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.tune.search import trial_records
+from trials import trial_records
 
 TINY = "sbm:nodes=60,classes=2,features=4,train=5,val=20,test=20"
 
