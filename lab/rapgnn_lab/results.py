@@ -203,11 +203,7 @@ class Cells(Formatter):
 
 
 def make_table(records: Iterable[Record], columns: str) -> str:
-    """A row per record.
-
-    Args:
-        columns: ``heading: template``, parted by ``|``. Those before the first that has a format are words.
-    """
+    """A row per record; ``columns``: ``heading: template``, parted by ``|``, the first ones without a format words."""
     parts = [column.partition(":") for column in columns.split("|")]
     names, cells = ([part[at].strip() for part in parts] for at in (0, 2))
     words = next((at for at, cell in enumerate(cells) if ":" in cell), len(cells))

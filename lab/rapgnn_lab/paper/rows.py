@@ -71,12 +71,7 @@ class Row:
 
 
 def strategies(table: str, methods: Sequence[str], both: Sequence[str] = ()) -> tuple[Row, ...]:
-    """The rows of a table of training methods, in its order.
-
-    Args:
-        table: of the paper, a name in ``published.TABLES``.
-        both: methods that are measured by both protocols on datasets with folds.
-    """
+    """The rows of a table of the paper, in its order; methods in ``both`` are measured by both protocols on folds."""
     published = {"table": table}
     protocols = {method: BOTH if method in both else PAPER for method in methods}
     return tuple(Row(METHODS[m].title, m, published=published, protocol=protocols[m]) for m in methods)

@@ -160,11 +160,9 @@ class Search:
         return record["val_mean"]
 
     def measure(self, settings: dict[str, Any], seeds: Sequence[int], stop: bool) -> Record:
-        """A point's record on validation.
+        """A point's record on validation; its settings are those that differ from the start's, and ``class_weight``.
 
-        Args:
-            settings: those of ``Config`` that differ from the start's, and ``class_weight``.
-            stop: whether training is given up where the time is up.
+        With ``stop`` training is given up where the time is up.
         """
         graph, settings = self.graph, dict(settings)
         if CLASS_WEIGHT in settings:
