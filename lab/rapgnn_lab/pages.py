@@ -26,6 +26,7 @@ from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
 from rapgnn_lab.paper.rows import MOLBACE, MOLECULES, NOTHING_SET, PLANETOID, RESERVOIRS, TU, UNITS, figure
 from rapgnn_lab.paper.run import describe
 from rapgnn_lab.results import (
+    COLUMNS,
     DATASETS,
     NONE,
     Cells,
@@ -70,11 +71,7 @@ def on_machines(root: Path, file: str) -> list[Record]:
 
 
 def measured(file: str, columns: str, choose: Callable[[list[Record]], Iterable[Record]] = list) -> Table:
-    """The records of a file, a row each; of both machines where a column names them.
-
-    Args:
-        choose: which of them, and with what else.
-    """
+    """The records of a file that ``choose`` takes, a row each; of both machines where a column names them."""
     read = on_machines if "{machine}" in columns else read_records
     return lambda root: make_table(choose(read(root, file)), columns)
 
@@ -97,11 +94,7 @@ def familiar_table(root: Path) -> str:
         if name in records:
             r = records[name]
             shown.append(r | {"name": f"{title}, {metric_title(r)}", "faster": r["rival_seconds"] / r["fit_seconds"]})
-    table = make_table(
-        shown,
-        ": {name} | rapgnn, nothing set: {mean:points} | best tuned GNN: {best_rival_mean:points} ({best_rival}) | "
-        "whole fit, s: {fit_seconds:.1f} | one run of the GNN, s: {rival_seconds:.1f} | faster: {faster:x}",
-    )
+    table = make_table(shown, COLUMNS["page-familiar"])
     return f"{table}\n\n{goals(list(records.values()))}"
 
 
@@ -131,22 +124,14 @@ def depth_speed_table(root: Path) -> str:
 def _speed(file: str) -> Table:
     """Time and memory of one epoch on PubMed with 32 layers."""
     return measured(
-        file,
-        "one epoch with validation: {title} | ms: {epoch_ms:ms} | faster than end-to-end: {speedup_vs_end_to_end:x} | "
-        "than PyG's GCN: {speedup_vs_pyg:x} | inference, ms: {infer_ms:ms} | peak memory: {peak_memory_mb:MB}",
-        lambda records: [r for r in records if r["num_layers"] == 32 and not r.get("note")],
+        file, COLUMNS["page-speed"], lambda records: [r for r in records if r["num_layers"] == 32 and not r.get("note")]
     )
 
 
 def check_table(root: Path) -> str:
     """The cost model against measured runs, by size."""
     (record,) = read_records(root, "scale/plan")
-    table = make_table(
-        record["runs"],
-        "nodes: {nodes:,} | edges: {edges:,} | blocks: {blocks} | seconds: {seconds:.2f} | "
-        "predicted: {predicted[total_seconds]:.2f} | ratio: {ratio_seconds:.2f} | peak memory: {peak_bytes:bytes} | "
-        "predicted: {predicted[memory]:bytes} | ratio: {ratio_memory:.2f}",
-    )
+    table = make_table(record["runs"], COLUMNS["page-plan"])
     load = record.get("load_average") or 0
     busy = f"\n\nOther work ran on the machine meanwhile: its load was {load:.0f} at the start." if load > 1 else ""
     return table + busy
@@ -270,37 +255,24 @@ TABLES: dict[str, Table] = {
     "depth-speed": depth_speed_table,
     "memory": measured(  # above the loaded data
         "bench-memory/pubmed",
-        "machine: {machine} | graph: {dataset} | layers: {num_layers} | method: {title} | peak: {peak_memory_mb:MB} | "
-        "less than end-to-end: {memory_ratio_vs_end_to_end:x}",
+        COLUMNS["page-memory"],
         lambda records: [r for r in records if r["dataset"] != "pubmed" or r["num_layers"] == 32],
     ),
     "scale": measured(  # up to ogbn-products' size
         "bench-scale/generated",
-        "machine: {machine} | nodes: {nodes:,} | edges: {edges:,} | fit, s: {total_seconds:.2f} | epochs: {epochs} | "
-        "epoch, ms: {epoch_ms:ms} | faster than end-to-end: {speedup_vs_end_to_end:x} | "
-        "reads of the hops: {floor_ratio:x} | predict all, s: {predict_seconds:.2f}",
+        COLUMNS["page-scale"],
         lambda records: [
             r for r in records if r["method"] == "rap" and r["hidden_channels"] == 256 and r.get("epoch_ms")
         ],
     ),
-    "products": measured(  # the sparse product by kernel, the nodes in the order they are given
-        "bench-spmm/products",
-        "machine: {machine} | graph: {dataset} | columns: {width} | kernel: {title} | ms: {ms:ms} | "
-        "of a copy's bandwidth: {copy_share:percent}",
-        lambda records: [r for r in records if r["order"] == "given" and not r.get("note")],
-    ),
     "scale-disk": measured(  # from tables to predictions under memory limits
         "scale/disk",
-        "nodes: {nodes:,} | edges: {edges:,} | features: {features:,} | `--memory`: {memory_limit} | "
-        "peak memory: {peak_memory_mb:size} | convert, s: {convert_seconds:.0f} | fit, s: {fit_seconds:.0f} | "
-        "predict, s: {predict_seconds:.0f} | in all: {minutes:.1f} min",
+        COLUMNS["page-disk"],
         lambda records: [r | {"minutes": sum(r[f"{step}_seconds"] for step in STEPS) / 60} for r in records],
     ),
     "scale-gpu": measured(  # with a part of the GPU's memory, and how far predictions lie from those in memory
         "scale/disk-h200",
-        "columns: {hidden_channels:d} {kind} | GPU memory allowed: {device_memory} | taken: {device_peak_mb:size} | "
-        "blocks: {blocks} | fit, s: {fit_seconds:.1f} | predict, s: {predict_seconds:.1f} | "
-        "in memory, all: {memory_seconds:.1f} s | difference: {relative_error:.0e}",
+        COLUMNS["page-gpu"],
         lambda records: [r | {"kind": "embedded" if r["settings"] else "features"} for r in records],
     ),
     "plan-check": check_table,

@@ -7,6 +7,7 @@ Measurements are lists of records in ``results/<command>/<dataset>.json`` of the
 import functools
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -137,11 +138,7 @@ def format_number(value: float | None) -> str:
 
 
 def format_figure(record: Record | None, prefix: str = "") -> str:
-    """A graph dataset's metric with its spread, and the number of seeds where it is below five.
-
-    Args:
-        prefix: ``"strict_"`` for the strict protocol's figure.
-    """
+    """A metric with its spread, and the number of seeds below five; ``prefix`` "strict_": by that protocol."""
     if record is None or f"{prefix}mean" not in record:
         return NONE if prefix else MISSING
     mean, std, seeds = record[f"{prefix}mean"], record[f"{prefix}std"], len(record["seeds"])
@@ -175,6 +172,10 @@ def title_of(dataset: str) -> str:
     return DATASETS.get(dataset, dataset)
 
 
+COLUMNS: dict[str, str] = tomllib.loads(files("rapgnn_lab").joinpath("columns.toml").read_text(encoding="utf-8"))
+"""The columns of every benchmark's table, and of those in README.md and docs/, as ``make_table`` takes them."""
+
+
 class Cells(Formatter):
     """Cells of a record by a template such as ``{nodes:,} | {epoch_ms:ms}``; what it does not have is a dash."""
 
@@ -202,11 +203,7 @@ class Cells(Formatter):
 
 
 def make_table(records: Iterable[Record], columns: str) -> str:
-    """A row per record.
-
-    Args:
-        columns: ``heading: template``, parted by ``|``. Those before the first that has a format are words.
-    """
+    """A row per record; ``columns``: ``heading: template``, parted by ``|``, the first ones without a format words."""
     parts = [column.partition(":") for column in columns.split("|")]
     names, cells = ([part[at].strip() for part in parts] for at in (0, 2))
     words = next((at for at, cell in enumerate(cells) if ":" in cell), len(cells))

@@ -58,8 +58,7 @@ def best_settings(
 ) -> dict[str, Any] | None:
     """What the searches chose for an embedding, or for the best one; None where no search was made.
 
-    Args:
-        faithful: the paper's own space takes part, too.
+    With ``faithful`` the paper's own space takes part, too.
     """
     column, sign = BEST if _rows(dataset, method, BEST, BEST) else FAITHFUL, 1 if higher else -1
     rows = _rows(dataset, method, column, embedding)

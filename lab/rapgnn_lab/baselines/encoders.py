@@ -19,14 +19,7 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.hop_network import graph_blocks
 from rapgnn.sparse import Features, dense, row_block, row_sums
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import (
-    ReservoirEncoder,
-    Standardize,
-    first,
-    fixed_point,
-    graph_operator,
-    pool_all,
-)
+from rapgnn_lab.baselines.reservoir import ReservoirEncoder, Standardize, first, fixed_point, graph_operator, pool_all
 
 
 @dataclass(frozen=True)

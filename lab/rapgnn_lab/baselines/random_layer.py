@@ -42,11 +42,9 @@ class RandomMatrix:
     """A matrix with signs that is drawn, never trained: a pure function of (seed, layer).
 
     Args:
-        distribution: a name from ``BOUNDS``.
         connections: how many inputs each unit (column) is joined to; None: all of them.
         size: a factor; with ``measure`` the value that this measure of the matrix has.
         measure: a name from ``MEASURES``; None: entries are as drawn, times ``size``.
-        seed: any integer.
 
     A matrix whose measure is zero is not scaled. The numbers are the same on every device.
     """
@@ -90,9 +88,7 @@ class RandomLayer(nn.Module):
     r"""A random map of rows, with a non-linearity: :math:`h = σ(x W + b)`. Nothing is trained.
 
     Args:
-        in_channels, out_channels: widths.
         weights: how W is drawn; its ``size`` scales the input.
-        activation: a name from ``ACTIVATIONS``.
         bias: b is drawn from U[-bias, bias]; 0: none.
         layer: its number, which the draw depends on.
 

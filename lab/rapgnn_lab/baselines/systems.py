@@ -35,7 +35,6 @@ class System:
     """A reservoir system.
 
     Args:
-        title: in tables.
         settings: of its paper; tuples hold what validation chooses from.
         build: (graph, settings, seed) -> the encoder.
         nodes: whether nodes can be classified with it, or graphs alone.
@@ -63,7 +62,6 @@ class Readout:
     """A readout that was tried.
 
     Args:
-        named: its settings in words.
         history: the validation metric, of a network's after each epoch; none without validation rows.
         best: the place of the best in ``history``; merit: what this one is worth.
     """
@@ -81,10 +79,7 @@ def fit_reservoir(
 ) -> Fitted:
     """Try the system's settings one after another, and keep those whose readout is best on validation.
 
-    Args:
-        name: of ``SYSTEMS``.
-        config: of RAP-GNN; a reservoir system has settings of its own.
-        settings: None: those of its paper.
+    ``config`` is RAP-GNN's and plays no part; ``settings`` are by default those of the system's paper.
     """
     system = SYSTEMS[name]
     if graph.ptr is None and not system.nodes:

@@ -12,32 +12,8 @@ from rapgnn.compare import Record
 from rapgnn.files import write_atomic
 from rapgnn_lab.bench.suite.compare import suite_table
 from rapgnn_lab.paper.plots import Figure, Panel, Series, lines, save_image
-from rapgnn_lab.results import make_table
+from rapgnn_lab.results import COLUMNS, make_table
 
-_TIMES = (
-    "method: {title} | train ms: {train_ms_per_epoch:n} | validate ms: {eval_ms_per_epoch:n} | epoch ms: {epoch_ms:n} "
-    "| vs end-to-end: {speedup_vs_end_to_end:x} | vs PyG: {speedup_vs_pyg:x} | infer ms: {infer_ms:n} | "
-    "all rows ms: {infer_all_ms:n} | before ms: {precompute_ms:n} | peak MB: {peak_memory_mb:n}"
-)
-_SIZES = "nodes: {nodes:,} | edges: {edges:,}"
-TABLES = {
-    "depth": f"layers: {{num_layers}} | {_TIMES}",
-    "disk": f"{_SIZES} | memory limit: {{memory_limit}} | peak MB: {{peak_memory_mb:n}} | blocks: {{blocks}} | "
-    "convert s: {convert_seconds:n} | hops s: {hops_seconds:n} | fit s: {fit_seconds:n} | "
-    "predict s: {predict_seconds:n} | device peak MB: {device_peak_mb:n} | off memory by: {relative_error:.0e}",
-    "graphs": _TIMES,
-    "memory": f"graph: {{dataset}} | {_SIZES} | layers: {{num_layers}} | method: {{title}} | peak MB: "
-    "{peak_memory_mb:n} | less than end-to-end: {memory_ratio_vs_end_to_end:x} | data MB: {data_mb:n}",
-    "scale": f"size: {{size}} | {_SIZES} | width: {{hidden_channels}} | build s: {{build_seconds:n}} | "
-    "hops s: {hops_seconds:n} | epoch ms: {epoch_ms:n} | fit s: {fit_seconds:n} | predict s: {predict_seconds:n} | "
-    "peak MB: {peak_memory_mb:n} | hop MB: {hop_megabytes:n} | of floor: {floor_ratio:x} | "
-    "trained ms: {end_to_end_epoch_ms:n} | vs end-to-end: {speedup_vs_end_to_end:x}",
-    "slopes": "quantity: {quantity} | against: {against} | at: {at} | slope: {slope:n} | points: {points}",
-    "spmm": "graph: {dataset} | nodes: {nodes:,} | entries: {nnz:,} | order: {order} | width: {width} | "
-    "method: {title} | ms: {ms:n} | GB/s: {gb_per_s:n} | of a copy: {copy_share:n} | gathered GB/s: "
-    "{gather_gb_per_s:n}",
-}
-"""The columns of every benchmark; docs/benchmarks.md says what they mean."""
 DEPTH = {"epoch_ms": "epoch with validation (ms)", "infer_ms": "inference (ms)", "peak_memory_mb": "peak memory (MB)"}
 SCALE = {
     "seconds": {"build_seconds": "operator", "hops_seconds": "hops", "predict_seconds": "all nodes predicted"},
@@ -64,7 +40,7 @@ def show(name: str, title: str, records: Sequence[Record]) -> None:
 
 def _table(name: str, records: Sequence[Record]) -> str:
     there = {key for r in records for key, value in r.items() if value not in (None, "")}
-    columns = f"{TABLES[name]} | note: {{note}}".split("|")
+    columns = f"{COLUMNS[name]} | note: {{note}}".split("|")
     shown = [column for column in columns if all(key in there for _, key, _, _ in Formatter().parse(column) if key)]
     return make_table(records, "|".join(shown))
 
@@ -79,7 +55,7 @@ def plot(name: str, records: Sequence[Record], path: Path) -> None:
     else:
         title = f"generated graphs, {first['num_layers']} layers, {first['hardware']}"
         panels = [_by_size(rows, unit, keys) for unit, keys in SCALE.items()]
-    figures, kind = [Figure(name, panels)], path.suffix[1:].lower()
+    figures, kind = [Figure(panels)], path.suffix[1:].lower()
     write_atomic(path, lambda temporary: save_image(figures, title, temporary, kind))
 
 

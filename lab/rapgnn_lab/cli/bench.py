@@ -24,10 +24,10 @@ shared.app.add_typer(bench_app, name="bench")
 Plot = Annotated[Path | None, typer.Option(help="Save a plot (png, svg, pdf).")]
 Again = Annotated[bool, typer.Option("--again", help="Measure rows that the JSON file has, too.")]
 Depths = Annotated[str, typer.Option(help="Depths, separated by commas.")]
-Widths = Annotated[str, typer.Option(help="Channels, or columns of the dense matrix, separated by commas.")]
+Widths = Annotated[str, typer.Option(help="Channels, separated by commas.")]
 Methods = Annotated[str, typer.Option(help="Which methods, separated by commas.")]
 Seeds = Annotated[int, typer.Option(help="Seeds; scores are means, times medians.")]
-Repeats = Annotated[int, typer.Option(help="Timed epochs, or products; the median counts.")]
+Repeats = Annotated[int, typer.Option(help="Timed epochs; the median counts.")]
 Trials = Annotated[int, typer.Option(help="Random points of every search.")]
 Json = Annotated[
     Path | None, typer.Option("--json", help="Store every row here as soon as it is measured; a rerun goes on.")
@@ -191,29 +191,6 @@ def scale(
 
     chosen = {name: SIZES[name] for name in read_names("size", sizes, list(SIZES))}
     return f"generated graphs, {scale.LAYERS} layers", scale.plan(chosen, channels, device), scale.finish
-
-
-@benchmark
-def spmm(
-    graphs: Annotated[str, typer.Argument(help="Datasets, or generated; by commas.")] = "pubmed,proteins,generated",
-    widths: Widths = "64,256",
-    orders: Annotated[str, typer.Option(help="Node orders: given, degree, rcm; or all.")] = "all",
-    repeats: Repeats = 10,
-    device: shared.Device = "cpu",
-) -> Planned:
-    """The sparse product by kernel, graph, width and node order, against the bandwidth of a copy.
-
-    Example: rapgnn bench spmm pubmed --widths 256 --orders given
-    """
-    columns = read_numbers("--widths", widths)
-    from rapgnn_lab.bench.spmm import GENERATED, ORDERS, plan
-
-    chosen = read_names("order", orders, ORDERS)
-    matrices = [
-        GENERATED.generate() if name == "generated" else shared.load(name, None, labels=False)
-        for name in dict.fromkeys(graphs.split(","))
-    ]
-    return "sparse products", plan(matrices, columns, chosen, device, repeats), list
 
 
 @benchmark

@@ -25,9 +25,8 @@ def tune(
     class_weight: ClassWeightOption = None,
     seed: Annotated[int, typer.Option(help="Your folder: decides a split.")] = 0,
     attributes: shared.Attributes = False,
-    storage: Annotated[Path, typer.Option(help="Keeps every trial (SQLite).")] = Path("tune.db"),
+    storage: Annotated[Path, typer.Option(help="Keeps every trial (SQLite; Optuna plots it).")] = Path("tune.db"),
     out: Annotated[Path | None, typer.Option(help="Folder for the best model, trained anew.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Plot what mattered (png, svg, pdf).")] = None,
     device: shared.Device = "cpu",
     data_dir: shared.DataDir = None,
     json_file: shared.JsonFile = None,
@@ -50,13 +49,12 @@ def tune(
     from rapgnn.training.checkpoint import check_target
     from rapgnn.training.fit import fit_rap
     from rapgnn_lab.baselines.systems import METHODS
-    from rapgnn_lab.tune.plot import plot_study
     from rapgnn_lab.tune.search import Search
     from rapgnn_lab.tune.space import ANY, SPACES, TABLES, VARIANTS
     from rapgnn_lab.tuned import FAITHFUL
 
-    for path, suffixes in ((json_file, ()), (storage, ()), (plot, shared.PLOTS)):
-        check_writable(path, suffixes)
+    check_writable(json_file)
+    check_writable(storage)
     check_choice("method", method, STRATEGIES)
     if space is not None:
         check_choice("search space", space, SPACES)
@@ -82,14 +80,12 @@ def tune(
         plan = Search(graph, method, storage, trials, seeds, space, embedding, minutes=minutes)
         best = plan.run(lambda count, value: track.set(count, f"{title}: best validation {show(value)}"), shared.say)
     shared.write_json([best], json_file)
-    if plot:
-        plot_study(storage, best, graph.task, plot)
     values = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in best["settings"].items())
     first = ", what rapgnn fit chooses" if best["origin"] == "estimator" else ""
     score = f"best of {best['trials']} trials: number {best['trial']}{first}, validation {show(best['val_mean'])}"
     typer.echo(f"{score}; {values}\nevery trial is in {storage}")
-    for path in filter(None, (json_file, plot)):
-        typer.echo(f"wrote {path}")
+    if json_file is not None:
+        typer.echo(f"wrote {json_file}")
     if out is not None:
         chosen = {key: value for key, value in best["settings"].items() if key != "class_weight"}
         config = METHODS[method].configure(start_config(graph, METHODS[method].trained).update(**chosen))

@@ -42,12 +42,7 @@ _PART = {"accuracy": "training", ESTIMATOR: "estimator fit"}
 
 
 def estimator_cell(dataset: str, seeds: Sequence[int], labels: Record, folds: int = 0, every: int = 1) -> Cell:
-    """A cell of the kind "estimator".
-
-    Args:
-        folds: how many of the ten are held out, where the dataset is cross-validated.
-        every: of a set of graphs with a fixed split.
-    """
+    """A cell of the kind "estimator": ``folds`` of the ten are held out, of a set ``every`` so many graphs are used."""
     spec: Record = {"seeds": list(seeds)}
     spec |= {"folds": folds} if folds else {}
     spec |= {"every": every} if every > 1 else {}

@@ -48,10 +48,7 @@ ADDED = (
 def cell_key(cell: Cell, checksum: str) -> str:
     """The cell's key; labels have no part in it, so a cell of several tables is measured once.
 
-    The declared version of the method's numbers, ``Method.numerics``, has.
-
-    Args:
-        checksum: of the data, as ``Graphs.checksum`` gives it.
+    The declared version of the method's numbers, ``Method.numerics``, has; so has the checksum of the data.
     """
     name = "fit" if cell.kind.startswith("estimator") else cell.spec.get("base_method", cell.spec.get("method"))
     numerics = METHODS[name].numerics if name in METHODS else 1
@@ -96,13 +93,7 @@ class Scale:
 
 
 class Graphs:
-    """The datasets, each loaded once, when it is first asked for.
-
-    Args:
-        device: where they lie.
-        data_dir: the user's folder of dataset files.
-        say: takes a line on what is fetched.
-    """
+    """The datasets, each loaded once, when it is first asked for; ``say`` takes a line on what is fetched."""
 
     def __init__(
         self, device: str = "cpu", data_dir: Path | None = None, say: Callable[[str], None] = lambda line: None
@@ -152,7 +143,6 @@ class Item:
 
     Args:
         name: what a user types.
-        title: one line.
         cells: what is measured, in the order of the table. ``InputError`` where data or settings are missing.
         show: the records of all cells -> Markdown: tables, ours beside the published values, notes below them.
         figures: the records -> what is drawn of them.

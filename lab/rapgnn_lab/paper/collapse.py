@@ -1,10 +1,8 @@
 """How far node features have collapsed, for any model: rank, variance, Dirichlet energy, mean average distance."""
 
-from typing import Any
-
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rapgnn.graph.backbones import adjacency
 
@@ -44,38 +42,3 @@ def collapse_metrics(h: Tensor, edge_index: Tensor, edge_weight: Tensor | None =
         "dirichlet_energy": float((weight * apart).sum() / (2 * max(1, n))),
         "mad": 1.0 - cosine,
     }
-
-
-@torch.no_grad()
-def collapse_by_layer(
-    model: nn.Module, *args: Any, edge_index: Tensor, edge_weight: Tensor | None = None, **kwargs: Any
-) -> list[dict[str, Any]]:
-    """``collapse_metrics`` after every message-passing layer of one call ``model(*args, **kwargs)``.
-
-    Args:
-        model: anything with ``torch_geometric.nn.MessagePassing`` layers inside.
-        args, kwargs: of the call.
-        edge_index, edge_weight: the graph to measure on; not passed to the model.
-
-    Returns:
-        One record per call of a layer, in order, with its ``layer`` name.
-    """
-    from torch_geometric.nn import MessagePassing
-
-    records: list[dict[str, Any]] = []
-
-    def watch(name: str):
-        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-            h = output[0] if isinstance(output, tuple) else output
-            records.append({"layer": name} | collapse_metrics(h, edge_index, edge_weight))
-
-        return hook
-
-    layers = [(name, m) for name, m in model.named_modules() if isinstance(m, MessagePassing)]
-    handles = [layer.register_forward_hook(watch(name)) for name, layer in layers]
-    try:
-        model(*args, **kwargs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return records

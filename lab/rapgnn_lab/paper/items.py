@@ -19,13 +19,13 @@ from rapgnn_lab.paper.rows import (
     NOT_SEARCHED,
     PLANETOID,
     RESERVOIRS,
-    SHARED,
     TU,
     UNITS,
     Row,
     below,
     cells_of,
     figure,
+    note,
     own_searches,
     published,
     show_cuts,
@@ -44,12 +44,12 @@ EXACT = Row("RAP-GNN, exact expectation", "rap", rows.EXPECTATION, {"inference":
 
 
 def _seeds_item(name: str, title: str, lines: Sequence[Row], datasets: Sequence[str], *notes: str) -> Item:
-    """A table of datasets with a fixed split."""
+    """A table of datasets with a fixed split; ``notes`` are names in ``notes.toml``."""
     return Item(
         name,
         title,
         lambda scale, graphs: cells_of(lines, datasets, scale, graphs),
-        lambda records: rows.show_seeds(records, lines, datasets, *notes),
+        lambda records: rows.show_seeds(records, lines, datasets, *map(note, notes)),
     )
 
 
@@ -67,24 +67,20 @@ TABLE1 = _seeds_item(
         Row("Random Weights, U[0, 1]", "random-full", rows.UNIFORM, _UNIFORM),
     ),
     PLANETOID,
-    "RAP-GNN with the faithful settings draws its weights anew in every forward pass, at inference too, as in the "
-    "paper. One pass scores all nodes, as in the examples that the paper builds on, so the test nodes are scored "
-    "by the draw that was best on validation. A further draw after training, and the exact expectation over all "
-    "draws, with the same settings, have rows of their own.",
-    SHARED,
-    "U[0, 1], which the paper names in its first observation, has rows of its own. own search: the settings that "
-    "validation chose for the method itself, its distribution among them.",
+    "draws",
+    "shared",
+    "own-search",
 )
 _ON_MOLECULES = (*strategies("molecules", rows.METHODS_OF_TABLES), ANOTHER_DRAW, EXACT, rows.NOTHING_SET)
-TABLE3 = _seeds_item("table3", "Table 3: training strategies on OGB's molecules", _ON_MOLECULES, MOLECULES, SHARED)
-MOLBACE_ITEM = _seeds_item("molbace", "Appendix D.5: training strategies on molbace", _ON_MOLECULES, MOLBACE, SHARED)
+TABLE3 = _seeds_item("table3", "Table 3: training strategies on OGB's molecules", _ON_MOLECULES, MOLECULES, "shared")
+MOLBACE_ITEM = _seeds_item("molbace", "Appendix D.5: training strategies on molbace", _ON_MOLECULES, MOLBACE, "shared")
 _OF_WEIGHTS = ("end-to-end", "identity", "fixed-diagonal", "fixed-full", "random-full", "rap")
 IDENTITY = _seeds_item(
     "identity",
     "Appendix D.1: identity weights",
     (*strategies("weights", _OF_WEIGHTS), *own_searches("identity")),
     PLANETOID,
-    SHARED,
+    "shared",
 )
 
 # Table 2: the reservoir systems, then the paper's architecture, then the best there is. The best settings may have
@@ -110,17 +106,10 @@ def _show_folds(records: list[Record]) -> str:
     best = [row for row in _BEST_ON_FOLDS if row.title in there]
     return below(
         show_datasets(records, (*_ON_FOLDS, *best), TU, ("accuracy", "strict", "paper", "difference")),
-        "accuracy: the paper's protocol, ten folds at the epoch that is best for the held-out folds on average, which "
-        f"makes it optimistic. strict: the epoch is chosen on an inner validation fold. {rows.spread(records)} "
-        "difference: ours minus paper; of the reservoir systems the strict figure, for the reason below.",
-        "Rows without a word after the method have the paper's architecture, search space and inference. "
-        "best: anything this library has, jumping knowledge among it, chosen on validation.",
-        SHARED,
-        f"{', '.join(RESERVOIRS.values())}: reservoir systems, measured here in their own papers' settings; where an "
-        "epoch is chosen for others, it is the settings and the penalty of the readout for them. The published figures "
-        "are those that the systems' own papers report, where settings are chosen inside the training folds, as "
-        "in the strict column: ten folds for FDGNN, MRGNN and U-GCN, five with a tenth of the training part to choose "
-        "on for P-RGNN. The ± of U-GCN is smaller than folds of this size vary: it is that of repeated runs.",
+        note("folds", spread=rows.spread(records)),
+        note("best-on-folds"),
+        note("shared"),
+        note("reservoirs", systems=", ".join(RESERVOIRS.values())),
         show_cuts(records, FOLDS_CUT),
     )
 
@@ -140,8 +129,7 @@ BATCHES = Item(
     lambda scale, graphs: cells_of(_BATCHES, ("proteins",), scale, graphs, [rows.FAITHFUL]),
     lambda records: below(
         show_datasets(records, _BATCHES, ("proteins",), ("accuracy", "paper", "difference")),
-        f"The settings of RAP-GNN in table 2 with other batches; the paper's protocol. {rows.spread(records)} "
-        "difference: ours minus paper. A batch of 1,024 is the whole training set of a fold, 1,002 graphs at most.",
+        note("batches", spread=rows.spread(records)),
         show_cuts(records, FOLDS_CUT),
     ),
 )
@@ -178,9 +166,7 @@ def _show_embeddings(records: list[Record]) -> str:
         _OF_EMBEDDINGS,
         PLANETOID,
         "Training, ms per epoch, faithful settings:\n\n" + format_table(["", *map(title_of, PLANETOID)], body),
-        "learnable, linear: one linear map without a ReLU before linear layers, so that the map may come after the "
-        "hops of the raw features, which are then walked once; that is done where it is less work. The paper has no "
-        "such row; its learnable embedding is trained through the layers.",
+        note("learnable-linear"),
     )
 
 
@@ -233,14 +219,8 @@ def _show_estimators(records: list[Record]) -> str:
     header = ["", "metric", "nothing set", "End-to-End", "RAP-GNN", "paper's RAP-GNN", "difference", "fit, s"]
     return below(
         format_table(header, body),
-        "nothing set: `RAPNodeClassifier()`, `RAPGraphClassifier()` or `RAPGraphRegressor()`, whose search sees the "
-        "training and the validation rows; it may choose other random networks than RAP-GNN, and averages of several. "
-        "End-to-End and RAP-GNN: the faithful settings of the tables above. RMSE: lower is better. difference: nothing "
-        "set minus End-to-End. fit: seconds of one whole fit, search included, median.",
-        "On MUTAG, PTC and PROTEINS all three are strict: each of ten folds is the test set once, the next one "
-        "validates. The settings of End-to-End and RAP-GNN were searched on the same folds, the estimator's were not. "
-        "The paper's figures there are by its own protocol, which is optimistic. ±: standard deviation over folds, or "
-        "over seeds.",
+        note("nothing-set"),
+        note("estimators-on-folds"),
         show_cuts(records, "2 seeds instead of 5, 1 of the estimators, 2 of 10 folds"),
     )
 
@@ -258,10 +238,7 @@ def _gap(ours: Record, other: Record | None) -> str:
 
 
 ESTIMATORS = Item(
-    "estimators",
-    "Past the paper: estimators with nothing set on its ten datasets",
-    _cells_beside,
-    _show_estimators,
+    "estimators", "Past the paper: estimators with nothing set on its ten datasets", _cells_beside, _show_estimators
 )
 
 _TABLES = (TABLE1, TABLE2, TABLE3, timed.LARGE, IDENTITY, EMBEDDINGS, BATCHES, MOLBACE_ITEM, ESTIMATORS)

@@ -31,7 +31,7 @@ from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Parts, Scale
 from rapgnn_lab.paper.collapse import collapse_metrics
-from rapgnn_lab.paper.rows import Row, below, bold
+from rapgnn_lab.paper.rows import Row, below, bold, note
 from rapgnn_lab.results import NONE, format_table
 
 FIGURES = ("rank", "rank_float64", "effective_rank", "variance")
@@ -52,11 +52,8 @@ class Network:
     """L layers with their weights, and what goes into the first one.
 
     Args:
-        spec: the layers.
-        operator: the graph.
         start: h⁰.
         weights: of every layer, as ``Propagation.draw_all`` names them.
-        about: what else is recorded of it.
     """
 
     spec: Propagation
@@ -277,13 +274,7 @@ def show_layers(records: list[Record]) -> str:
         f"## Rank in float64\n\n{_by_layer(records, 'rank_float64', '.0f')}",
         f"## Effective rank\n\n{_by_layer(records, 'effective_rank', '.1f')}",
         f"## Mean variance\n\n{_by_layer(records, 'variance', '.2g', _growth)}",
-        f"Layer 0 is the embedding. GCN with residual connections, {first['num_layers']} layers, "
-        f"{first['hidden_channels']} channels, the paper's raw equation in float64, one draw of the weights. Rank: "
-        f"singular values above {first['rank_tolerance']:.2g} of the largest one, as in float32 with "
-        f"{first['nodes']:,} nodes, the paper's precision; in float64 the limit is far lower. Neither depends on the "
-        "features' scale. Effective rank: the exponential of the "
-        "entropy of the singular values' shares. Variance: over the nodes, averaged over the channels; growth: the "
-        "factor per layer from the embedding to the last layer.",
+        note("layers", **first),
         "Full random matrices are Glorot's, with signs; U[0, 1] is what the paper's Observation 1 assumes.",
         _describe_training(records),
         f"Quick run, cut: {QUICK_CHANNELS} of {CHANNELS} channels, {QUICK_EPOCHS} of {EPOCHS} epochs of end-to-end "
@@ -337,10 +328,7 @@ def show_matrices(records: list[Record]) -> str:
     header = ["", "at the start, %", "trained, %", "of a random one's", "size at the start", "size, trained"]
     return below(
         format_table([*header, "moved, %"], rows),
-        "Share of the squared entries that lies on the diagonal, before and after training: 100 % for a diagonal "
-        f"matrix, {100 / first['hidden_channels']:.2f} % for a random one of this width. size: the mean magnitude on "
-        "the diagonal divided by that of all other entries. moved: the length of the change divided by that of the "
-        "start values.",
+        note("diagonals", random=100 / first["hidden_channels"]),
         "The paper shows the matrices without numbers and says that they are not diagonal.",
         f"GCN with residual connections, {first['num_layers']} layers, {first['hidden_channels']} channels.",
         _describe_training(records),

@@ -12,6 +12,7 @@ from rapgnn.compare import Record
 from rapgnn.device import versions
 from rapgnn.report.page import Page
 from rapgnn.report.parts import Cell, Chip, Chips, Facts, More, Notice, Part, Prose, Section, Table
+from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.claims.judged import (
     CLAIMS,
     FAILS,
@@ -19,29 +20,22 @@ from rapgnn_lab.paper.claims.judged import (
     MISSING,
     PART,
     PROVISIONAL,
-    RULES,
+    SENTENCES,
     format_claims,
     judge_claims,
 )
 from rapgnn_lab.paper.claims.scores import METRICS
 from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, compare_to_quoted, outcome
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
-from rapgnn_lab.paper.plots import glance, to_part
-from rapgnn_lab.paper.rows import BEST, FAITHFUL
+from rapgnn_lab.paper.rows import BEST, FAITHFUL, note
 from rapgnn_lab.paper.run import command, describe
 from rapgnn_lab.results import DATASETS, NONE
 
 PAPER = "[*On the Effectiveness of Random Weights in Graph Neural Networks*](https://arxiv.org/abs/2502.00190)"
-COLOURS = (
-    "A difference from the paper is green (✓) where our mean reaches the paper's, less its standard deviation. Else it "
-    "is red (✗) where a one-sample t test at 5 % finds our runs behind, and yellow (~) where it cannot tell. The last "
-    "column says what the row's comparisons with other methods mean for the paper's claims; each word leads to its "
-    "claim."
-)
 TONES = {HOLDS: "good", PART: "mixed", FAILS: "bad", MISSING: "quiet"}
 SUPPORT = {
-    RULES["not-behind"].sentence: {AHEAD: "good", TIED: "good", BEHIND: "bad"},
-    RULES["better"].sentence: {AHEAD: "good", TIED: "mixed", BEHIND: "bad"},
+    SENTENCES["not-behind"]: {AHEAD: "good", TIED: "good", BEHIND: "bad"},
+    SENTENCES["better"]: {AHEAD: "good", TIED: "mixed", BEHIND: "bad"},
 }
 """How a claim is judged -> what the outcome of one comparison says for it."""
 WORST = ("good", "quiet", "mixed", "bad")
@@ -59,7 +53,9 @@ def make_page(measured: Measured) -> Page:
     claims = judge_claims(measured)
     quick = any(r.get("quick") for records in measured.values() for r in records)
     sections = [_claims(claims, measured, quick)]
-    sections += [Section("At a glance", [to_part(figure), Prose(COLOURS)]) for figure in glance(measured)]
+    sections += [
+        Section("At a glance", [*plots.to_parts(figure), Prose(note("colours"))]) for figure in plots.glance(measured)
+    ]
     sections += [_item(name, measured.get(name, []), claims) for name in ITEMS]
     return Page(
         "RAP-GNN: the paper, reproduced",
@@ -110,7 +106,7 @@ def _item(name: str, records: list[Record], claims: list[Record]) -> Section:
     ]
     parts: list[Part] = [Chips("Claims judged with it:", chips)] if chips else []
     draw = ITEMS[name].figures
-    parts += [to_part(figure) for figure in draw(records)] if draw else []
+    parts += [part for figure in draw(records) for part in plots.to_parts(figure)] if draw else []
     return Section(title, [*parts, *item_tables(name, records, claims)], name, short)
 
 
@@ -176,12 +172,8 @@ def _again(measured: Measured) -> Section:
         dates = sorted({r["date"] for r in records if "date" in r})
         when = " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else NONE
         rows.append([Cell(name), Cell(item.title), Cell(again, code=True), Cell(state), Cell(when)])
-    how = (
-        "`rapgnn reproduce ITEM` measures one table or figure, `rapgnn reproduce` all of them. What is "
-        "measured is stored at once, and the next run goes on after it. `rapgnn paper` writes this page again."
-    )
     items = Table(["item", "what it is", "command", "state", "measured"], rows, "Items", 5)
-    return Section("How to measure it again", [Prose(how), items])
+    return Section("How to measure it again", [Prose(note("again")), items])
 
 
 def _machines(measured: Measured) -> Section:

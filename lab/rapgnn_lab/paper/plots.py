@@ -1,11 +1,12 @@
-"""The figures: each is described once, and drawn twice, as an image by matplotlib and on a page by plotly."""
+"""The figures: each is described once, and drawn as an image, a file of its own or inside a page."""
 
 import base64
+import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -53,7 +54,6 @@ class Panel:
     Args:
         kind: "lines", "dots" and "bars" beside names, or "matrix".
         says: what is to be seen, for those who do not see it.
-        x, y: titles of the axes.
         log: whether the numbers are on a logarithmic axis.
         matrix: packed, see ``unpack``.
     """
@@ -72,7 +72,6 @@ class Panel:
 class Figure:
     """Panels side by side, and the same values as a table."""
 
-    name: str
     panels: Sequence[Panel]
     table: parts.Table | None = None
 
@@ -128,7 +127,7 @@ def glance(measured: dict[str, list[Record]]) -> list[Figure]:
     rows = [[NONE if gap[key] is None else f"{gap[key]:+.2f}" for key in GAPS] for gap in gaps]
     cells = [[name, *row] for name, row in zip(datasets, rows, strict=True)]
     values = parts.Table(["", *GAPS.values()], cells, "RAP-GNN minus End-to-End, points")
-    return [Figure("glance", [panel], values)]
+    return [Figure([panel], values)]
 
 
 def depth(records: list[Record]) -> list[Figure]:
@@ -139,8 +138,8 @@ def depth(records: list[Record]) -> list[Figure]:
     header = ["", "layers", *(f"{title}, {unit}" for title, unit in BY_DEPTH.values())]
     rows = [[r["title"], r["num_layers"], *(format_number(r.get(key)) for key in BY_DEPTH)] for r in times]
     words = ("layers", "Accuracy on the test nodes (%)", "test accuracy (%)")
-    figures = [Figure("depth-costs", panels, parts.Table(header, rows, "Time and memory by depth"))] if times else []
-    return figures + ([Figure("depth-accuracy", [lines(scored, "mean", "num_layers", *words)])] if scored else [])
+    figures = [Figure(panels, parts.Table(header, rows, "Time and memory by depth"))] if times else []
+    return figures + ([Figure([lines(scored, "mean", "num_layers", *words)])] if scored else [])
 
 
 def memory(records: list[Record]) -> list[Figure]:
@@ -153,7 +152,7 @@ def memory(records: list[Record]) -> list[Figure]:
         title = f"{title_of(name)}, {first['num_layers']} layers, {first['hidden_channels']} channels"
         series = {"": Series(list(mine.values()), list(mine))}
         panels.append(Panel("bars", title, f"Peak memory of training: {words}.", "MB", "", series))
-    return [Figure("memory-bars", panels)] if panels else []
+    return [Figure(panels)] if panels else []
 
 
 def large(records: list[Record]) -> list[Figure]:
@@ -164,13 +163,13 @@ def large(records: list[Record]) -> list[Figure]:
         ours = ", ".join(f"{r['title']} {format_number(r.get('train_ms_per_epoch'))} ms" for r in mine)
         series, title = _dots(mine, [r["title"] for r in mine], TIMES), f"{dataset}, {BACKBONES[backbone]}"
         panels.append(Panel("dots", title, f"Our training epoch: {ours}.", "ms", "", series))
-    return [Figure("large-times", panels)] if panels else []
+    return [Figure(panels)] if panels else []
 
 
 def collapse(records: list[Record]) -> list[Figure]:
     """Rank and variance by layer."""
     words = {key: (title, key.replace("_", " ")) for key, title in BY_LAYER.items()}
-    return [Figure("collapse-layers", [lines(records, key, "layer", "layer", *said) for key, said in words.items()])]
+    return [Figure([lines(records, key, "layer", "layer", *said) for key, said in words.items()])]
 
 
 def weights(records: list[Record]) -> list[Figure]:
@@ -180,7 +179,7 @@ def weights(records: list[Record]) -> list[Figure]:
         share, chance = 100 * r["diagonal_share"], 100 * r["random_diagonal_share"]
         says = f"{share:.2f} % of the squares lie on the diagonal, {chance:.2f} % would by chance."
         panels.append(Panel("matrix", r["title"], says, "to channel", "from channel", log=False, matrix=r["matrix"]))
-    return [Figure("weights-matrices", panels)]
+    return [Figure(panels)]
 
 
 def unpack(packed: Record) -> np.ndarray:
@@ -206,7 +205,7 @@ def look(place: int) -> Record:
     return {"color": parts.colour(place), "marker": marker, "ls": "-" if place < len(parts.COLOURS) else "--"}
 
 
-def save_image(figures: Sequence[Figure], title: str, path: Path, kind: str = "png") -> None:
+def save_image(figures: Sequence[Figure], title: str, path: Path | IO[bytes], kind: str = "png") -> None:
     """All panels as one image of this kind, whatever the file's name, with one legend below."""
     import matplotlib
     import matplotlib.figure
@@ -264,7 +263,10 @@ def _draw_dots(axes: Any, panel: Panel) -> None:
         face = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.5} if one.place % 2 else {"color": colour}
         axes.scatter(one.x, one.y, **face, marker="os"[one.place // 2], s=52, zorder=3, label=name)
     axes.invert_yaxis()
-    _log(axes, "x")
+    if panel.log:
+        _log(axes, "x")
+    else:
+        axes.axvline(0, color=parts.INK, lw=1)
 
 
 def _draw_bars(axes: Any, panel: Panel) -> None:
@@ -288,67 +290,11 @@ def _draw_matrix(axes: Any, panel: Panel) -> None:
 _ON_AXES = {"lines": _draw_lines, "dots": _draw_dots, "bars": _draw_bars, "matrix": _draw_matrix}
 
 
-# On a page.
-
-
-def to_part(figure: Figure) -> parts.Figure:
-    """The figure as a part of a page."""
-    panels = [parts.Panel(_ON_PAGE[panel.kind](panel), panel.title, panel.says) for panel in figure.panels]
-    return parts.Figure(figure.name, panels, log=any(panel.log for panel in figure.panels), table=figure.table)
-
-
-def _plotly_lines(panel: Panel) -> Any:
-    series = panel.series
-    ticks = sorted({place for one in series.values() for place in one.x})
-    layout: dict[str, Any] = {"xaxis": {"type": "log", "tickvals": ticks} if panel.x == "layers" else {}}
-    if panel.log:
-        layout["yaxis"] = parts.log_axis([value for one in series.values() for value in one.y])
-    value = f"%{{y:,.4~g}} {panel.y}" if panel.log else "%{y:.2f} %"
-    return parts.lines(
-        {name: (one.x, one.y) for name, one in series.items()},
-        panel.x,
-        panel.y,
-        errors={name: one.spread for name, one in series.items() if one.spread},
-        places={name: one.place for name, one in series.items()},
-        hover=f"%{{fullData.name}}<br>%{{x}} {panel.x}: {value}<extra></extra>",
-        **layout,
-    )
-
-
-def _plotly_dots(panel: Panel) -> Any:
-    names = list(dict.fromkeys(name for one in panel.series.values() for name in one.y))
-    side = {"autorange": "reversed", "title": None, "categoryorder": "array", "categoryarray": names}
-    points = {name: (one.x, one.y) for name, one in panel.series.items()}
-    value = "%{x:,.4~g}" if panel.log else "%{x:+.2f}"
-    hover = f"%{{y}}<br>%{{fullData.name}}: {value} {panel.x}<extra></extra>"
-    drawn = parts.lines(points, panel.x, "", hover=hover, yaxis=side).update_traces(mode="markers", marker={"size": 11})
-    drawn.update_layout(height=140 + 34 * len(names))
-    if not panel.log:
-        return drawn.update_layout(xaxis={"zeroline": True, "zerolinecolor": parts.INK})
-    values = [value for one in panel.series.values() for value in one.x]
-    return drawn.update_layout(xaxis=parts.log_axis(values), meta="log-x")
-
-
-def _plotly_bars(panel: Panel) -> Any:
-    (one,) = panel.series.values()
-    drawn = parts.bars(one.y, one.x, panel.x, texts=[format_number(value) for value in one.x])
-    return drawn.update_layout(xaxis=parts.log_axis(one.x), meta="log-x")
-
-
-def _plotly_matrix(panel: Panel) -> Any:
-    """The levels go into the page as they were packed."""
-    packed = panel.matrix
-    levels = {"dtype": "i1", "bdata": packed["levels"], "shape": f"{packed['shape'][0]}, {packed['shape'][1]}"}
-    hover = f"from %{{y}} to %{{x}}: %{{z}} × {packed['step']:.3g}<extra></extra>"
-    drawn = parts.heat(None, (), panel.x, panel.y, scale=parts.SIGNED, hover=hover)
-    drawn.update_traces(z=levels, x=None, y=None, zmid=0, overwrite=False)
-    linear = {"type": "linear"}
-    return drawn.update_layout(xaxis=linear | {"constrain": "domain"}, yaxis=linear | {"scaleanchor": "x"})
-
-
-_ON_PAGE: dict[str, Callable[[Panel], Any]] = {
-    "lines": _plotly_lines,
-    "dots": _plotly_dots,
-    "bars": _plotly_bars,
-    "matrix": _plotly_matrix,
-}
+def to_parts(figure: Figure) -> list[parts.Part]:
+    """The figure on a page: its image, and folded below it the same in words and as a table."""
+    image = io.BytesIO()
+    save_image([figure], "", image)
+    titles, data = "; ".join(panel.title for panel in figure.panels), base64.b64encode(image.getvalue()).decode()
+    words = "\n".join(f"- {panel.title}: {panel.says}" for panel in figure.panels)
+    below = [parts.Prose(words), *([figure.table] if figure.table else [])]
+    return [parts.Prose(f"![{titles}](data:image/png;base64,{data})"), parts.More("The same in words", below)]

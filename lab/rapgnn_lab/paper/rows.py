@@ -1,7 +1,10 @@
 """The tables of accuracies: their rows, the cells that fill them, what a quick run leaves out, and their Markdown."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError
@@ -38,14 +41,12 @@ class Row:
     """A row: a method, and what is particular about its settings.
 
     Args:
-        title: in the table.
         column: None: a cell with the faithful settings, and one with the best where the method has them. A name: one
             cell, of the faithful settings and ``changes``, with this name for its column in the records.
         changes: settings beside those that were chosen.
         embedding: None takes the paper's.
         published: which figures of the paper are this row's, fields of ``Published`` beside the method and the dataset;
             None: the paper has no such row.
-        protocol: of a dataset with folds.
     """
 
     title: str
@@ -70,12 +71,7 @@ class Row:
 
 
 def strategies(table: str, methods: Sequence[str], both: Sequence[str] = ()) -> tuple[Row, ...]:
-    """The rows of a table of training methods, in its order.
-
-    Args:
-        table: of the paper, a name in ``published.TABLES``.
-        both: methods that are measured by both protocols on datasets with folds.
-    """
+    """The rows of a table of the paper, in its order; methods in ``both`` are measured by both protocols on folds."""
     published = {"table": table}
     protocols = {method: BOTH if method in both else PAPER for method in methods}
     return tuple(Row(METHODS[m].title, m, published=published, protocol=protocols[m]) for m in methods)
@@ -191,20 +187,16 @@ def cut(graph: Graph, method: str, config: Config, scale: Scale) -> tuple[Config
 
 NOT_SEARCHED, NO_EXACT_FORM, DIVERGED = "not searched", "no exact form", "diverged"
 UNITS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE, lower is better"}
-SETTINGS = (
-    "faithful: the paper's search space, architecture and inference; best: anything this library has that keeps the "
-    "weights random, and End-to-End in a wider space; both chosen on validation. difference: faithful minus paper. "
-    "estimator, nothing set: what the library chooses by itself among random networks and averages of them."
-)
-SHARED = (
-    "Fixed Random Diagonal, Fixed Random Weights, Random Weights and Identity Weights have RAP-GNN's settings with "
-    "other weights, all else equal. The paper does not say what full random weights are drawn from: here they are "
-    "those of PyTorch's nn.Linear."
-)
-SIGNED = (
-    f"{NO_EXACT_FORM}: the embedding that validation chose does not end in a ReLU, so h⁰ has negative entries and the "
-    "ReLU of the layers acts."
-)
+
+
+@cache
+def _notes() -> dict[str, str]:
+    return tomllib.loads(files("rapgnn_lab.paper").joinpath("notes.toml").read_text(encoding="utf-8"))
+
+
+def note(name: str, **values: object) -> str:
+    """A paragraph of ``notes.toml``, with these values in it."""
+    return _notes()[name].format(**values)
 
 
 @dataclass(frozen=True)
@@ -293,7 +285,7 @@ def show_datasets(
         unit = f" ({UNITS[there[0]['metric']]})" if there else ""
         parts.append(f"## {title_of(dataset)}{unit}\n\n{format_table(['', *columns], body)}")
     if any(NO_EXACT_FORM in part for part in parts):
-        parts.append(SIGNED)
+        parts.append(note("signed"))
     return "\n\n".join(parts)
 
 
@@ -303,14 +295,10 @@ def bold(title: str, yes: bool) -> str:
 
 
 def show_seeds(records: Sequence[Record], rows: Sequence[Row], datasets: Sequence[str], *notes: str) -> str:
-    """The tables of datasets with a fixed split, and below them what the columns mean and what was cut.
-
-    Args:
-        notes: further paragraphs, before what was cut.
-    """
+    """The tables of datasets with a fixed split, and below them what the columns mean, notes, and what was cut."""
     return below(
         show_datasets(records, rows, datasets),
-        f"{SETTINGS} {spread(records)}",
+        f"{note('settings')} {spread(records)}",
         *notes,
         show_cuts(records, "2 seeds instead of 5"),
     )
@@ -326,11 +314,7 @@ def spread(records: Sequence[Record]) -> str:
 
 
 def show_cuts(records: Sequence[Record], usual: str) -> str:
-    """What a quick run left out.
-
-    Args:
-        usual: seeds or folds of a full run, in words.
-    """
+    """What a quick run left out; ``usual``: of seeds or folds, in words."""
     if not any(r.get("quick") for r in records):
         return ""
     said = [f"Quick run, cut: {usual}."]

@@ -14,6 +14,7 @@ from rapgnn.files import is_regular, write_atomic
 from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Scale, cell_key, unlabelled
 from rapgnn_lab.paper.claims.judged import NOTES, format_claims, judge_claims
 from rapgnn_lab.paper.plots import save_image
+from rapgnn_lab.paper.rows import note
 from rapgnn_lab.store import Store, measure_or_say, plain, read_records, source_code, write_json
 
 INDEX, CLAIMS = "README.md", "claims.json"
@@ -31,7 +32,6 @@ class Reproduced:
     Args:
         records: of the items that are complete, by name.
         failed: a sentence for each item that is not.
-        written: the files.
         cells, earlier: how many cells there were, and how many of them an earlier run had measured.
     """
 
@@ -181,11 +181,7 @@ def write_index(out: Path, items: Sequence[Item]) -> list[Path]:
             parts.append(re.sub(r"^#", "##", page.read_text(encoding="utf-8").strip(), flags=re.MULTILINE))
     quick = any(r.get("quick") for rows in records.values() for r in rows)
     again = f"rapgnn reproduce{' --quick' if quick else ''}"
-    parts.append(
-        f"## How to measure it again\n\n`{again}` measures what is not here yet, `{again} --again` everything; "
-        "names of items after `reproduce` choose some. A run can be stopped at any moment: the next one goes on "
-        "where it was. `rapgnn reproduce --list` says what there is."
-    )
+    parts.append(note("again-index", again=again))
     _write_text(out / INDEX, "\n\n".join(parts) + "\n")
     return [out / INDEX, out / CLAIMS]
 

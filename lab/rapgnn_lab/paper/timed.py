@@ -40,6 +40,7 @@ from rapgnn_lab.paper.rows import (
     bold,
     cut,
     figure,
+    note,
     published,
     settings,
     show_cuts,
@@ -192,10 +193,7 @@ def show_depth(records: list[Record]) -> str:
     seeds = len(scored[0]["seeds"]) if scored else 0
     return below(
         *(f"## {title}\n\n{table}" for title, table in parts if table),
-        f"Times: {CHANNELS} channels, without validation. The shortcut and fixed weights keep what they need of the "
-        "labelled rows, so their epochs do not walk through the graph; layer by layer is the paper's way. Inference: "
-        "test nodes with all that can be kept prepared, all nodes where nothing can. The paper's figure prints no "
-        "numbers; the factors are from its text (RTX 4090).",
+        note("depth-times", channels=CHANNELS),
         f"Accuracy: {CHANNELS_SCORED} channels for all, the other settings as chosen for the paper's columns of "
         "table 1 at another depth; the draw that was best on validation. ±: standard deviation over "
         f"{seeds} seed{'s' if seeds > 1 else ''}."
@@ -274,9 +272,7 @@ def show_memory(records: list[Record]) -> str:
     quick = any(r.get("quick") for r in records)
     return below(
         *parts,
-        f"MB: {how} in training, above the loaded data (features and propagation matrix). below End-to-End: how many "
-        "times less than it. The paper's figures print no numbers; the factors are from its text (RTX 4090, layer by "
-        "layer).",
+        note("memory", how=how),
         describe_generated(records),
         "Quick run, cut: PyG's layers are left out, and the generated graph is smaller." if quick else "",
     )
@@ -390,19 +386,13 @@ def show_large(records: list[Record]) -> str:
     fetch = " and ".join(f"`rapgnn data get {name}`" for name in absent)
     return below(
         *(_table(table, mine) for table, mine in by_table if mine),
-        "train: a training epoch without validation; evaluation: one pass that scores all nodes, from the graph on. "
-        "The paper's times are from an RTX 4090, so compare strategies, not milliseconds. The shortcut and fixed "
-        "weights keep what they need of the labelled rows, so their epochs do not walk through the graph; layer by "
-        "layer is the paper's way. MB: peak memory of training above the loaded data. GCN has residual connections.",
+        note("large"),
         describe_generated(records),
         f"±: standard deviation over {len(scored[0]['seeds'])} seeds; settings inside the paper's ranges, not searched."
         if scored
         else "",
         f"Accuracy needs the dataset itself, which is {ABSENT}: {fetch}." if absent else "",
-        f"Quick run, cut: generated graphs of {LARGE_SHARE:g} of the size, one timed epoch of what walks through the "
-        "graph, no accuracy."
-        if any(r.get("quick") for r in records)
-        else "",
+        note("large-quick", share=LARGE_SHARE) if any(r.get("quick") for r in records) else "",
     )
 
 

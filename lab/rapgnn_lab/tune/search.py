@@ -56,7 +56,6 @@ class Search:
     Args:
         storage: the SQLite file; a study that is already there is gone on with.
         seeds: a trial's value is the mean validation metric over so many seeds.
-        space: a name from ``SPACES``.
         embedding: None leaves it to the search in the space ``"any"``, and is the paper's in ``"faithful"``.
         confirm: how many of the best trials are run again on five further seeds; the test nodes stay untouched.
         minutes: the time for everything, even if there are fewer than ``trials`` by then: the last fifth is left for
@@ -161,11 +160,9 @@ class Search:
         return record["val_mean"]
 
     def measure(self, settings: dict[str, Any], seeds: Sequence[int], stop: bool) -> Record:
-        """A point's record on validation.
+        """A point's record on validation; its settings are those that differ from the start's, and ``class_weight``.
 
-        Args:
-            settings: those of ``Config`` that differ from the start's, and ``class_weight``.
-            stop: whether training is given up where the time is up.
+        With ``stop`` training is given up where the time is up.
         """
         graph, settings = self.graph, dict(settings)
         if CLASS_WEIGHT in settings:
@@ -280,16 +277,6 @@ def finished(study: optuna.Study) -> list[FrozenTrial]:
 def attributes(trial: FrozenTrial) -> dict[str, Any]:
     """What is stored with a trial beside its value: settings, values by seed, times; each as JSON."""
     return {key: json.loads(value) for key, value in trial.user_attrs.items()}
-
-
-def trial_records(storage: Path) -> list[dict[str, Any]]:
-    """Every trial of every study in the file, as flat records."""
-    opened = open_storage(storage)
-    return [
-        {"study": name, "trial": t.number, "state": t.state.name, "value": t.value} | attributes(t)
-        for name in optuna.get_all_study_names(opened)
-        for t in optuna.load_study(study_name=name, storage=opened).trials
-    ]
 
 
 def _count_ended(study: optuna.Study) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from commands import SBM, refused
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn_lab.bench import depth, spmm
+from rapgnn_lab.bench import depth
 from rapgnn_lab.bench.generated import SIZES, PowerLaw
 from rapgnn_lab.bench.suite.graphs import GRAPHS, NODES, Entry
 
@@ -84,16 +84,6 @@ def test_bench_scale(rapgnn, bench, monkeypatch):
     assert "log-log slopes" in out
     refused(rapgnn("bench", "scale", "--sizes", "huge"), "'huge'")
     refused(rapgnn("bench", "scale", "--widths", "4,none"), "--widths")
-
-
-def test_bench_spmm(rapgnn, bench, monkeypatch):
-    monkeypatch.setattr(spmm, "GENERATED", PowerLaw(60, 200, features=1, train=1, val=0, test=0))
-    records, out, _ = bench("spmm", "sbm,generated", "--widths", "4", "--repeats", 2)
-    assert {r["dataset"] for r in records} == {"sbm", "power-law"}
-    assert {r["order"] for r in records} == {"given", "degree", "rcm"}
-    assert all(r["ms"] > 0 for r in records)
-    assert "of a copy" in out
-    refused(rapgnn("bench", "spmm", "sbm", "--orders", "random"), "'random'")
 
 
 def test_bench_disk(rapgnn, bench, tmp_path):

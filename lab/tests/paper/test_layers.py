@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-import torch_geometric.nn as pyg
 
-from rapgnn import randomize
 from rapgnn.compare import fit
 from rapgnn.network.config import Config
 from rapgnn.network.rapgnn import model_inputs
@@ -15,7 +13,7 @@ from rapgnn.network.stepwise import propagate
 from rapgnn.prng import seeded
 from rapgnn.training.baselines import EndToEnd
 from rapgnn_lab.paper.cells import CELLS, Cell, Graphs, Scale, open_store
-from rapgnn_lab.paper.collapse import collapse_by_layer, collapse_metrics
+from rapgnn_lab.paper.collapse import collapse_metrics
 from rapgnn_lab.paper.layers import (
     FIGURES,
     LAYERS,
@@ -246,11 +244,3 @@ def test_collapse_metrics_by_hand():
     nothing = collapse_metrics(torch.zeros(3, 2), edges)
     assert nothing["effective_rank"] == 0.0
     assert all(np.isfinite(list(nothing.values())))
-
-
-def test_layers_of_any_model_are_watched():
-    g = torch.Generator().manual_seed(0)
-    x, edges = torch.rand(12, 8, generator=g), torch.randint(0, 12, (2, 40), generator=g)
-    for model in (pyg.GAT(8, 8, 2), randomize(pyg.GraphSAGE(8, 8, 2))):
-        records = collapse_by_layer(model.eval(), x, edges, edge_index=edges)
-        assert [r["layer"][-7:] for r in records] == ["convs.0", "convs.1"]

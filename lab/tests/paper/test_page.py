@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from html_pages import ReadPage, numbers
+from html_pages import ReadPage
 from measured_items import THERE, measure_into
 from rapgnn.errors import InputError
 from rapgnn.report.page import to_html
@@ -14,7 +14,6 @@ from rapgnn.report.parts import Prose, Table
 from rapgnn_lab.paper.claims.judged import CLAIMS, MISSING, judge_claims
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.page import item_tables, read_measured, to_parts, write_report
-from rapgnn_lab.paper.plots import to_part
 from rapgnn_lab.paper.run import describe
 
 pytest.importorskip("plotly")
@@ -79,17 +78,19 @@ def test_every_claim_stands_on_top_and_is_judged_by_what_the_items_measure(folde
     assert judged >= ranks | {"q1-competitive", "q2-diagonal", "q3-inference", "q3-gap"}
 
 
-def test_plots_hold_the_measured_times(folder, page):
-    drawn = page.plots["depth-costs-0"]["data"]
-    times = [r for r in records_of(folder, "depth") if r["kind"] == "time"]
-    assert {t["name"] for t in drawn} == {r["title"] for r in times}
-    for trace in drawn:
-        mine = sorted((r for r in times if r["title"] == trace["name"]), key=lambda r: r["num_layers"])
-        assert numbers(trace["x"]) == [r["num_layers"] for r in mine]
-        assert numbers(trace["y"]) == [r["train_ms_per_epoch"] for r in mine]
-    for at, r in enumerate(records_of(folder, "weights")):
-        z = page.plots[f"weights-matrices-{at}"]["data"][0]["z"]
-        assert (z["bdata"], z["shape"]) == (r["matrix"]["levels"], "8, 8")
+def test_figures_hold_the_measured_times_and_stand_on_the_page(folder, page):
+    records = records_of(folder, "depth")
+    times = [r for r in records if r["kind"] == "time"]
+    drawn = ITEMS["depth"].figures(records)[0].panels[0].series
+    assert set(drawn) == {r["title"] for r in times}
+    for title, one in drawn.items():
+        mine = sorted((r for r in times if r["title"] == title), key=lambda r: r["num_layers"])
+        assert list(one.x) == [r["num_layers"] for r in mine]
+        assert list(one.y) == [r["train_ms_per_epoch"] for r in mine]
+    images = [given for tag, given in page.tags if tag == "img"]
+    assert all(given["src"].startswith("data:image/png;base64,iVBOR") and given["alt"] for given in images)
+    count = sum(len(ITEMS[name].figures(records_of(folder, name))) for name in THERE if ITEMS[name].figures)
+    assert len(images) == count + 1  # the first one stands on top
 
 
 def test_what_is_missing_is_said_and_how_to_measure_it(page):
@@ -121,15 +122,15 @@ def cost(dataset: str, method: str, **more) -> dict:
 def test_memory_and_large_graphs_are_drawn_with_what_was_measured():
     records = [cost("pubmed", m, peak_memory_mb=v) for m, v in (("end-to-end", 300.0), ("rap", 7.5))]
     records.append(cost("pubmed", "end-to-end-pyg", note="does not fit into memory"))
-    (figure,) = map(to_part, ITEMS["memory"].figures(records))
+    (figure,) = ITEMS["memory"].figures(records)
     (panel,) = figure.panels
-    assert list(panel.figure.data[0].x) == [300.0, 7.5]
+    assert list(panel.series[""].x) == [300.0, 7.5]
     assert "rap 7.5 MB" in panel.says
     times = [
         cost("products", m, train_ms_per_epoch=v, paper_train_ms=9.0) for m, v in (("rap", 0.5), ("end-to-end", 8.0))
     ]
-    (figure,) = map(to_part, ITEMS["large"].figures(times))
-    ours, paper = figure.panels[0].figure.data
+    (figure,) = ITEMS["large"].figures(times)
+    ours, paper = figure.panels[0].series.values()
     assert (list(ours.x), list(paper.x)) == ([0.5, 8.0], [9.0, 9.0])
 
 

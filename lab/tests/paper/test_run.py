@@ -31,7 +31,7 @@ run_in(Path(sys.argv[1]), small_item(seeds=4, epochs=15))
 ROOT = Path(__file__).resolve().parents[3]
 PATHS = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "lab" / "tests"), os.environ.get("PYTHONPATH", "")])
 RAP = ("rap",)
-FIGURE = Figure("one", [Panel("lines", "a line", "it rises", "x", "y", {"rap": Series([1, 2], [3, 4])})])
+FIGURE = Figure([Panel("lines", "a line", "it rises", "x", "y", {"rap": Series([1, 2], [3, 4])})])
 CONTRACT = {
     *("dataset", "task", "method", "backbone", "metric", "mean", "std", "values", "seeds", "fit_seconds"),
     *("train_ms_per_epoch", "eval_ms_per_epoch", "peak_memory_mb", "engine", "config", "versions"),

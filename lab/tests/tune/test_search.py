@@ -17,7 +17,8 @@ from rapgnn.search.average import ranked
 from rapgnn.search.costs import training_cost
 from rapgnn.search.search import Search as EstimatorSearch
 from rapgnn.search.start import start_config
-from rapgnn_lab.tune.search import Search, trial_records
+from rapgnn_lab.tune.search import Search
+from trials import trial_records
 
 FAST = "pretrained-embedding"  # the strategy whose trials take least
 RANDOM = {"seeds": 1, "embedding": "fixed-random"}

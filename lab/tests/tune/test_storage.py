@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rapgnn.errors import InputError, OutputError
-from rapgnn_lab.tune.search import open_study, storing, trial_records
+from rapgnn_lab.tune.search import open_study, storing
+from trials import trial_records
 
 OPENER = """
 import sys, time

@@ -34,7 +34,7 @@ from rapgnn.graph.validate import SPLITS
 from rapgnn.sparse import SparseMatrix, dense
 from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
 from rapgnn_lab.bench.suite.rivals import EPOCHS, SPACES, TITLES, Ranges, Settings, merit, rival_features, train_rival
-from rapgnn_lab.results import NONE, make_table
+from rapgnn_lab.results import COLUMNS, NONE, make_table
 from rapgnn_lab.store import Row, machine, plain, write_json
 
 PATIENCE = 40  # epochs without a better validation score after which a trial ends
@@ -198,11 +198,7 @@ def bench(
     device: str = "cpu",
     epochs: int = EPOCHS,
 ) -> Record:
-    """The estimator on every seed, or fold, each fit followed by one run of the best rival.
-
-    Args:
-        against: the rivals, searched where their searches are not finished.
-    """
+    """The estimator on every seed, or fold, each fit followed by one run of the best of the rivals ``against``."""
     entry = GRAPHS[name]
     graphs = [make() for make in entry.makes]
     rivals = [tune(name, rival, trials, seeds, folder, device, epochs) for rival in against]
@@ -321,14 +317,6 @@ def _warm(entry: Entry, graph: Graph) -> None:
     train_rival(rival, graph, graph.objective.metric, draw_points(SPACES[rival], 1)[0], 0, epochs=1)
 
 
-COLUMNS = (
-    "graph: {dataset} | kind: {about} | metric: {name} | ours: {ours:s} | best rival: {best_rival} | "
-    "its score: {theirs} | difference: {difference:+.2f} | fit, s: {fit_seconds:.2f} | "
-    "one rival run, s: {rival_seconds:.2f} | ratio: {ratio:x} | plain GCN, s: {plain_gcn_seconds:.2f} | "
-    "sparse, s: {sparse_gcn_seconds:.2f} | calibration error: {error:points}"
-)
-
-
 def suite_row(r: Record) -> Record:
     """A graph's record with what its row of the table says besides."""
     percent = metrics_for(r["task"])[r["metric"]].percent
@@ -343,7 +331,7 @@ def suite_row(r: Record) -> Record:
 
 def suite_table(records: Sequence[Record]) -> str:
     """One row per graph, and below it how many are level, ahead and faster."""
-    return f"{make_table(map(suite_row, records), COLUMNS)}\n\n{goals(records)}\n"
+    return f"{make_table(map(suite_row, records), COLUMNS['suite'])}\n\n{goals(records)}\n"
 
 
 def write_table(records: Sequence[Record], path: Path | None) -> list[Record]:

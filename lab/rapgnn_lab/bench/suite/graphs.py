@@ -406,7 +406,6 @@ class Entry:
         about: what kind it is.
         metric: what it is judged by, a name from ``rapgnn.graph.scores``.
         makes: one function per split; a dataset that is judged by folds has one per fold.
-        sets: whether it is a set of graphs.
         features: False: the nodes have none; x then holds what ``structural_features`` finds.
         directed: whether edges are listed one way on purpose.
         rivals: the networks it is measured against.

@@ -64,11 +64,8 @@ REACHED = "reached"
 
 
 def ratios(records: Records, item: str, keys: Sequence[str]) -> list[Record]:
-    """How many times less every method takes than end-to-end training of the same size.
-
-    Args:
-        keys: what is compared; of several the first that both records have.
-    """
+    """How many times less every method takes than end-to-end training of the same size, by the first of
+    the keys that both records have."""
     rows = []
     costs = [r for r in find(records, (item,)) if not r.get("values")]
     for slow in (r for r in costs if r.get("method") in BASELINES):

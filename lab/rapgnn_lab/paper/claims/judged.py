@@ -44,12 +44,10 @@ class Rule:
     """How what was measured is judged.
 
     Args:
-        sentence: the rule for people.
         whole, part: whether a claim with these rows holds, and if not, whether it holds in part.
         least: with fewer rows it is not measured.
     """
 
-    sentence: str
     whole: Judge
     part: Judge
     least: int = 1
@@ -59,9 +57,9 @@ class Rule:
         return MISSING if len(rows) < self.least else HOLDS if self.whole(rows) else PART if self.part(rows) else FAILS
 
 
-def every(sentence: str, good: Callable[[Record], bool], partly: Judge = lambda rows: False) -> Rule:
+def every(good: Callable[[Record], bool], partly: Judge = lambda rows: False) -> Rule:
     """Holds if all rows are good, in part if some are, or if ``partly`` says so."""
-    return Rule(sentence, lambda rows: all(map(good, rows)), lambda rows: any(map(good, rows)) or partly(rows))
+    return Rule(lambda rows: all(map(good, rows)), lambda rows: any(map(good, rows)) or partly(rows))
 
 
 def _is(*outcomes: str) -> Callable[[Record], bool]:
@@ -96,77 +94,32 @@ def _every_step(rows: Sequence[Record]) -> bool:
     return bool(steps) and all(steps)
 
 
-_FACTOR = (
-    "Holds if RAP-GNN layer by layer reaches the factor in every comparison; in part if it does in some, if it takes "
-    "less than end-to-end in all, or if only the shortcut reaches the factor in all; does not hold otherwise."
-)
 RULES = {
-    "not-behind": Rule(
-        "Holds if the first is behind in no comparison, in part if in fewer than half, does not hold otherwise.",
-        lambda rows: not _count(rows, BEHIND),
-        lambda rows: 2 * _count(rows, BEHIND) < len(rows),
-    ),
+    "not-behind": Rule(lambda rows: not _count(rows, BEHIND), lambda rows: 2 * _count(rows, BEHIND) < len(rows)),
     "better": Rule(
-        "Holds if the first is ahead in every comparison, in part if it is ahead more often than behind, "
-        "does not hold otherwise.",
-        lambda rows: _count(rows, AHEAD) == len(rows),
-        lambda rows: _count(rows, AHEAD) > _count(rows, BEHIND),
+        lambda rows: _count(rows, AHEAD) == len(rows), lambda rows: _count(rows, AHEAD) > _count(rows, BEHIND)
     ),
-    "stable": every(
-        f"A method is stable unless its deepest network is behind its shallowest one by more than {STABLE:.0f} points. "
-        "Holds if all are, in part if some are, does not hold otherwise.",
-        lambda row: row["outcome"] != BEHIND or row["difference"] >= -STABLE,
-    ),
+    "stable": every(lambda row: row["outcome"] != BEHIND or row["difference"] >= -STABLE),
     "falls": every(
-        f"A method falls sharply if its deepest network is behind its shallowest one by more than {SHARP:.0f} points. "
-        "Holds if all do, in part if some do or if all are behind, does not hold otherwise.",
-        lambda row: row["outcome"] == BEHIND and row["difference"] < -SHARP,
-        lambda rows: all(map(_is(BEHIND), rows)),
+        lambda row: row["outcome"] == BEHIND and row["difference"] < -SHARP, lambda rows: all(map(_is(BEHIND), rows))
     ),
     "alike": Rule(
-        "Holds if no two batch sizes can be told apart, in part if all their differences are below "
-        f"{SMALL:.0f} points, does not hold otherwise.",
-        lambda rows: all(map(_is(TIED), rows)),
-        lambda rows: max(abs(row["difference"]) for row in rows) < SMALL,
+        lambda rows: all(map(_is(TIED), rows)), lambda rows: max(abs(row["difference"]) for row in rows) < SMALL
     ),
-    "factor": Rule(_FACTOR, _every_step, _reached_in_part),
-    "rounded-factor": Rule(f"{_FACTOR} Ours is rounded as the paper's is.", _every_step, _reached_in_part),
+    "factor": Rule(_every_step, _reached_in_part),
+    "rounded-factor": Rule(_every_step, _reached_in_part),
     "widens": Rule(
-        "Holds if the milliseconds saved layer by layer rise from depth to depth in training and in inference, in part "
-        "if they rise from the first to the last in one of them, does not hold otherwise.",
         lambda rows: all(b > a for curve in _savings(rows) for a, b in pairwise(curve)),
         lambda rows: any(curve[-1] > curve[0] for curve in _savings(rows) if curve),
     ),
-    "collapses": every(
-        "Holds if the rank after the last layer is 1 for all methods named; in part if it is for some, or if the "
-        f"effective rank falls below {ONE:.0f} for some; does not hold otherwise.",
-        _is(ONE_RANK),
-        lambda rows: any(map(_is(ONE_DIRECTION), rows)),
-    ),
+    "collapses": every(_is(ONE_RANK), lambda rows: any(map(_is(ONE_DIRECTION), rows))),
     "keeps-rank": every(
-        f"A method keeps its rank if at least {100 * WHOLE:.0f} % of the rank before the first layer and "
-        f"{100 * HALF:.0f} % of the effective rank are left after the last one. Holds if all methods named do; in part "
-        f"if some do, or if {100 * HALF:.0f} % of the rank are left for all; does not hold otherwise.",
         lambda row: left(row, "rank") >= WHOLE and left(row, "effective_rank") >= HALF,
         lambda rows: all(left(row, "rank") >= HALF for row in rows),
     ),
-    "higher-rank": Rule(
-        "Holds if rank and effective rank after the last layer are higher, in part if one is, does not hold otherwise.",
-        lambda rows: all(_risen(rows)),
-        lambda rows: any(_risen(rows)),
-        least=2,
-    ),
-    "faster": Rule(
-        "Holds if the slope of log variance by layer is higher by a significant difference, in part if it is higher "
-        "without one, does not hold otherwise.",
-        lambda rows: rows[0]["outcome"] == AHEAD,
-        lambda rows: rows[0]["difference"] > 0,
-    ),
-    "not-diagonal": every(
-        f"Holds if less than {100 * DIAGONAL:.0f} % of the squared entries lie on the diagonal in every layer, in part "
-        "if in some, does not hold otherwise.",
-        _is(NOT_DIAGONAL),
-    ),
+    "higher-rank": Rule(lambda rows: all(_risen(rows)), lambda rows: any(_risen(rows)), least=2),
+    "faster": Rule(lambda rows: rows[0]["outcome"] == AHEAD, lambda rows: rows[0]["difference"] > 0),
+    "not-diagonal": every(_is(NOT_DIAGONAL)),
 }
 MEASURES: dict[str, Callable[..., Finding | None]] = {
     measure.__name__: measure
@@ -182,14 +135,14 @@ class Claim:
     """A sentence of the paper, and how it is judged.
 
     Args:
-        name: short.
         says: what the paper says, and where.
+        rule: a name in ``RULES``.
         measure: records -> what they say of it; None where they say nothing.
     """
 
     name: str
     says: str
-    rule: Rule
+    rule: str
     measure: Callable[[Records], Finding | None]
 
     def judge(self, records: Records) -> Record:
@@ -200,20 +153,24 @@ class Claim:
         return {
             "claim": self.name,
             "says": self.says,
-            "verdict": self.rule.judge(deciding) if deciding else MISSING,
+            "verdict": RULES[self.rule].judge(deciding) if deciding else MISSING,
             "figures": measured.figures,
             "test": measured.test,
-            "rule": self.rule.sentence,
+            "rule": SENTENCES[self.rule],
             "details": list(rows),
             "quick": any(row["quick"] for row in rows),
         }
 
 
 def _claim(name: str, says: str, rule: str, measure: str, **settings: object) -> Claim:
-    return Claim(name, says, RULES[rule], partial(MEASURES[measure], **settings))
+    return Claim(name, says, rule, partial(MEASURES[measure], **settings))
 
 
 _ROWS = tomllib.loads(files("rapgnn_lab.paper.claims").joinpath("claims.toml").read_text(encoding="utf-8"))
+_LIMITS = {"stable": STABLE, "sharp": SHARP, "small": SMALL, "one": ONE}
+_LIMITS |= {name: 100 * share for name, share in (("whole", WHOLE), ("half", HALF), ("diagonal", DIAGONAL))}
+SENTENCES = {name: sentence.format(**_LIMITS) for name, sentence in _ROWS["rules"].items()}
+"""The rules for people."""
 CLAIMS = tuple(_claim(name, **row) for name, row in _ROWS["claims"].items())
 """Every claim, in the order of the table."""
 NOTES: dict[str, list[str]] = _ROWS["notes"]
@@ -222,14 +179,6 @@ PROVISIONAL = "provisional: quick run"
 HIDDEN = ("quick", "test", "low", "high")
 INTERVAL = "95 % interval"
 P_VALUES = ("p", "p_holm", "p_shared")
-READ = (
-    "A difference is in favour of the first: positive means better, for errors too. Outcomes are at the 5 % level, "
-    "two-sided: ahead, behind, or level, which means that the runs cannot tell the two apart, not that they are equal; "
-    "the 95 % interval, of the single comparison, says how large a difference they leave open. Runs with seeds: "
-    "Welch's t test; the same folds: paired t test; a quoted mean: one-sample t test. p holm is corrected over the "
-    "comparisons of the claim and column. Folds share training graphs, so their p is rather too small; p shared is "
-    "corrected for that (Nadeau and Bengio, 2003). Shares are in points."
-)
 
 
 def judge_claims(records: Records) -> list[Record]:
@@ -240,7 +189,7 @@ def judge_claims(records: Records) -> list[Record]:
 def format_claims(judged: list[Record]) -> str:
     """Markdown: a table of all claims, and below it how each was judged."""
     rows = [[claim["says"], _shown(claim), claim["figures"]] for claim in judged]
-    parts = ["## The paper's claims", format_table(["claim", "verdict", "figures"], rows, left=3), READ]
+    parts = ["## The paper's claims", format_table(["claim", "verdict", "figures"], rows, left=3), _ROWS["read"]]
     for claim in judged:
         if claim["details"]:
             parts += [f"### {claim['claim']}: {_shown(claim)}", claim["says"], f"Rule: {claim['rule']}"]

@@ -65,7 +65,6 @@ def compare(
     """One comparison on one dataset as a flat row, shares in points; none where one side was not measured.
 
     Args:
-        names: of the first and the second.
         second: may be a published figure.
         paired: whether value i of both belong together; None: where both were measured on the same folds.
         kind: ``"strict_"`` for the values of the strict protocol.
@@ -108,8 +107,6 @@ def compared(
     """The comparisons of a claim, settled and in words.
 
     Args:
-        notes: what else the figures say.
-        head: what the comparisons are.
         beside: further comparisons by what they are, each with a correction of their own; they decide nothing.
         words: of the settled comparisons; None: ``summary``.
     """
@@ -125,11 +122,8 @@ def compared(
 
 
 def summary(rows: Sequence[Record], short: bool = False) -> str:
-    """Pair by pair: how often the first is ahead, level and behind, where, and by how much on average.
-
-    Args:
-        short: without the names of datasets; so it is with several pairs.
-    """
+    """Pair by pair: how often the first is ahead, level and behind, where, and by how much on average;
+    ``short``, and with several pairs, without the names of datasets."""
     pairs: dict[tuple[str, str], list[Record]] = {}
     for row in rows:
         pairs.setdefault((row["first"], row["second"]), []).append(row)
@@ -179,11 +173,7 @@ def _where(row: Record) -> str:
 def methods(
     records: Records, pairs: Sequence[Sequence[str]], datasets: Sequence[str] = DATASETS, lowest: bool = False
 ) -> Finding | None:
-    """Each pair's first against its second, on every dataset that has both.
-
-    Args:
-        lowest: say how far behind the first may be.
-    """
+    """Each pair's first against its second, on every dataset with both; ``lowest``: say how far behind it may be."""
     families: dict[str, list[Record]] = {}
     for name, (head, columns, kind) in FAMILIES.items():
         for pair, dataset in product(pairs, datasets):

@@ -49,12 +49,7 @@ class Comparison:
 def compare_samples(
     first: Sequence[float], second: Sequence[float], *, higher: bool = True, paired: bool = False
 ) -> Comparison:
-    """The means of two samples; the order of the values matters only where they are paired.
-
-    Args:
-        higher: whether more is better.
-        paired: value i of both comes from the same fold.
-    """
+    """The means of two samples; ``paired``: value i of both comes from the same fold; ``higher``: more is better."""
     x, y = (np.asarray(values, dtype=float) * (1 if higher else -1) for values in (first, second))
     finite = [values[np.isfinite(values)] for values in (x, y)]
     if len(finite[0]) + len(finite[1]) < len(x) + len(y):
