@@ -14,7 +14,7 @@ from rapgnn import RandomWeights, RAPNodeClassifier
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.network import hops, polynomial
 from rapgnn.network.config import Config
-from rapgnn.network.hops import Hops, Reach
+from rapgnn.network.hops import Hops, ReceptiveField
 from rapgnn.network.polynomial import (
     PolynomialFilter,
     expectation,
@@ -171,7 +171,7 @@ def test_hops_of_the_nodes_that_matter_are_those_of_all(
 def test_the_last_hops_visit_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hops, "WORTH_IT", 0)
     matrix = build_operator(torch.ones(101, 1), _path(101), "gcn").matrix
-    reach = Reach(matrix, 4, [torch.tensor([50])], 1)
+    reach = ReceptiveField(matrix, 4, [torch.tensor([50])], 1)
     assert [reach.step(k).shape[0] for k in (1, 2, 3, 4)] == [7, 5, 3, 1]
     assert reach.step(1).shape[1] == 101
     assert reach.places(3, torch.tensor([50])).tolist() == [1]  # type: ignore[union-attr]

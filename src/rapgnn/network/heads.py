@@ -127,11 +127,30 @@ class TargetScale(nn.Module):
 PENALTIES = tuple(10.0**k for k in range(-5, 4))
 """The λ that validation chooses from."""
 INVERSE_TEMPERATURES = tuple(10.0 ** (k / 10) for k in range(-5, 21))
-DECOMPOSED, DECOMPOSED_ONCE = (
-    1200,
-    256,
-)  # unknowns up to which an eigendecomposition is cheaper than a factorisation per
-# penalty: with rows left out in turn, and without
+# Unknowns up to which one eigendecomposition is cheaper than a factorisation per penalty: rows left out, or not.
+DECOMPOSED, DECOMPOSED_ONCE = 1200, 256
+
+
+def best_from_middle(values: Sequence[float], at: Callable[[float], Any], better: Callable[[Any, Any], bool]) -> Any:
+    """The best of what ``at`` gives for some values, if it gets better and then worse along them.
+
+    From the middle to the end as long as it gets better; where the first step does not, from the middle to the start.
+
+    Args:
+        at: a value -> what it gives; None: nothing.
+        better: whether the first is to be preferred to the second.
+    """
+    middle = len(values) // 2
+    best = first = at(values[middle])
+    for way in (values[middle + 1 :], values[:middle][::-1]):
+        for value in way:
+            one = at(value)
+            if one is None or (best is not None and not better(one, best)):
+                break
+            best = one
+        if best is not first:
+            break
+    return best
 
 
 def inverse_temperature(objective: Objective, loss: Callable[[float], float]) -> float:
@@ -150,7 +169,7 @@ def inverse_temperature(objective: Objective, loss: Callable[[float], float]) ->
         return losses[i]
 
     low, high = 0, len(INVERSE_TEMPERATURES) - 1
-    while low < high:  # the loss is convex in the factor: it falls, and then it rises
+    while low < high:  # of one network the loss is convex in the factor, of an average nearly: it falls, then it rises
         middle = (low + high) // 2
         low, high = (low, middle) if at(middle) <= at(middle + 1) else (middle + 1, high)
     return INVERSE_TEMPERATURES[low]

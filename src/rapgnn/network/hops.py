@@ -42,7 +42,7 @@ def hops(
     S, L = operator.matrix, spec.num_layers
     place = {number: i for i, number in enumerate(stored_hops(spec))}
     width = max(1, min(d, (block_bytes or bytes_of_block(S.device)) // max(1, 4 * n)))
-    reach = Reach(S, L, [] if operator.ptr is not None or spec.rule.edges else wanted, d)
+    field = ReceptiveField(S, L, [] if operator.ptr is not None or spec.rule.edges else wanted, d)
     for start in range(0, d, width):
         columns = slice(start, min(d, start + width))
         families = [(0, L, column_block(h, columns.start, columns.stop).to(S.dtype))]
@@ -54,12 +54,12 @@ def hops(
         for offset, last, hop in families:
             for k in range(last + 1):
                 if k:
-                    hop = reach.step(k) @ hop
+                    hop = field.step(k) @ hop
                     if spec.operator_scale != 1.0:
                         hop = hop.div_(spec.operator_scale)
                 if offset + k in place:
                     pooled = operator.pool(hop, spec.pooling)
-                    yield columns, place[offset + k], [pick(pooled, reach.places(k, rows)) for rows in wanted]
+                    yield columns, place[offset + k], [pick(pooled, field.places(k, rows)) for rows in wanted]
 
 
 def pick(hop: Tensor, rows: Tensor | None) -> Tensor:
@@ -67,7 +67,7 @@ def pick(hop: Tensor, rows: Tensor | None) -> Tensor:
     return hop if rows is None else hop[rows]
 
 
-class Reach:
+class ReceptiveField:
     """Which nodes each hop must visit, so that the wanted rows are right in all of them.
 
     Backwards from the last hop: the wanted rows, then also those that they receive from, and so on, until it is half of
@@ -234,7 +234,7 @@ class Hops:
         return h is self.inputs and not spec.rule.edges and spec.operator_scale == 1.0
 
     def walk(self, spec: Propagation, wanted: Sequence[Tensor | None]) -> Iterator[tuple[slice, int, list[Tensor]]]:
-        """As ``propagation.hops.hops``: (columns, place among the stored hops, the wanted rows)."""
+        """As ``hops``: (columns, place among the stored hops, the wanted rows)."""
         for place, k in enumerate(stored_hops(spec)):
             yield slice(0, self.inputs.shape[1]), place, [self.of(k, rows) for rows in wanted]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import rocauc
-from rapgnn.network.heads import inverse_temperature
+from rapgnn.network.heads import best_from_middle, inverse_temperature
 from rapgnn.network.network import Average, Network
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.search.candidate import Candidate, judged_by_left_out
@@ -64,19 +64,7 @@ class Validation:
 
     def score(self, candidate: Any) -> Scored | None:
         """The candidate with its best penalty; None where no penalty gives finite scores."""
-        penalties = candidate.penalties
-        middle = len(penalties) // 2
-        best = first = self._at(candidate, penalties[middle])
-        # The loss falls and rises once along λ: walk downhill from the middle, one way or else the other.
-        for way in (penalties[middle + 1 :], tuple(reversed(penalties[:middle]))):
-            for penalty in way:
-                one = self._at(candidate, penalty)
-                if one is None or (best is not None and not self._better(one, best)):
-                    break
-                best = one
-            if best is not first:
-                break
-        return best
+        return best_from_middle(candidate.penalties, lambda penalty: self._at(candidate, penalty), self._better)
 
     def _better(self, one: Scored, other: Scored) -> bool:
         """Whether a penalty suits better: by the loss; where the order of the rows counts, by that."""

@@ -20,7 +20,7 @@ from rapgnn.search.preset import PRESET
 from rapgnn.training.fit import DirectProblem, embed_trained, fit_head, ridge_targets, row_weights
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import schedule
-from rapgnn.training.predict import Shared, hops_for
+from rapgnn.training.predict import Shared, hops_for, once
 
 POOLS, POOLED_BYTES = ("sum", "mean"), 256 << 20  # stored of graphs; where they take more, they are dropped
 
@@ -69,13 +69,7 @@ class Candidate:
         cache = None
         if graph.ptr is None and not config.normalize_features:
             self._learn_scaling(network, shared)
-            walk = walk_of(config)
-            if walk not in shared:
-                operator = graph.operator(config.backbone, config.self_loops, config.eps)
-                # Of components other networks ask for whole hops, too.
-                rows, near = labelled_rows(graph, shared), NEAR if config.components else 0
-                shared[walk] = Hops(operator, network.scaling(graph.x), rows=rows, near=near)
-            cache: Hops | None = shared[walk]
+            cache = once(shared, walk_of(config), lambda: self._hops(network, shared))
         seen, operator = network.inputs(graph, learn=True, hops=cache)
         embedded, self.network = embed_trained(network, seen, operator, cache), network
         if isinstance(network.head, RidgeHead):
@@ -83,6 +77,13 @@ class Candidate:
             self._regression, self._held_out = problem.regression, problem.expected
         else:
             self._scores = fit_head(network, seen, operator, embedded).predict(graph.val).scores
+
+    def _hops(self, network: RAPGNN, shared: Shared) -> Hops:
+        """Those of the scaled features; of components other networks ask for whole hops, too."""
+        graph, config = self.graph, self.config
+        operator = graph.operator(config.backbone, config.self_loops, config.eps)
+        near = NEAR if config.components else 0
+        return Hops(operator, network.scaling(graph.x), rows=labelled_rows(graph, shared), near=near)
 
     def _fit_hops(self, shared: Shared, previous: Network | None, pseudo_labels: Tensor | None) -> None:
         """Fixed hops, random layers or colours."""
@@ -96,12 +97,10 @@ class Candidate:
         if isinstance(previous, HopNetwork):
             network.previous = previous
         if config.known_labels:
-            network.known = shared.setdefault("known", None) or KnownLabels.of(graph)
-            shared["known"] = network.known
+            network.known = once(shared, "known", lambda: KnownLabels.of(graph))
         if config.node_columns:
             every = torch.arange(graph.num_nodes, device=graph.y.device)
-            network.nodes = shared.setdefault("nodes", None) or SeenNodes.of(graph, every)
-            shared["nodes"] = network.nodes
+            network.nodes = once(shared, "nodes", lambda: SeenNodes.of(graph, every))
         h, self._held_out = seen_rows(network, graph, shared)
         if isinstance(network.head, Head):
             self._scores = train_on_rows(network, h, self._held_out, graph)
@@ -116,11 +115,13 @@ class Candidate:
 
     def _learn_scaling(self, network: Network, shared: Shared) -> None:
         """Learn the scaling of the features once for all networks that have the same one."""
-        key = "scaling", self.config.scaling, self.config.components
-        if key not in shared:
+
+        def learned() -> dict[str, Tensor]:
             network.scaling.fit(self.graph.x)
-            shared[key] = network.scaling.state_dict()
-        network.scaling.load_state_dict(shared[key])
+            return network.scaling.state_dict()
+
+        key = "scaling", self.config.scaling, self.config.components
+        network.scaling.load_state_dict(once(shared, key, learned))
 
     def scores(self, penalty: float, left_out: bool) -> Tensor:
         """Scores of the validation rows, and behind them of the training rows, each left out in turn."""
@@ -166,9 +167,7 @@ def judged_by_left_out(graph: Graph) -> bool:
 
 def labelled_rows(graph: Graph, shared: Shared) -> Tensor:
     """The training and validation rows that the candidates with these shared things began with."""
-    if "rows" not in shared:
-        shared["rows"] = torch.cat([graph.train, graph.val])
-    return shared["rows"]
+    return once(shared, "rows", lambda: torch.cat([graph.train, graph.val]))
 
 
 def seen_rows(network: HopNetwork, graph: Graph, shared: Shared) -> tuple[Tensor, Tensor]:

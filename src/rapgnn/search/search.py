@@ -246,9 +246,8 @@ class Search:
     def _try_previous(self, left: float) -> float:
         """Networks on what one of the two best predicts for the neighbours."""
         nets = [one for one in self._ranked() if one.candidate.config.coefficients != "random"]
-        for one in [
-            one for one in nets if one.candidate.config.previous is None and not is_bound(one.candidate.config)
-        ][:2]:
+        free = [one for one in nets if one.candidate.config.previous is None and not is_bound(one.candidate.config)]
+        for one in free[:2]:
             for point in second_points(self.graph, one.candidate.config):
                 left = self._afford(point, left, previous=one)
         return left
@@ -342,10 +341,13 @@ def train(
     everything = replace(graph, train=given.train, val=given.val) if held_out and solved else None
     # A metric of the user's own may be one that rare classes decide.
     reweigh = graph.objective.scoring is not None and class_weight is None and graph.objective.metric == "accuracy"
-    late = lambda: time_budget is not None and time.perf_counter() - began > time_budget  # noqa: E731
     allowance = training_cost(graph) if time_budget is None else float("inf")
-    found = Search(graph, start, fixed, seed, late, on_trial, alone=not solved)
-    found = found.run(allowance, reweigh, everything, first_only=not search)
+
+    def late() -> bool:
+        return time_budget is not None and time.perf_counter() - began > time_budget
+
+    the_search = Search(graph, start, fixed, seed, late, on_trial, alone=not solved)
+    found = the_search.run(allowance, reweigh, everything, first_only=not search)
     loop = Loop(0, 1, 1e3 * (time.perf_counter() - began), 0.0)
     fitted = Fitted(found.model, model_on(found.model, graph), loop, found.engine, found.reason, "auto")
     weights, notes = graph.objective.class_weight, graph.notes

@@ -13,7 +13,15 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
-from rapgnn.network.heads import PENALTIES, RidgeHead, RidgeRegression, RidgeSolution, TargetScale, same_gaps
+from rapgnn.network.heads import (
+    PENALTIES,
+    RidgeHead,
+    RidgeRegression,
+    RidgeSolution,
+    TargetScale,
+    best_from_middle,
+    same_gaps,
+)
 from rapgnn.network.hops import Hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation, Representation
@@ -128,26 +136,15 @@ class DirectProblem:
         """The head's scores of the validation rows."""
         return head(self.expected)
 
-    def left_out(self, penalty: float) -> Tensor:
-        """The scores of the training rows, each by a head that was solved without it."""
-        return self.regression.left_out(penalty)
-
 
 def choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
-    """Merit on validation rises and falls once along λ: walk uphill from the middle, one way or else the other."""
-    middle = len(PENALTIES) // 2
-    best = regression.solve(PENALTIES[middle])
-    highest = merit(best)
-    for way in (reversed(PENALTIES[:middle]), PENALTIES[middle + 1 :]):
-        for penalty in way:
-            candidate = regression.solve(penalty)
-            found = merit(candidate)
-            if not found >= highest:
-                break
-            best, highest = candidate, found
-        if best.penalty != PENALTIES[middle]:
-            break
-    return best
+    """The solution with the penalty that is best on validation; of equal ones the smaller penalty."""
+
+    def at(penalty: float) -> tuple[tuple[float, float], RidgeSolution]:
+        solution = regression.solve(penalty)
+        return merit(solution), solution
+
+    return best_from_middle(PENALTIES[::-1], at, lambda one, other: one[0] >= other[0])[1]
 
 
 def _expectation(representation: Representation) -> Tensor:

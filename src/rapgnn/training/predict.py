@@ -179,6 +179,13 @@ Shared = dict[Any, Any]
 """What networks on one graph share, its hops above all."""
 
 
+def once(shared: Shared, key: Any, make: Callable[[], Any]) -> Any:
+    """What is shared under a key; made where it is not there yet."""
+    if key not in shared:
+        shared[key] = make()
+    return shared[key]
+
+
 def hops_for(network: HopNetwork, graph: Graph, shared: Shared, rows: Tensor | None = None) -> Hops | None:
     """The hops that a network needs of a graph's nodes, shared with other networks that need the same.
 
@@ -187,10 +194,7 @@ def hops_for(network: HopNetwork, graph: Graph, shared: Shared, rows: Tensor | N
     """
     if graph.ptr is not None:
         return None
-    walk = walk_of(network.config)
-    if walk not in shared:
-        shared[walk] = network.hops(graph, rows)
-    hops = shared[walk]
+    hops = once(shared, walk_of(network.config), lambda: network.hops(graph, rows))
     if network.previous is not None:
         network.predictions_before(graph, hops, hops_for(network.previous, graph, shared, rows))
     return hops
