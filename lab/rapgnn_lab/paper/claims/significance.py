@@ -7,15 +7,17 @@ A difference is always in favour of the first: positive means that the first is 
   than too large; ``p_shared`` is the same test with the variance corrected for that (Nadeau and Bengio, 2003).
 * A quoted mean: one-sample t test.
 
-All are one t test, of a difference with its variance and degrees of freedom.
+The tests are scipy's.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import stats
 
 from rapgnn.graph.nodes import FOLDS
 
@@ -57,13 +59,14 @@ def compare_samples(
     difference = float(x.mean() - y.mean())
     if min(len(x), len(y)) < 2:
         return Comparison(difference, NO_TEST)
-    if paired and len(x) == len(y):
-        mean, variance, count = float((x - y).mean()), _variance(x - y), len(x)
-        shared = _t_test("", mean, variance * (1 / count + 1 / (FOLDS - 1)), count - 1)
-        return replace(_t_test("paired t", mean, variance / count, count - 1), p_shared=shared.p)
-    parts = np.array([_variance(x) / len(x), _variance(y) / len(y)])
-    freedom = parts.sum() ** 2 / (parts**2 / [len(x) - 1, len(y) - 1]).sum() if parts.any() else 1
-    return _t_test("Welch t", difference, float(parts.sum()), float(freedom))
+    if not (paired and len(x) == len(y)):
+        return _compared("Welch t", difference, (x, y), lambda: stats.ttest_ind(x, y, equal_var=False))
+    tested = _compared("paired t", difference, (x - y,), lambda: stats.ttest_rel(x, y))
+    if tested.p is None:
+        return tested
+    longer = math.sqrt(1 + len(x) / (FOLDS - 1))  # the standard error with what folds share, divided by the usual one
+    t = stats.t.isf(tested.p / 2, len(x) - 1) / longer
+    return replace(tested, p_shared=float(2 * stats.t.sf(t, len(x) - 1)))
 
 
 def compare_to_quoted(values: Sequence[float], quoted: float, *, higher: bool = True) -> Comparison:
@@ -71,16 +74,19 @@ def compare_to_quoted(values: Sequence[float], quoted: float, *, higher: bool = 
     untested = compare_samples(values, [quoted], higher=higher)
     if len(values) < 2 or untested.test == DIVERGED:
         return untested
-    variance = _variance(np.asarray(values, dtype=float))
-    return _t_test("one-sample t", untested.difference, variance / len(values), len(values) - 1)
+    x = np.asarray(values, dtype=float) * (1 if higher else -1)
+    centre = quoted if higher else -quoted
+    return _compared("one-sample t", untested.difference, (x,), lambda: stats.ttest_1samp(x - centre, 0.0))
 
 
 def compare_slopes(first: Mapping[int, float], second: Mapping[int, float]) -> Comparison:
     """How much faster the first rises than the second, x -> y: two straight lines of three points or more."""
-    lines = [np.polyfit(list(points), list(points.values()), 1, cov=True) for points in (first, second)]
-    difference = float(lines[0][0][0] - lines[1][0][0])
-    variance = sum(float(covariance[0, 0]) for _, covariance in lines)
-    return _t_test("t test of two slopes", difference, variance, len(first) + len(second) - 4)
+    lines: list[Any] = [stats.linregress(list(points), list(points.values())) for points in (first, second)]
+    difference, error = lines[0].slope - lines[1].slope, math.hypot(*(line.stderr for line in lines))
+    spread = stats.t(len(first) + len(second) - 4, difference, error)
+    low, high = spread.interval(1 - LEVEL)
+    p = 2 * spread.sf(difference + abs(difference))
+    return Comparison(difference, "t test of two slopes", float(low), float(high), float(p))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -101,17 +107,13 @@ def outcome(difference: float, p: float | None) -> str:
     return TIED if p >= LEVEL else AHEAD if difference > 0 else BEHIND
 
 
-def _t_test(name: str, difference: float, variance: float, freedom: float) -> Comparison:
-    """From the variance of the difference; where nothing varies, different means cannot be tested."""
-    if variance < SAME**2:
+def _compared(name: str, difference: float, samples: Sequence[np.ndarray], test: Callable[[], Any]) -> Comparison:
+    """The answer of one of scipy's tests; where no sample varies, different means cannot be tested."""
+    if all(np.ptp(values) <= SAME * max(1.0, float(np.abs(values).max())) for values in samples):
         same = abs(difference) <= SAME
         return Comparison(0.0, "all values equal", 0.0, 0.0, 1.0) if same else Comparison(difference, NO_TEST)
-    error = math.sqrt(variance)
-    half = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
-    p = float(2 * special.stdtr(freedom, -abs(difference) / error))
-    return Comparison(difference, name, difference - half, difference + half, p)
-
-
-def _variance(values: np.ndarray) -> float:
-    """Of what the values are a sample of; equal values have none, whatever rounding says."""
-    return 0.0 if np.ptp(values) <= SAME * max(1.0, float(np.abs(values).max())) else float(values.var(ddof=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # one of two samples may be constant
+        tested = test()
+    low, high = tested.confidence_interval(1 - LEVEL)
+    return Comparison(difference, name, float(low), float(high), float(tested.pvalue))
