@@ -16,8 +16,8 @@ from rapgnn.graph.table import Encoding
 from rapgnn.report import importance
 from rapgnn.report.importance import column_losses, groups_of, hop_losses, ranked, rings, shuffled
 from rapgnn.report.quality import coverage, reliability
-from rapgnn.report.search import by_depth, by_labels, fewer_labels
-from rapgnn.report.subject import Subject
+from rapgnn.report.search import by_depth, by_labels, fewer_labels, growth_parts
+from rapgnn.report.subject import AbsentError, Subject
 from rapgnn.sparse import SparseMatrix, dense
 from samples import FAST, collection
 
@@ -118,6 +118,15 @@ def test_depth_and_labels_are_trained_anew(one_column):
     labels = by_labels(one_column)
     assert list(labels) == [9, 24, 45, 90]
     assert labels[90] == depths[one_column.depth]
+
+
+def test_a_line_has_three_points_or_is_not_drawn(one_column, monkeypatch):
+    monkeypatch.setattr("rapgnn.report.search.SHARES", (0.5, 1.0))
+    figure, *_ = growth_parts(one_column)
+    assert [panel.title for panel in figure.panels] == ["By depth"]
+    monkeypatch.setattr("rapgnn.report.search.SECONDS", 0.0)
+    with pytest.raises(AbsentError, match="fewer than 3 trainings"):
+        growth_parts(one_column)
 
 
 def test_fewer_labels_keep_every_class():

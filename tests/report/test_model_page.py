@@ -55,7 +55,7 @@ def test_the_score_is_the_estimators(fitted, small_graph, page):
     score = fitted.score(small_graph, split="test")
     assert json.loads(page.scripts["page-data"])["score"] == score
     assert f"{100 * score:.2f} %" in facts(page, "how-good-it-is")
-    assert page.table("right-and-wrong", "Every metric").cell("test", "accuracy") == f"{100 * score:.2f} %"
+    assert page.table("right-and-wrong", "Every metric").cell("accuracy", "test") == f"{100 * score:.2f} %"
 
 
 def test_the_confusion_matrix_counts_the_test_rows(fitted, small_graph, page):

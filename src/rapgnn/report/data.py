@@ -87,7 +87,7 @@ def _histogram(values: np.ndarray, title: str, x: str, y: str) -> Panel:
     names = [str(a) if b - a == 1 else f"{a}–{b - 1}" for a, b in pairwise(edges)]
     trace = {"type": "bar", "x": names, "y": counts.tolist(), "marker": {"color": plots.colour(0)}}
     trace |= {"hovertemplate": f"%{{x}} {x}: %{{y:,}} {y}<extra></extra>", "showlegend": False}
-    drawn = plots.figure([trace], x, y, xaxis={"type": "category"}, height=280)
+    drawn = plots.figure([trace], x, y, xaxis={"type": "category"}, height=302)
     middle = f"median {np.median(values):.0f}, largest {top:,}" if len(values) else "none"
     return Panel(drawn, title, f"{x}: {middle}.")
 
@@ -183,9 +183,9 @@ def _panel(ids: list[str], at: np.ndarray, group: pd.Categorical, title: str) ->
     series = {str(name): (mine["x"], mine["y"]) for name, mine in points}
     hover = "%{text}<br>%{fullData.name}<extra></extra>"
     titles = ("first component", "second component")
-    drawn = plots.lines(series, *titles, mode="markers", hover=hover, height=400)
-    drawn.update_traces(marker={"size": 6, "opacity": 0.75})
-    for trace, (_, mine) in zip(drawn.data, points, strict=True):
-        trace.text = mine["id"].tolist()
+    look = {"mode": "markers", "marker": {"size": 6, "opacity": 0.75}, "height": 422}
+    drawn = plots.lines(series, *titles, hover=hover, **look)
+    for trace, (_, mine) in zip(drawn["data"], points, strict=True):
+        trace["text"] = mine["id"].tolist()
     counts = ", ".join(f"{name}: {len(xs):,}" for name, (xs, _) in series.items())
     return Panel(drawn, title, f"Points: {counts}.")

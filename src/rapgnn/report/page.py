@@ -40,7 +40,7 @@ class Page:
         """The HTML."""
         check_installed()
         figures = [figure for section in self.sections for figure in parts.figures_in(section.parts)]
-        plots = {f"{f.name}-{at}": panel.figure.to_json() for f in figures for at, panel in enumerate(f.panels)}
+        plots = {f"{f.name}-{at}": as_json(panel.figure) for f in figures for at, panel in enumerate(f.panels)}
         return (
             _environment()
             .get_template("page.html")
@@ -59,6 +59,12 @@ class Page:
         """Put the file in place."""
         text = self.render()
         write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def as_json(figure: parts.Drawn) -> str:
+    """A figure as its script reads it: a number that does not exist leaves a gap."""
+    text = json.dumps(figure, default=lambda value: value.tolist())
+    return json.dumps(json.loads(text, parse_constant=lambda name: None))
 
 
 def in_script(text: str) -> str:

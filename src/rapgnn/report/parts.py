@@ -1,12 +1,12 @@
 """What a page is made of: sections of prose, tables, figures and notices."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Figures of plotly in one look. Colours are those of a light page; ``page.js`` replaces them on a dark one.
+# Figures of plotly in one look, as the dictionaries that its script draws. Colours are those of a light page;
+# ``page.js`` replaces them on a dark one.
 
 
 PALETTE = {
@@ -25,17 +25,12 @@ INK, FAINT = "#1b1f24", "#d5dae0"
 THEME = PALETTE | {INK: "#e8ebef", FAINT: "#3a424c", "#ffffff": "#14181d"}
 DOTTED = {"color": INK, "dash": "dot", "width": 1}  # what would be ideal
 ERROR_BARS = {"type": "data", "thickness": 1, "width": 3}
+MOST_WRITTEN = 12  # rows of a matrix whose cells hold their numbers
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "hexagon")
 HEIGHT = 340
+TOOLBAR = 34  # pixels above a plot, so that its toolbar covers nothing
 BLUES = ((0.0, "#ffffff"), (1.0, "#0b62a4"))
-SIGNED = ((0.0, "#0b62a4"), (0.5, "#ffffff"), (1.0, "#b5460f"))
-
-
-def log_axis(values: Sequence[float]) -> dict[str, Any]:
-    """A logarithmic axis with few ticks."""
-    found = [value for value in values if value and value > 0]
-    decades = math.log10(max(found) / min(found)) if found else 0.0
-    return {"type": "log", "dtick": 1 if decades > 1.3 else "D2"}
+Drawn = dict[str, Any]  # a figure of plotly: its ``data`` and its ``layout``
 
 
 def colour(at: int) -> str:
@@ -43,32 +38,30 @@ def colour(at: int) -> str:
     return COLOURS[at % len(COLOURS)]
 
 
-def figure(traces: Sequence[Any], x: str, y: str, **layout: Any) -> Any:
+def figure(traces: Sequence[Drawn], x: str, y: str, *, height: int = HEIGHT, **axes: Drawn) -> Drawn:
     """Traces in the common look.
 
     Args:
-        traces: of plotly, as dictionaries.
         x, y: titles of the axes.
-        layout: of plotly, beside it.
+        axes: ``xaxis`` and ``yaxis``, what they have of their own.
     """
-    import plotly.graph_objects as go
-
     axis = {"gridcolor": FAINT, "zerolinecolor": FAINT, "linecolor": FAINT}
-    base: dict[str, Any] = {
-        "template": go.layout.Template(),
-        "height": HEIGHT,
-        "margin": {"l": 12, "r": 12, "t": 8, "b": 12},
+    # Each axis makes room on its own side alone: otherwise both may push each other to and fro.
+    across = axis | {"title": {"text": x, "standoff": 8}, "automargin": "bottom"}
+    up = axis | {"title": {"text": y, "standoff": 8}, "automargin": "left"}
+    layout = {
+        "height": height,
+        "margin": {"l": 12, "r": 12, "t": TOOLBAR, "b": 12},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": INK, "size": 13, "family": "system-ui, sans-serif"},
         "showlegend": False,
         "hovermode": "closest",
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "#8a94a0", "activecolor": INK},
-        # Each axis makes room on its own side alone: otherwise both may push each other to and fro.
-        "xaxis": axis | {"title": {"text": x, "standoff": 8}, "automargin": "bottom"},
-        "yaxis": axis | {"title": {"text": y, "standoff": 8}, "automargin": "left"},
+        "xaxis": across | axes.get("xaxis", {}),
+        "yaxis": up | axes.get("yaxis", {}),
     }
-    return go.Figure(data=list(traces), layout=base).update_layout(**layout)
+    return {"data": list(traces), "layout": layout}
 
 
 def lines(
@@ -76,52 +69,52 @@ def lines(
     x: str,
     y: str,
     *,
-    errors: Mapping[str, Sequence[float]] | None = None,
-    places: Mapping[str, int] | None = None,
-    hover: str = "%{fullData.name}<br>%{x}: %{y}<extra></extra>",
+    hover: str,
     mode: str = "lines+markers",
+    marker: Drawn | None = None,
+    each: Drawn | None = None,
     **layout: Any,
-) -> Any:
+) -> Drawn:
     """A line with markers for each name, or, with ``mode="markers"``, points.
 
     Args:
         series: name -> x and y.
-        errors: name -> half the height of its error bars.
-        places: name -> the number of its colour, so that it is the same in several plots.
+        marker: of every marker, beside its colour and symbol.
+        each: of every trace, beside these.
     """
     traces = []
     for at, (name, (xs, ys)) in enumerate(series.items()):
-        at = at if places is None else places[name]
-        marker = {"color": colour(at), "size": 8, "symbol": SYMBOLS[at % len(SYMBOLS)]}
+        look = {"color": colour(at), "size": 8, "symbol": SYMBOLS[at % len(SYMBOLS)]} | (marker or {})
         trace = {"type": "scatter", "x": list(xs), "y": list(ys), "name": name, "mode": mode, "hovertemplate": hover}
-        trace |= {"line": {"color": colour(at), "width": 2}, "marker": marker}
-        if errors is not None and name in errors:
-            trace["error_y"] = ERROR_BARS | {"array": list(errors[name]), "color": colour(at)}
-        traces.append(trace)
+        traces.append(trace | {"line": {"color": colour(at), "width": 2}, "marker": look} | (each or {}))
     return figure(traces, x, y, **layout)
 
 
-def diagonal(drawn: Any, low: float = 0.0, high: float = 1.0) -> Any:
+def diagonal(drawn: Drawn, low: float = 0.0, high: float = 1.0) -> Drawn:
     """The figure with the dotted line of what would be ideal: both axes agree."""
-    ends = [low, high]
-    return drawn.add_scatter(x=ends, y=ends, mode="lines", showlegend=False, line=DOTTED, hoverinfo="skip")
+    ends = {"x": [low, high], "y": [low, high], "line": DOTTED}
+    drawn["data"].append(ends | {"type": "scatter", "mode": "lines", "showlegend": False, "hoverinfo": "skip"})
+    return drawn
 
 
-def bars(
-    names: Sequence[str], values: Sequence[Any], x: str, *, at: int = 0, texts: Sequence[str] | None = None
-) -> Any:
+def bars(names: Sequence[str], values: Sequence[Any], x: str, *, texts: Sequence[str] | None = None) -> Drawn:
     """Horizontal bars, the first on top."""
-    trace = {"type": "bar", "x": list(values), "y": list(names), "orientation": "h", "marker": {"color": colour(at)}}
+    trace = {"type": "bar", "x": list(values), "y": list(names), "orientation": "h", "marker": {"color": colour(0)}}
     trace |= {"text": texts, "textposition": "auto", "showlegend": False, "hovertemplate": "%{y}: %{x}<extra></extra>"}
-    height, low, high = 90 + 28 * max(4, len(names)), min(values, default=0), max(values, default=0)
+    height, low, high = 112 + 28 * max(4, len(names)), min(values, default=0), max(values, default=0)
     room = {"range": [low - 0.12 * (high - low), high + 0.05 * (high - low)]} if low < 0 else {}  # for the texts
     return figure([trace], x, "", height=height, xaxis=room, yaxis={"autorange": "reversed", "title": None})
 
 
-def heat(z: Any, names: Sequence[str], x: str, y: str, *, scale: Any = BLUES, hover: str, height: int = 420) -> Any:
-    """A matrix as colours, the first row on top."""
-    trace = {"type": "heatmap", "z": z, "x": list(names), "y": list(names), "hovertemplate": hover}
-    trace |= {"colorscale": [list(c) for c in scale], "showscale": False}
+def heat(z: Any, names: Sequence[str], x: str, y: str, *, texts: Any = None, hover: str, height: int = 420) -> Drawn:
+    """Shares as the colours of a matrix, the first row on top.
+
+    Args:
+        texts: what each cell says; where they are many, to those who point at it.
+    """
+    trace = {"type": "heatmap", "z": z, "x": list(names), "y": list(names), "hovertemplate": hover, "text": texts}
+    trace |= {"colorscale": [list(c) for c in BLUES], "showscale": False, "zmin": 0, "zmax": 1}
+    trace |= {"texttemplate": "%{text}"} if len(names) <= MOST_WRITTEN else {}
     side = {"type": "category", "showgrid": False}
     return figure([trace], x, y, height=height, xaxis=side, yaxis=side | {"autorange": "reversed"})
 
@@ -232,7 +225,7 @@ class Panel:
         says: what is to be seen, in one or two sentences, for those who do not see it.
     """
 
-    figure: Any
+    figure: Drawn
     title: str
     says: str
 
@@ -244,22 +237,20 @@ class Figure:
     Args:
         name: short and unique on the page.
         panels: a line or bar that has the same name in several of them is switched on and off in all.
-        log: whether a switch between a linear and a logarithmic vertical axis is offered; it starts logarithmic.
         table: the same values, for those who read numbers; None where there are thousands of points.
         apart: whether every panel has a legend of its own.
     """
 
     name: str
     panels: Sequence[Panel]
-    log: bool = False
     table: Table | None = None
     apart: bool = False
 
 
 def legend(panels: Sequence[Panel]) -> dict[str, str]:
     """Name -> colour of every line that can be switched off."""
-    traces = [trace for panel in panels for trace in panel.figure.data if trace.showlegend is not False and trace.name]
-    return {trace.name: (trace.line.color or trace.marker.color) for trace in traces}
+    traces = [trace for panel in panels for trace in panel.figure["data"] if trace.get("showlegend") is not False]
+    return {trace["name"]: trace["marker"]["color"] for trace in traces if "name" in trace}
 
 
 @dataclass(frozen=True)
@@ -298,10 +289,10 @@ def slug(text: str) -> str:
 
 def figures_in(parts: Sequence[Part]) -> list[Figure]:
     """All figures, those in folded parts too."""
-    found = []
+    figures = []
     for part in parts:
         if isinstance(part, Figure):
-            found.append(part)
+            figures.append(part)
         elif isinstance(part, More):
-            found += figures_in(part.parts)
-    return found
+            figures += figures_in(part.parts)
+    return figures

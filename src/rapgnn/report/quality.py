@@ -43,13 +43,12 @@ def score_parts(subject: Subject) -> list[Part]:
 
 def quality_parts(subject: Subject) -> list[Part]:
     """The metric of every split, and by kind of label what goes wrong."""
-    graph, rows = subject.graph, []
-    metrics = metrics_for(graph.task).values()
-    for split in (s for s in SPLITS if len(graph.rows(s))):
-        index = graph.rows(split).cpu().numpy()
-        p, y = torch.from_numpy(subject.p[index]), torch.from_numpy(subject.y[index])
-        rows.append([split, f"{len(index):,}", *(shown(m, m.measure(p, y)) for m in metrics)])
-    table = Table(["", "rows", *(m.title for m in metrics)], rows, "Every metric on every split")
+    graph = subject.graph
+    splits = {split: graph.rows(split).cpu().numpy() for split in SPLITS if len(graph.rows(split))}
+    pairs = [(torch.from_numpy(subject.p[rows]), torch.from_numpy(subject.y[rows])) for rows in splits.values()]
+    lines = [[m.title, *(shown(m, m.measure(*pair)) for pair in pairs)] for m in metrics_for(graph.task).values()]
+    lines.append(["rows", *(f"{len(rows):,}" for rows in splits.values())])
+    table = Table(["", *splits], lines, "Every metric on every split")
     if subject.numbers:
         return [table, _scatter(subject)]
     return [table, *([_confusion(subject)] if subject.classes else []), _per_class(subject)]
@@ -69,8 +68,8 @@ def _confusion(subject: Subject) -> Figure:
     counts = confusion_matrix(place[y], place[answer], labels=range(len(names)))
     share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
     hover = "true %{y}, answered %{x}: %{text} rows, %{z:.1%} of them<extra></extra>"
-    drawn = plots.heat(share.round(4), names, "answer", "truth", hover=hover, height=max(340, 60 + 26 * len(names)))
-    drawn.update_traces(text=counts.tolist(), zmin=0, zmax=1, texttemplate="%{text}" if len(names) <= 12 else None)
+    look = {"hover": hover, "height": max(362, 82 + 26 * len(names))}
+    drawn = plots.heat(share.round(4).tolist(), names, "answer", "truth", texts=counts.tolist(), **look)
     wrong = counts - np.diag(np.diag(counts))
     truth, answered = np.unravel_index(wrong.argmax(), wrong.shape)
     says = f"{int(np.trace(counts)):,} of {int(counts.sum()):,} rows are right."
@@ -98,8 +97,9 @@ def _scatter(subject: Subject) -> Figure:
         known = rows[np.isfinite(subject.y[rows, j])]
         y, p = subject.y[known, j], subject.p[known, j]
         hover = "true %{x:.4~g}, predicted %{y:.4~g}<extra></extra>"
-        drawn = plots.lines({"rows": (y.round(6), p.round(6))}, "true", "predicted", mode="markers", hover=hover)
-        drawn.update_traces(marker={"size": 6, "opacity": 0.7}, showlegend=False)
+        series = {"rows": (y.round(6).tolist(), p.round(6).tolist())}
+        look = {"mode": "markers", "marker": {"size": 6, "opacity": 0.7}, "each": {"showlegend": False}}
+        drawn = plots.lines(series, "true", "predicted", hover=hover, **look)
         if len(known):
             plots.diagonal(drawn, float(min(y.min(), p.min())), float(max(y.max(), p.max())))
         name = "" if subject.p.shape[1] == 1 else f": {subject.names[j]}"
@@ -151,18 +151,19 @@ def _reliability_parts(subject: Subject) -> list[Part]:
     if not len(table):
         raise AbsentError("there are no labelled rows to compare with.")
     axis, what = {"range": [0, 1.02], "tickformat": ".0%"}, "answer" if subject.classes else "label"
+    bars = plots.ERROR_BARS | {"color": plots.colour(0)}
+    above, below = (table["high"] - table["true"]).tolist(), (table["true"] - table["low"]).tolist()
+    each = {"error_y": bars | {"array": above, "arrayminus": below, "symmetric": False}, "showlegend": False}
+    each |= {"error_x": bars | {"array": (2 * table["spread"]).tolist()}, "customdata": table["rows"].tolist()}
     drawn = plots.lines(
         {"model": (table["stated"], table["true"])},
         "stated probability",
         "share that came true",
         hover="stated %{x:.1%}, came true %{y:.1%}, %{customdata} rows<extra></extra>",
+        each=each,
         xaxis=axis,
         yaxis=axis,
     )
-    bars = plots.ERROR_BARS | {"color": plots.colour(0)}
-    sides = {"array": table["high"] - table["true"], "arrayminus": table["true"] - table["low"], "symmetric": False}
-    drawn.update_traces(error_x=bars | {"array": 2 * table["spread"]}, error_y=bars | sides, customdata=table["rows"])
-    plots.diagonal(drawn.update_traces(showlegend=False))
     cells = [
         [
             *(percent(g.stated), percent(g.true), f"{100 * g.low:.1f} to {percent(g.high)}"),
@@ -187,7 +188,7 @@ def _reliability_parts(subject: Subject) -> list[Part]:
         " Horizontal bars: two spreads, the standard deviation over draws of the random weights. Vertical bars: 95 % "
         "intervals of the share."
     )
-    panel = Panel(drawn, f"Calibration on {subject.split} rows", says)
+    panel = Panel(plots.diagonal(drawn), f"Calibration on {subject.split} rows", says)
     return [Figure("calibration", [panel], table=Table(header, cells, "Calibration")), Prose(note)]
 
 

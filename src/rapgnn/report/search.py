@@ -85,6 +85,7 @@ def _candidates(subject: Subject, trials: list[Any]) -> Figure:
 
 DEPTHS = (1, 2, 4, 8)
 SHARES = (0.1, 0.25, 0.5, 1.0)
+LEAST_POINTS = 3  # of a line
 SECONDS = 2.0  # of all trainings of one plot, by counted operations
 
 
@@ -131,19 +132,23 @@ def by_labels(subject: Subject) -> dict[int, float]:
 
 
 def growth_parts(subject: Subject) -> list[Part]:
-    """Two lines."""
+    """A line each for depth and for labels, where there are points enough for one."""
     if subject.config is None:
         raise AbsentError("the estimator does not say its settings.")
     title, panels, cells = subject.metric.title, [], []
     plotted = {"By depth": ("layers", by_depth(subject)), "By number of labels": ("training rows", by_labels(subject))}
     for name, (x, scores) in plotted.items():
+        if len(scores) < LEAST_POINTS:
+            continue
         xs, ys = list(scores), [subject.factor * value for value in scores.values()]
         axis = {"tickvals": xs} | ({"type": "log"} if x == "training rows" else {})
-        hover = f"%{{x}} {x}: %{{y:.4~g}}<extra></extra>"
-        drawn = plots.lines({title: (xs, ys)}, x, subject.unit, hover=hover, xaxis=axis)
+        look = {"hover": f"%{{x}} {x}: %{{y:.4~g}}<extra></extra>", "xaxis": axis, "each": {"showlegend": False}}
+        drawn = plots.lines({title: (xs, ys)}, x, subject.unit, **look)
         says = ", ".join(f"{n} {x}: {y:.4g}" for n, y in zip(xs, ys, strict=True)) + "."
-        panels.append(Panel(drawn.update_traces(showlegend=False), name, says))
+        panels.append(Panel(drawn, name, says))
         cells += [[name, f"{n:,}", f"{y:.4g}"] for n, y in zip(xs, ys, strict=True)]
+    if not panels:
+        raise AbsentError(f"there are fewer than {LEAST_POINTS} trainings to compare.")
     note = (
         "One model each, trained anew with the chosen settings and no search, judged on "
         f"{subject.split} rows. Zero layers: the model without edges."

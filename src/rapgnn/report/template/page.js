@@ -35,12 +35,6 @@
       if (!form) continue;
       const off = new Set([...form.querySelectorAll("[name=shown]:not(:checked)")].map((input) => input.value));
       for (const trace of data) if (off.has(trace.name)) trace.visible = false;
-      const log = form.querySelector("[name=log]");
-      if (log) {
-        const axis = layout.meta === "log-x" ? "xaxis" : "yaxis";
-        layout[axis] = { ...layout[axis], type: log.checked ? "log" : "linear", range: undefined, autorange: true };
-        if (!log.checked) Object.assign(layout[axis], { rangemode: "tozero", dtick: undefined });
-      }
     }
     if (touch.matches || narrow.matches) layout.dragmode = false; // a finger that moves the page does not zoom
     layout.transition = reduced.matches ? undefined : layout.transition;
