@@ -46,6 +46,7 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
         n_samples: int | None = None,
         return_std: bool = False,
         method: str = "auto",
+        rows: Any = None,
         **given: Any,
     ) -> Any:
         """Probabilities ``[rows, classes]``, and with ``return_std`` their standard deviation over draws.
@@ -56,9 +57,9 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
         Args:
             n_samples: the mean over so many draws of the weights; None: the model's own way, one exact pass.
             method: ``"exact"``: the spread from the exact variance, without a draw; ``"sample"``: all by draws.
-            given: as in ``predict``.
+            rows, given: as in ``predict``.
         """
-        found = self._with_spread(data, n_samples, return_std, method, given)
+        found = self._with_spread(data, n_samples, return_std, method, rows, given)
         if not return_std:
             return found.probabilities.numpy()
         spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread
@@ -73,15 +74,22 @@ class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
         return self._score(data, y, split, scoring, given)
 
     def predict(  # type: ignore[override]
-        self, data: Any, *, n_samples: int | None = None, return_std: bool = False, method: str = "auto", **given: Any
+        self,
+        data: Any,
+        *,
+        n_samples: int | None = None,
+        return_std: bool = False,
+        method: str = "auto",
+        rows: Any = None,
+        **given: Any,
     ) -> Any:
         """Numbers of all rows, and with ``return_std`` their standard deviation over draws.
 
         Args:
             n_samples, method: as in the classifiers' ``predict_proba``.
-            given: as in the classifiers' ``predict``.
+            rows, given: as in the classifiers' ``predict``.
         """
-        found = self._with_spread(data, n_samples, return_std, method, given)
+        found = self._with_spread(data, n_samples, return_std, method, rows, given)
         if not return_std:
             return self._read(found.probabilities)
         spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread

@@ -15,13 +15,14 @@ from torch import Tensor
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.columns import Reading
 from rapgnn.errors import InputError, InputNotice, check_choice
-from rapgnn.estimators.rows import NodeRows, asked_rows
+from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import unseen_labels_note, unseen_note
 from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import Config, bounds
+from rapgnn.training.nearby import near
 from rapgnn.training.predict import Prediction, model_on, represented_by
 from rapgnn.training.schema import Schema
 
@@ -89,20 +90,29 @@ class Predicting:
             return (values > 0.5).astype(np.int64)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, data: Any, **given: Any) -> np.ndarray:
-        """Labels (or numbers) of all rows; the same in every call.
+    def _asked(self, data: Any, rows: Any, given: dict[str, Any]) -> tuple[Any, Tensor]:
+        """The checked graph and the rows that are asked for; of some rows the part that they depend on."""
+        self._fitted()
+        graph = self._graph(data, given=given)
+        if rows is None:
+            return graph, asked_rows(data, graph)
+        numbers = named_rows(graph, rows)
+        return near(self.model_, graph, numbers) if isinstance(graph, Graph) else (graph, numbers)
+
+    def predict(self, data: Any, *, rows: Any = None, **given: Any) -> np.ndarray:
+        """Labels (or numbers) of all rows, or of some; the same in every call.
 
         Args:
             data: as in ``fit``, the graph of the training or another. Labels of training rows are known by node id;
                 where none of these nodes is there, members that know none answer, and a notice says so.
+            rows: ids, numbers or a mask of the rows that are wanted, in this order; only the nodes that they depend on
+                are looked at, and the answers are the same.
             given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
         """
-        self._fitted()
-        graph = self._graph(data, given=given)
-        return self._read(self._prediction(graph, asked_rows(data, graph)).probabilities)
+        return self._read(self._prediction(*self._asked(data, rows, given)).probabilities)
 
     def _with_spread(
-        self, data: Any, n_samples: int | None, spread: bool, method: str, given: dict[str, Any]
+        self, data: Any, n_samples: int | None, spread: bool, method: str, rows: Any, given: dict[str, Any]
     ) -> Prediction:
         """Predictions and, where asked for, their standard deviations over draws: of so many, or exact."""
         self._fitted()
@@ -115,8 +125,7 @@ class Predicting:
             )
         if method == "exact" and n_samples is not None:
             raise InputError('method "exact" draws no samples: leave n_samples out.')
-        graph = self._graph(data, given=given)
-        rows = asked_rows(data, graph)
+        graph, rows = self._asked(data, rows, given)
         if method == "exact":
             return self._prediction(graph, rows, inference="expected", error_bars=True)
         if n_samples is not None or method == "sample":

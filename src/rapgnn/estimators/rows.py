@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, shown
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import UNKNOWN, fill_gaps, find_classes, label_column, to_numbers
@@ -186,3 +186,21 @@ def _count(raw: RawGraph, labels: np.ndarray | None) -> int:
 def asked_rows(data: Any, graph: Graph) -> Tensor:
     """The rows that a user asks about: all of the graph's, or those of ``NodeRows``."""
     return torch.from_numpy(data.index) if isinstance(data, NodeRows) else torch.arange(graph.num_rows)
+
+
+def named_rows(graph: Graph, rows: Any) -> Tensor:
+    """The numbers of rows that a user names: by their ids, by their numbers where these are no ids, or by a mask."""
+    given = rows.detach().cpu() if isinstance(rows, Tensor) else rows
+    array, count = np.atleast_1d(np.asarray(given)), graph.num_rows
+    if array.dtype == bool:
+        return check_rows(array, count, "rows")
+    if graph.ids is not None:
+        found = pd.Index(graph.ids.astype(str)).get_indexer(array.astype(str))
+        numbers_too = graph.ids.dtype.kind not in "iu" and array.dtype.kind in "iu"
+        if (found >= 0).all() or not numbers_too:
+            if len(missing := array[found < 0]):
+                raise InputError(f"no row has the id {shown(missing[0])}: rows are ids, or a mask of all rows.")
+            return torch.from_numpy(found.astype(np.int64))
+    if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count)):
+        raise InputError(f"rows must be a mask, or name rows 0 to {count - 1}.")
+    return torch.from_numpy(array.astype(np.int64))

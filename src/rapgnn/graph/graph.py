@@ -52,6 +52,7 @@ class Graph:
         encoding: how features were made of a user's table, so that another table can be read the same way.
         read_as: reads the user's folder again, with other fields of ``Reading``: as a trained model reads it.
         notes: what was decided for the user on the way in.
+        part: what the nodes are in a whole graph, where this one is a part or a changed copy of it.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Graph:
     encoding: Encoding | None = None
     notes: tuple[str, ...] = ()
     read_as: "Callable[..., Graph] | None" = field(default=None, compare=False, repr=False)
+    part: "Part | None" = field(default=None, compare=False, repr=False)
 
     @property
     def num_nodes(self) -> int:
@@ -142,6 +144,45 @@ class Graph:
             arrays = without_zeros(x.crow, x.col, share.mul_(x.values), x.values != 0)
             return replace(self, x=SparseMatrix.from_csr(*arrays, x.shape))
         return replace(self, x=self.x / self.x.abs().sum(1, keepdim=True).clamp(min=torch.finfo(self.x.dtype).tiny))
+
+
+# What is decided about a whole graph once, for parts and changed copies of it.
+
+
+class Known:
+    """Which nodes of a whole graph a model knows from its training: decided once, for all parts of it.
+
+    Args:
+        graph: the whole.
+    """
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.found: dict[int, tuple[Any, Tensor, bool]] = {}
+
+    def of(self, seen: Any, find: Callable[[Graph], Tensor]) -> tuple[Tensor, bool]:
+        """Which of the seen nodes each node is, -1: none; and whether there is any.
+
+        Args:
+            seen: who asks, and stays beside the answer, so that no other gets its place.
+        """
+        if id(seen) not in self.found:
+            numbers = find(self.graph)
+            self.found[id(seen)] = seen, numbers, bool((numbers >= 0).any())
+        return self.found[id(seen)][1:]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the nodes of a part are in the whole graph.
+
+    Args:
+        nodes: their numbers; -1: none of them.
+        known: what is decided about the whole.
+    """
+
+    nodes: Tensor
+    known: Known
 
 
 def make_graph(

@@ -125,9 +125,9 @@ class HopNetwork(Network):
         """Normal numbers of every node's own, whose hops tell who is near to whom; 0 for nodes that are new."""
         size, generator = (len(nodes.keys), self.config.node_columns), seeded(self.seed, Stream.NODE_MARKS)
         drawn = torch.randn(size, generator=generator, dtype=torch.float32).to(graph.x.device, graph.x.dtype)
-        places = nodes.places_in(graph)
+        numbers = nodes.numbers_in(graph)
         columns = drawn.new_zeros(graph.num_nodes, size[1])
-        columns[places[places >= 0]] = drawn[places >= 0]
+        columns[numbers >= 0] = drawn[numbers[numbers >= 0]]
         return columns
 
     @torch.no_grad()

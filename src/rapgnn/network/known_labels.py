@@ -43,7 +43,19 @@ class SeenNodes(nn.Module):
             seen.features.copy_(row_hash(row_block(graph.x, rows)))
         return seen
 
-    def places_in(self, graph: Graph) -> Tensor:
+    def numbers_in(self, graph: Graph) -> Tensor:
+        """Which of them each node of a graph is; -1: none. Of a part, what its nodes are in the whole graph decides."""
+        if graph.part is not None:
+            numbers = graph.part.known.of(self, self.numbers_in)[0]
+            nodes = graph.part.nodes.to(numbers.device)
+            return torch.where(nodes >= 0, numbers[nodes.clamp(min=0)], -1)
+        places = self._places_in(graph)
+        there = places >= 0
+        numbers = torch.full((graph.num_nodes,), -1, dtype=torch.int64, device=places.device)
+        numbers[places[there]] = there.nonzero()[:, 0]
+        return numbers
+
+    def _places_in(self, graph: Graph) -> Tensor:
         """Where each of them is in a graph; -1: nowhere."""
         keys, named = node_keys(graph)
         if named != bool(self.named) or not len(keys):
@@ -60,7 +72,9 @@ class SeenNodes(nn.Module):
 
     def are_in(self, graph: Graph) -> bool:
         """Whether a graph has any of them."""
-        return bool((self.places_in(graph) >= 0).any())
+        if graph.part is not None:
+            return graph.part.known.of(self, self.numbers_in)[1]
+        return bool((self._places_in(graph) >= 0).any())
 
 
 def node_keys(graph: Graph) -> tuple[Tensor, bool]:
@@ -104,13 +118,14 @@ class KnownLabels(nn.Module):
 
     def columns(self, graph: Graph, like: Tensor) -> Tensor:
         """``[nodes, out_channels]``: a 1 for the class, or numbers less their mean; 0 where nothing is known."""
-        found, places = like.new_zeros(graph.num_nodes, self.out_channels), self.nodes.places_in(graph)
-        there = places >= 0
+        found, numbers = like.new_zeros(graph.num_nodes, self.out_channels), self.nodes.numbers_in(graph)
+        there = (numbers >= 0).nonzero()[:, 0]
+        mine = numbers[there]
         if self.y.shape[1] < self.out_channels:
-            found[places[there], self.y[there, 0].long()] = 1.0
+            found[there, self.y[mine, 0].long()] = 1.0
         else:
             y = self.y.masked_fill(self.y == GAP, float("nan"))
-            found[places[there]] = (y - y.nanmean(dim=0)).nan_to_num().to(found.dtype)[there]
+            found[there] = (y - y.nanmean(dim=0)).nan_to_num().to(found.dtype)[mine]
         return found
 
     def hops(self, graph: Graph, operator: GraphOperator, like: Tensor, count: int) -> list[Tensor]:
