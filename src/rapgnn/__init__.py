@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from rapgnn.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
     from rapgnn.estimators.estimators import load_model
     from rapgnn.estimators.rows import NodeRows
-    from rapgnn.graph.graph import Graph, make_graph
-    from rapgnn.graph.lists import from_pyg_list, make_graphs
-    from rapgnn.graph.nodes import from_pyg
+    from rapgnn.graph.graph import Graph, from_pyg, make_graph, make_graphs
+    from rapgnn.graph.lists import from_pyg_list
     from rapgnn.network.config import Config
     from rapgnn.network.propagation import Propagation
     from rapgnn.network.randomize import Randomized, randomize
@@ -31,9 +30,8 @@ _NAMES = {
     "errors": "InputError InputNotice",
     "estimators.estimators": "RAPGraphClassifier RAPGraphRegressor RAPNodeClassifier RAPNodeRegressor load_model",
     "estimators.rows": "NodeRows",
-    "graph.graph": "Graph make_graph",
-    "graph.lists": "from_pyg_list make_graphs",
-    "graph.nodes": "from_pyg",
+    "graph.graph": "Graph from_pyg make_graph make_graphs",
+    "graph.lists": "from_pyg_list",
     "network.weights": "RandomWeights",
     "network.config": "Config",
     "network.randomize": "Randomized randomize",

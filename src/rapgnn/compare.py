@@ -28,9 +28,8 @@ from rapgnn.estimators.describe import describe_model
 from rapgnn.estimators.estimators import estimator_for
 from rapgnn.estimators.evaluation import check_own_features, score_rows
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.graph.graph import Graph
-from rapgnn.graph.lists import make_graphs
-from rapgnn.graph.nodes import FOLDS, make_folds
+from rapgnn.graph.graph import Graph, make_graphs
+from rapgnn.graph.splits import FOLDS, make_folds
 from rapgnn.graph.tasks import average_precision
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config

@@ -11,8 +11,8 @@ from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import cross_val_score
 
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg, from_pyg_list, make_graph
-from rapgnn.graph.nodes import make_folds
 from rapgnn.graph.scores import CLASS_METRICS
+from rapgnn.graph.splits import make_folds
 from samples import FAST, graph_list, node_data
 
 SAID = "classes 1, 3 occur in validation or test rows only: not learned, and such rows count as errors."

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from rapgnn import InputError, make_graph, make_graphs
-from rapgnn.graph.nodes import make_folds
+from rapgnn.graph.splits import make_folds
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import check_features
 from rapgnn.sparse import SparseMatrix, dense
@@ -94,7 +94,7 @@ GAPS = [[1.0, np.nan], [0.0, np.nan], [1.0, 1.0]]
         ({"y": [0.5, 1.5]}, "regression targets"),
         ({"train": [0, 5]}, "must name graphs 0 to 1"),
         ({"edge_attr": np.ones((3, 1))}, "2 edges but edge features"),
-        ({"task": "ranking"}, "graph task 'ranking' is unknown"),
+        ({"task": "ranking"}, "task 'ranking' is unknown"),
         ({"y": [np.inf, 1.0], "task": "regression"}, "infinite"),
         ({"y": [[0.0], [2.0]], "task": "multilabel"}, "only 0, 1 and NaN"),
         ({"y": GAPS, "task": "multilabel", "sizes": [3, 2, 1], "val": [2]}, "label 1 is unknown"),

@@ -9,7 +9,7 @@ from torch_geometric.data import Data, HeteroData
 
 from rapgnn import InputError, fit, from_pyg, from_pyg_list
 from rapgnn.graph.convert import unpack
-from rapgnn.graph.nodes import node_graph
+from rapgnn.graph.graph import build_graph
 from samples import GRAPH_CONFIG, NODE_CONFIG, on_test, pyg
 
 X = np.random.default_rng(0).random((4, 3))
@@ -54,7 +54,7 @@ def test_adj_t_is_read(layout):
     raw = unpack(data)
     assert pairs(raw) == LISTED
     assert raw.edge_weight is None
-    graph = node_graph(unpack(data, **MASKS))
+    graph = build_graph(unpack(data, **MASKS))
     assert set(map(tuple, graph.edge_index.T.tolist())) == LISTED
     for split, rows in MASKS.items():
         data[f"{split}_mask"] = torch.isin(torch.arange(4), torch.tensor(rows))
@@ -124,7 +124,7 @@ def test_edges_one_way_or_both_ways():
 
 def test_blanks_around_labels_in_python():
     labels = ["p ", "q", "p", " q"]
-    graph = node_graph(unpack(X, y=labels, edge_index=ONE_WAY, directed=True, **MASKS))
+    graph = build_graph(unpack(X, y=labels, edge_index=ONE_WAY, directed=True, **MASKS))
     assert graph.classes == ("p", "q")
     assert any("blanks around 2 labels" in note for note in graph.notes)
 

@@ -8,8 +8,7 @@ import torch
 
 from hostile_graphs import hostile_graphs
 from rapgnn import RAPGraphClassifier
-from rapgnn.graph.graph import Graph
-from rapgnn.graph.lists import make_graphs
+from rapgnn.graph.graph import Graph, make_graphs
 from rapgnn.network.expand import colour_counts, node_colours
 from rapgnn.network.known_labels import row_hash
 from rapgnn.search.candidate import Candidate

@@ -8,8 +8,7 @@ import torch
 
 from rapgnn import Config, RAPGraphClassifier, RAPNodeClassifier
 from rapgnn.errors import InputError
-from rapgnn.graph.graph import make_graph
-from rapgnn.graph.lists import make_graphs
+from rapgnn.graph.graph import make_graph, make_graphs
 from rapgnn.network import hop_network
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.hops import Hops

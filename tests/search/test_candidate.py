@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rapgnn import Config
-from rapgnn.graph.lists import make_graphs
+from rapgnn.graph.graph import make_graphs
 from rapgnn.graph.scores import BALANCED, with_goal
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.search.candidate import Candidate

@@ -26,7 +26,7 @@ from rapgnn.errors import InputNotice
 from rapgnn.estimators import estimator_for
 from rapgnn.estimators.describe import describe_model
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.nodes import FOLDS
+from rapgnn.graph.splits import FOLDS
 from rapgnn.graph.tasks import TASKS
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config

@@ -38,8 +38,7 @@ from rapgnn.datasets.edges import EdgeTable, edge_table, ends_in_many, ends_in_o
 from rapgnn.datasets.frames import ENDINGS, Frame, find_file, read_file, with_features
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import RawGraph, both_ways
-from rapgnn.graph.graph import Graph
-from rapgnn.graph.nodes import node_graph
+from rapgnn.graph.graph import Graph, build_graph
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import Faults, check_edge_weight
 
@@ -212,7 +211,7 @@ def _graph(nodes: Frame, edges: Frame, graphs: Frame | None, name: str, reading:
         notes.append(f"{FOR_MANY}; on one graph {', '.join(map(str, table.further))} are left out.")
     if graphs is not None and (left := [str(c) for c in graphs.table.columns if c not in graph_roles]):
         notes.append(f"columns of {graphs.path.name} that are no id, label or split are left out: {', '.join(left)}.")
-    graph = node_graph(
+    graph = build_graph(
         RawGraph(features, edge_index, weight, edge_attr, labels.values, num_nodes=len(ids), **labels.splits, **given),
         classes=reading.classes,
         encoding=encoding,

@@ -14,8 +14,7 @@ from rapgnn.datasets.sources import FileSet, cache_dir, published
 from rapgnn.datasets.tu import one_hot
 from rapgnn.errors import InputError
 from rapgnn.files import is_regular, open_regular, read_regular, remove_special, sha256, write_atomic
-from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.graph.lists import make_graphs
+from rapgnn.graph.graph import Graph, make_graph, make_graphs
 
 _URL = "http://snap.stanford.edu/ogb/data"
 CHUNK = 2_000_000  # rows of a CSV file that are in memory at a time

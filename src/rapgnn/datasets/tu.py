@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from rapgnn.datasets.sources import FileSet, Package, published
 from rapgnn.errors import InputError
 from rapgnn.files import read_regular
-from rapgnn.graph.graph import Graph
-from rapgnn.graph.lists import make_graphs
+from rapgnn.graph.graph import Graph, make_graphs
 from rapgnn.sparse import SparseMatrix
 
 _URL = "https://www.chrsmrrs.com/graphkerneldatasets"

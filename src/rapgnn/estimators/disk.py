@@ -14,8 +14,8 @@ from rapgnn.device import pick_device
 from rapgnn.errors import InputError, InputNotice, check_choice, shown
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.nodes import hold_out
 from rapgnn.graph.scores import check_metric, metrics_for, with_goal
+from rapgnn.graph.splits import hold_out
 from rapgnn.graph.validate import SPLITS, labelled_rows
 from rapgnn.memory import read_size
 from rapgnn.network.config import Config

@@ -15,9 +15,8 @@ from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
 from rapgnn.estimators.predictions import check_graph, load_named, named_options
 from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
-from rapgnn.graph.graph import Graph
+from rapgnn.graph.graph import Graph, build_graph
 from rapgnn.graph.lists import graph_set
-from rapgnn.graph.nodes import node_graph
 from rapgnn.graph.scores import r2
 from rapgnn.graph.validate import SPLITS
 from rapgnn.training.checkpoint import saved_task
@@ -122,14 +121,14 @@ class _NodeEstimator(RAPEstimator):
             data, y = graph, None
         if isinstance(data, Graph):
             return self.fit_graph(check_graph(data, self._task, None, y, given))
-        return self.fit_graph(node_graph(self._raw(data, y, given), task=self._kind, seed=self._seed))
+        return self.fit_graph(build_graph(self._raw(data, y, given), task=self._kind, seed=self._seed))
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         named = schema.classes is not None or schema.objective.metric == "rmse"
         classes = schema.classes if named else tuple(range(schema.out_channels))
         known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
         known |= {"labelled": labelled, "unseen_classes": True}
-        return node_graph(self._raw(data, y, given), task=self._kind, **known)
+        return build_graph(self._raw(data, y, given), task=self._kind, **known)
 
     def _raw(self, data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
         named = named_options(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS))

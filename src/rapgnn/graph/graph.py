@@ -1,19 +1,32 @@
-"""The one way a graph is represented inside, and how it is made from checked arrays."""
+"""The one way a graph is represented inside, and how one is made of what a user gives, everything checked."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice
-from rapgnn.graph.labels import split_rows, unseen_note
+from rapgnn.graph.convert import RawGraph, as_scipy, unpack
+from rapgnn.graph.labels import (
+    blank_labels,
+    fill_gaps,
+    label_column,
+    make_split,
+    split_classes,
+    split_rows,
+    to_numbers,
+    unseen_note,
+    with_unseen,
+)
 from rapgnn.graph.operator import GraphOperator, build_operator
-from rapgnn.graph.table import Encoding
-from rapgnn.graph.tasks import TASKS, Objective
+from rapgnn.graph.table import Encoding, structural_features
+from rapgnn.graph.tasks import KINDS, TASKS, Objective
 from rapgnn.graph.validate import (
     SPLITS,
     as_array,
@@ -25,12 +38,17 @@ from rapgnn.graph.validate import (
     check_rows,
     check_splits,
     check_targets,
+    check_whole,
     labelled_rows,
+    shape_of,
 )
 from rapgnn.sparse import Features, SparseMatrix, row_block, row_sums, without_zeros
 
-KINDS = ("classification", "regression")  # of tasks; a table of 0 and 1 tells many labels from classes
-GRAPH_TASKS = ("classification", "multilabel", "regression")
+MOST_NODES = 1 << 40
+BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
+NO_EDGE_FEATURES = "edge features are for many graphs; on one graph edge_attr is left out (edge_weight would count)."
+SCALED = "the features differ in scale, so each got mean 0 and variance 1."
+NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
 
 
 @dataclass(frozen=True)
@@ -211,23 +229,11 @@ def make_graph(
         sparse: keep the features sparse; None decides by their share of zeros.
         unseen_classes: accept class numbers that no split has too. (Classes that only validation or test rows have are
             accepted with a note; they count as errors in the score.)
-        task: ``"classification"`` (classes, or a table of 0, 1 and NaN) or ``"regression"``.
+        task: ``"classification"`` (classes, or a table of 0, 1 and NaN), ``"multilabel"`` (such a table, also of one
+            column) or ``"regression"``.
     """
-    check_choice("task", task, KINDS)
-    features = check_features(x, sparse)
-    n = features.shape[0]
-    edges = check_edges(edge_index, n)
-    weight = None if edge_weight is None else check_edge_weight(edge_weight, edges.shape[1])
-    labels = check_targets(y, n, "nodes") if task == "regression" else check_labels(y, n)
-    kind = task if labels.dim() == 1 or task == "regression" else "multilabel"
-    rows: dict[str, Any] = {
-        split: check_rows(mask, n, split) for split, mask in zip(SPLITS, (train, val, test), strict=True)
-    }
-    check_splits(labels, rows, unseen_classes=unseen_classes)
-    notes = tuple(unseen_note(labels, rows))
-    return Graph(
-        name, features, edges, labels, **rows, **_outputs(labels), edge_weight=weight, notes=notes, task=f"node-{kind}"
-    )
+    raw = RawGraph(x, edge_index, edge_weight, None, y, train, val, test)
+    return build_graph(raw, as_given=True, sparse=sparse, unseen_classes=unseen_classes, task=task, name=name)
 
 
 def make_graphs(
@@ -246,42 +252,215 @@ def make_graphs(
     folds: bool = False,
     seed: int = 0,
 ) -> Graph:
-    """Check everything a user can get wrong, and put the graphs side by side.
+    """The same of many graphs side by side, whose nodes and edges are numbered through.
 
     Args:
-        x: features of all nodes, graph after graph.
-        edge_index: two rows, senders and receivers, numbered through all graphs.
         sizes: number of nodes of each graph; 0 is a graph without nodes.
-        y: one label per graph: class numbers, a table of 0, 1 and NaN (unknown), or numbers.
+        y: one label per graph, as in ``make_graph``.
         train, val, test: masks or graph numbers; all None: a stratified split of 80, 10 and 10 percent by ``seed``.
-        edge_weight: one finite number per edge.
         edge_attr: features of every edge.
-        task: one of ``GRAPH_TASKS``; None tells classes from a table of 0 and 1 by the shape of y.
+        task: None tells classes from a table of 0 and 1 by the shape of y.
         folds: whether these graphs are evaluated by cross-validation.
     """
-    if task is not None:
-        check_choice("graph task", task, GRAPH_TASKS)
-    features = x if isinstance(x, SparseMatrix) else check_features(x)
-    parts = side_by_side(sizes, features.shape[0], check_edges(edge_index, features.shape[0]), edge_weight, edge_attr)
-    total = len(parts["ptr"]) - 1
-    if task == "regression":
-        labels, kind = check_targets(y, total, "graphs"), task
+    raw = RawGraph(x, edge_index, edge_weight, edge_attr, y, train, val, test, sizes=sizes)
+    return replace(build_graph(raw, as_given=True, task=task or "classification", name=name, seed=seed), folds=folds)
+
+
+def from_pyg(data: Any, name: str = "graph", directed: bool | None = None, task: str = "classification") -> Graph:
+    """A PyTorch Geometric ``Data`` with masks as a ``Graph``: features and class numbers are taken as they are.
+
+    Args:
+        directed: False adds the reverse of edges that are listed one way; otherwise they count as listed.
+        task: as in ``make_graph``.
+    """
+    raw = unpack(data, directed=directed)
+    wanted = {"x": raw.x, "y": raw.y, "train_mask": raw.train}
+    missing = [field for field, value in wanted.items() if value is None]
+    if missing:
+        raise InputError(f"the graph has no {', '.join(missing)}; training on nodes needs all of them.")
+    return build_graph(raw, as_given=True, task=task, name=name)
+
+
+def build_graph(
+    raw: RawGraph,
+    *,
+    classes: Sequence[Any] | None = None,
+    encoding: Encoding | None = None,
+    as_given: bool = False,
+    labelled: bool = True,
+    trained: bool = False,
+    seed: int = 0,
+    name: str = "graph",
+    task: str = "classification",
+    sparse: bool | None = None,
+    unseen_classes: bool = False,
+    divide: bool = True,
+) -> Graph:
+    """The checked graph: features made, labels numbered, splits chosen.
+
+    Args:
+        raw: see ``unpack``; with ``sizes`` labels and splits are those of graphs.
+        classes: what a trained model calls its classes; None takes those of the rows in a split.
+        encoding: how that model's features were made.
+        as_given: features and class numbers are taken as they are.
+        labelled: whether labels are needed.
+        trained: whether this is for a model that is trained already: ``encoding`` None then means features as given.
+        seed: of the split, where none is given.
+        task, sparse: as in ``make_graph``.
+        unseen_classes: for a trained model: number labels that it does not know after its classes, instead of refusing
+            them; as given: as in ``make_graph``.
+        divide: split the labelled rows where no split is given; otherwise all of them are for training.
+    """
+    check_choice("task", task, KINDS)
+    n, what = count_nodes(raw), "node" if raw.sizes is None else "graph"
+    if n < 1:
+        raise InputError("there are no nodes.")
+    edges = check_edges(raw.edge_index, n)
+    if as_given:
+        features, notes = raw.x if isinstance(raw.x, SparseMatrix) else check_features(as_scipy(raw.x), sparse), []
     else:
-        labels = check_labels(y, total, "graphs", table=task == "multilabel")
-        kind = "classification" if labels.dim() == 1 else "multilabel"
-    if train is None and val is None and test is None:
-        train, val, test = split_rows(labels, seed)
-    given = zip(SPLITS, ([] if part is None else part for part in (train, val, test)), strict=True)
-    rows: dict[str, Any] = {split: check_rows(part, total, split, "graphs") for split, part in given}
-    check_splits(labels, rows, "graphs")
-    notes = tuple(unseen_note(labels, rows))
-    return Graph(
-        name, features, y=labels, **rows, **parts, **_outputs(labels), task=f"graph-{kind}", folds=folds, notes=notes
-    )
+        features, encoding, notes = make_features(raw, edges, n, encoding, trained)
+    notes = [*raw.notes, *notes]
+    if features.shape[0] != n:
+        raise InputError(f"there are {n} nodes but features of shape {tuple(features.shape)}.")
+    parts: dict[str, Any] = {"ids": raw.ids, "encoding": encoding}
+    if raw.sizes is None:
+        notes += [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
+        weight = None if raw.edge_weight is None else check_edge_weight(raw.edge_weight, edges.shape[1])
+        parts |= {"edge_index": edges, "edge_weight": weight}
+    else:
+        attributes: Any = raw.edge_attr
+        if isinstance(attributes, pd.DataFrame):
+            attributes = None if encoding is None else encoding.encode_edges(attributes, notes)
+        parts |= side_by_side(raw.sizes, n, edges, raw.edge_weight, attributes)
+    count = n if raw.sizes is None else len(raw.sizes)
+    none = torch.zeros(0, dtype=torch.int64)
+    given = {split: getattr(raw, split) for split in SPLITS}
+    rows = {s: none if part is None else check_rows(part, count, s, f"{what}s") for s, part in given.items()}
+    if not labelled and (raw.y is None or trained):
+        outputs, y = 0 if classes is None else len(classes), torch.full((count,), -1)
+        parts |= dict.fromkeys(SPLITS, none) | {"classes": None if classes is None else tuple(classes)}
+        return Graph(
+            name, features, y=y, num_outputs=outputs, notes=tuple(notes), task=f"{what}-classification", **parts
+        )
+    if raw.y is None:
+        raise InputError("there are no labels: give y, missing (or -1, for classes) where it is unknown.")
+    shape = shape_of(raw.y, "labels")
+    if what == "graph" and (len(shape) not in (1, 2) or shape[0] != count):
+        raise InputError(f"there are {count} graphs but labels of shape {shape}.")
+    if task == "regression":
+        y = check_targets(fill_gaps(raw.y), count, f"{what}s")
+        rows = rows if trained else _with_rest(raw, ~y.isnan().all(1), rows)
+    elif task == "multilabel" or (len(shape) == 2 and shape[1] > 1):
+        y, task = check_labels(raw.y, count, f"{what}s", table=True), "multilabel"
+        classes = tuple(range(y.shape[1])) if classes is None and not as_given else classes
+    elif as_given:
+        y = check_labels(raw.y, count, f"{what}s")
+    else:
+        y, classes, rows = _classes(raw, count, what, classes, rows, unseen_classes)
+        notes += blank_labels(raw.y)
+    if not trained:
+        if all(part is None for part in given.values()):
+            if as_given:
+                parts_of = (torch.from_numpy(part) for part in split_rows(y, seed))
+                rows = dict(zip(SPLITS, parts_of, strict=True))
+            elif divide:
+                rows, note = make_split(y, seed, f"{what}s")
+                notes.append(note)
+            else:
+                rows = rows | {"train": labelled_rows(y)}
+        check_splits(y, rows, f"{what}s", unseen_classes=as_given and unseen_classes)
+        notes += unseen_note(y, rows, classes)
+    outputs = len(classes) if classes is not None else y.shape[1] if y.dim() == 2 else int(y.max()) + 1
+    parts |= rows | {"classes": None if classes is None else tuple(classes), "notes": tuple(notes)}
+    return Graph(name, features, y=y, num_outputs=outputs, task=f"{what}-{task}", **parts)
 
 
-def _outputs(labels: Tensor) -> dict[str, Any]:
-    return {"num_outputs": labels.shape[1] if labels.dim() == 2 else int(labels.max()) + 1}
+def _classes(
+    raw: RawGraph, n: int, what: str, classes: Sequence[Any] | None, rows: dict[str, Tensor], unseen_classes: bool
+) -> tuple[Tensor, Sequence[Any], dict[str, Tensor]]:
+    """Class numbers, what they stand for, and the splits."""
+    column = label_column(raw.y)
+    if len(column) != n:
+        raise InputError(f"there are {n} {what}s but {len(column)} labels.")
+    known = torch.from_numpy(column.notna().to_numpy(copy=True))
+    if classes is not None:
+        classes = with_unseen(column, classes) if unseen_classes else classes
+        return torch.from_numpy(to_numbers(column, classes)), classes, rows
+    rows = _with_rest(raw, known, rows)
+    for split in SPLITS:
+        unknown = int((~known[rows[split]]).sum())
+        if unknown:
+            raise InputError(f"{unknown} {what}s of the {split} split have no label.")
+    numbers, classes = split_classes(column, rows)
+    return torch.from_numpy(numbers), classes, rows
+
+
+def _with_rest(raw: RawGraph, known: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The splits; where only validation or test rows are given, all other labelled rows are for training."""
+    if raw.train is not None or not any(len(rows[s]) for s in ("val", "test")):
+        return rows
+    rest = known.clone()
+    rest[torch.cat([rows["val"], rows["test"]])] = False
+    return rows | {"train": rest.nonzero()[:, 0]}
+
+
+def make_features(
+    raw: RawGraph, edges: Tensor, n: int, encoding: Encoding | None, trained: bool
+) -> tuple[Any, Encoding | None, list[str]]:
+    """The checked features, how they were made, and what is to be said about it."""
+    kind = None if encoding is None else encoding.kind
+    notes = [] if trained or encoding is None else encoding.notes
+    if kind == "structural" or (raw.x is None and not trained):
+        features = check_features(structural_features(edges.numpy(), n), sparse=False)
+        return features, replace(encoding or Encoding("structural"), kind="structural"), [*notes, NO_FEATURES]
+    if raw.x is None:
+        raise InputError("the model was trained with node features, and this graph has none.")
+    if isinstance(raw.x, pd.DataFrame):
+        if encoding is None:
+            encoding = Encoding.learn(raw.x)
+            notes = encoding.notes
+        if encoding.kind != "table":
+            raise InputError("the model was trained on an array of features, not on a table with named columns.")
+        return check_features(encoding.encode(raw.x, notes=notes)), encoding, notes
+    x = as_scipy(raw.x)
+    if sp.issparse(x):
+        return check_features(x), None, []
+    array = as_array(x, "the node features")
+    array = array[:, None] if array.ndim == 1 else array
+    learn = (encoding is None or kind == "given") and not trained and array.ndim == 2 and array.size > 0
+    if learn and np.isfinite(array).all() and (scaled := Encoding.for_array(array)) is not None:
+        encoding = replace(scaled, edge_columns=() if encoding is None else encoding.edge_columns)
+        notes = [*notes, SCALED]
+    if encoding is not None and encoding.kind == "table":
+        array = encoding.encode_array(array)
+    return check_features(array), encoding, notes
+
+
+def count_nodes(raw: RawGraph) -> int:
+    """The number of nodes, from the first thing that tells it: features, what is stated, labels, edges.
+
+    One wrong number among the edges would make billions of nodes, so without features there must not be many more
+    nodes than edges or labels.
+    """
+    stated = None if raw.num_nodes is None else check_whole("num_nodes", raw.num_nodes, 0, MOST_NODES)
+    if raw.x is not None:
+        shape = shape_of(raw.x, "the node features")
+        if not len(shape):
+            raise InputError("the node features must have a row per node.")
+        if stated is not None and stated != shape[0]:
+            raise InputError(f"the features have {shape[0]} rows, but the graph has {stated} nodes.")
+        return int(shape[0])
+    labels = () if raw.y is None or raw.sizes is not None else shape_of(raw.y, "labels")
+    if stated is None and labels:
+        return labels[0]
+    edges = as_array(raw.edge_index, "edge_index")
+    if edges.dtype.kind == "f" and edges.size:
+        raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
+    n = int(edges.max(initial=-1)) + 1 if stated is None else stated
+    if n > BARE_NODES + 1000 * max(edges.size, *labels[:1], 0):
+        raise InputError(f"edge_index with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
+    return n
 
 
 def side_by_side(sizes: Any, n: int, edges: Tensor, edge_weight: Any, edge_attr: Any) -> dict[str, Any]:

@@ -11,11 +11,8 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import ONE_WAY, RawGraph, as_directed, is_networkx, only_one_way, unpack
-from rapgnn.graph.graph import Graph, make_graphs
-from rapgnn.graph.nodes import count_nodes, node_graph
+from rapgnn.graph.graph import Graph, build_graph, count_nodes
 from rapgnn.graph.validate import as_array, check_edge_weight, check_edges, shape_of
-
-__all__ = ["from_pyg_list", "graph_set", "make_graphs"]
 
 
 def graph_set(
@@ -35,12 +32,12 @@ def graph_set(
         y: a label per graph; None takes the graphs' own.
         splits: ``train``, ``val``, ``test``, masks or graph numbers; None: every labelled graph is for training.
         directed: as in ``unpack``.
-        labelled, how: as in ``node_graph``.
+        labelled, how: as in ``build_graph``.
     """
     raws, raw = _read(graphs, directed)
     raw = replace(raw, y=_labels(raws, y) if labelled else None, **(splits or {}))
     how.setdefault("name", "graphs")
-    return node_graph(raw, labelled=labelled, divide=False, **how)
+    return build_graph(raw, labelled=labelled, divide=False, **how)
 
 
 def from_pyg_list(
@@ -48,25 +45,22 @@ def from_pyg_list(
     task: str | None = None,
     name: str = "graphs",
     directed: bool | None = None,
+    seed: int = 0,
     **splits: Any,
 ) -> Graph:
     """A list or dataset of PyTorch Geometric ``Data``, one label each, as a ``Graph``: features are taken as they are.
 
     Args:
         directed: as in ``from_pyg``.
-        splits: ``train``, ``val``, ``test`` as in ``make_graphs``, and ``seed``.
+        splits, seed: as in ``make_graphs``.
     """
     for i, data in enumerate(_members(graphs)):
         edges = "edge_index" if getattr(data, "adj_t", None) is None else "adj_t"
         missing = [f for f in ("x", edges, "y") if getattr(data, f, None) is None]
         if missing:
             raise InputError(f"graph {i} has no {', '.join(missing)}.")
-    raws, raw = _read(graphs, directed)
-    edge_data = {"edge_weight": raw.edge_weight, "edge_attr": raw.edge_attr}
-    graph = make_graphs(
-        raw.x, raw.edge_index, raw.sizes, _labels(raws, None), task=task, name=name, **edge_data, **splits
-    )
-    return replace(graph, notes=(*raw.notes, *graph.notes))
+    how: dict[str, Any] = {"as_given": True, "task": task or "classification", "name": name, "seed": seed}
+    return graph_set(graphs, splits=splits, directed=directed, **how)
 
 
 def _read(graphs: Any, directed: bool | None) -> tuple[list[RawGraph], RawGraph]:

@@ -9,6 +9,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 MANY_ROWS = 4096
+KINDS = ("classification", "multilabel", "regression")  # of labels
 
 
 def accuracy(scores: Tensor, y: Tensor) -> float:

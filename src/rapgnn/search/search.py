@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.nodes import hold_out
 from rapgnn.graph.scores import BALANCED, with_goal
+from rapgnn.graph.splits import hold_out
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.heads import RidgeHead

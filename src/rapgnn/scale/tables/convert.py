@@ -31,8 +31,8 @@ from rapgnn.datasets.sources import cache_dir
 from rapgnn.errors import InputError
 from rapgnn.files import locked, read_regular, write_atomic, write_error
 from rapgnn.graph.convert import RawGraph
+from rapgnn.graph.graph import build_graph
 from rapgnn.graph.labels import UNKNOWN
-from rapgnn.graph.nodes import node_graph
 from rapgnn.graph.validate import SPLITS, Faults, check_disjoint
 from rapgnn.scale.disk_graph import (
     IDS,
@@ -224,7 +224,7 @@ class _Conversion:
         splits: dict[str, Any] = labels.splits
         raw = RawGraph(np.zeros((len(rows), 1)), np.zeros((2, 0), dtype=np.int64), y=labels.values, **splits)
         task = "multilabel" if labels.task == "multilabel" else "classification"
-        graph = node_graph(raw, seed=self.reading.seed, task=task)
+        graph = build_graph(raw, seed=self.reading.seed, task=task)
         y = graph.y.numpy()
         with ArrayFile(self.target, "y", (n, *y.shape[1:]), y.dtype, fortran=False) as file:
             for start in range(0, n, BATCH):

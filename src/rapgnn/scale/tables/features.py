@@ -17,7 +17,7 @@ from rapgnn.datasets.frames import Frame, feature_array
 from rapgnn.errors import InputError
 from rapgnn.files import write_error
 from rapgnn.graph.column import MOST_CATEGORIES, Words
-from rapgnn.graph.nodes import SCALED
+from rapgnn.graph.graph import SCALED
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import as_float32, refuse_features
 from rapgnn.scale.disk_graph import array_path
