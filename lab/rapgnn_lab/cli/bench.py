@@ -28,7 +28,7 @@ Widths = Annotated[str, typer.Option(help="Channels, separated by commas.")]
 Methods = Annotated[str, typer.Option(help="Which methods, separated by commas.")]
 Seeds = Annotated[int, typer.Option(help="Seeds; scores are means, times medians.")]
 Repeats = Annotated[int, typer.Option(help="Timed epochs; the median counts.")]
-Trials = Annotated[int, typer.Option(help="Random points of every search.")]
+Trials = Annotated[int, typer.Option(help="Points of every search.")]
 Json = Annotated[
     Path | None, typer.Option("--json", help="Store every row here as soon as it is measured; a rerun goes on.")
 ]

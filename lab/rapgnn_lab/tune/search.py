@@ -96,7 +96,7 @@ class Search:
 
             def tell() -> None:
                 values = [t.values[0] for t in finished(study)]
-                on_trial(_count_ended(study), max(values, key=graph.objective.merit, default=math.nan))
+                on_trial(count_ended(study), max(values, key=graph.objective.merit, default=math.nan))
 
             self.add_first_trial(study)
             tell()
@@ -124,24 +124,15 @@ class Search:
 
     def wants_more(self, study: optuna.Study) -> bool:
         """Whether another trial is due; a search that is late still has one."""
-        ended = _count_ended(study)
+        ended = count_ended(study)
         return ended < self.trials and (not ended or self.seconds_left() > DECIDING * 60 * (self.minutes or 0))
 
     def run_trials(self, study: optuna.Study, tell: Callable[[], None]) -> None:
         """Run one trial after another until the study needs no more."""
-
-        def after(study: optuna.Study, trial: FrozenTrial) -> None:
-            tell()
-            if not self.wants_more(study):
-                study.stop()
-
         with locked(self.storage.absolute().parent):  # processes may begin at the same moment
             others = study.user_attrs.get("processes", 0)
             study.set_user_attr("processes", others + 1)
-        # A resumed study, or another process, goes on from another point of the random sequence.
-        study.sampler = optuna.samplers.TPESampler(seed=len(study.trials) + (others << 20), n_startup_trials=20)
-        if self.wants_more(study):
-            study.optimize(self.value, callbacks=[after], catch=(OutOfTimeError,))
+        run_trials(study, self.value, lambda: self.wants_more(study), tell, process=others)
 
     def value(self, trial: optuna.Trial) -> float:
         """The mean validation metric of one point of the space."""
@@ -246,13 +237,33 @@ def open_storage(storage: Path) -> optuna.storages.RDBStorage:
     return optuna.storages.RDBStorage("sqlite://", engine_kwargs={"creator": connect, "poolclass": QueuePool})
 
 
-def open_study(storage: Path, name: str, higher: bool) -> optuna.Study:
-    """A study in the file, made if it is not there."""
+def open_study(storage: Path | None, name: str, higher: bool) -> optuna.Study:
+    """A study in the file, made if it is not there; without a file in memory."""
+    if storage is None:
+        return optuna.create_study(study_name=name, direction="maximize" if higher else "minimize")
     check_writable(storage)
     folder, direction = storage.absolute().parent, "maximize" if higher else "minimize"
     with storing(storage), new_folder(folder), locked(folder):  # one process makes the tables, not two
         opened = open_storage(storage)
         return optuna.create_study(study_name=name, storage=opened, direction=direction, load_if_exists=True)
+
+
+def run_trials(
+    study: optuna.Study,
+    value: Callable[[optuna.Trial], float],
+    wanted: Callable[[], bool],
+    tell: Callable[[], None] = lambda: None,
+    process: int = 0,
+) -> None:
+    """Run one trial after another while more are wanted; ``tell`` is called after each.
+
+    A point depends on the process and on the trials that ended, so a search that was stopped goes on as it would have.
+    """
+    while wanted():
+        seed = count_ended(study) + (process << 20)
+        study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=20)
+        study.optimize(value, n_trials=1, catch=(OutOfTimeError,))
+        tell()
 
 
 @contextmanager
@@ -279,6 +290,6 @@ def attributes(trial: FrozenTrial) -> dict[str, Any]:
     return {key: json.loads(value) for key, value in trial.user_attrs.items()}
 
 
-def _count_ended(study: optuna.Study) -> int:
+def count_ended(study: optuna.Study) -> int:
     """Trials that came to an end; one that was killed while running does not count; another takes its place."""
     return len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED)))

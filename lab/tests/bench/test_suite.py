@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,24 +15,27 @@ from rapgnn_lab.bench import shown
 from rapgnn_lab.bench.suite import compare, graphs, rivals
 from rapgnn_lab.bench.suite.compare import (
     bench,
-    draw_points,
+    best_trial,
     fit_ours,
     goals,
     pick_best,
     plan,
     points,
+    read_search,
     space_of,
     suite_table,
     tune,
 )
 from rapgnn_lab.bench.suite.graphs import Entry
 from rapgnn_lab.bench.suite.rivals import node_network, rival_features, train_rival
+from rapgnn_lab.tune.search import open_study
 
 PLAIN: Record = {"hidden_channels": 16, "num_layers": 2, "dropout": 0.0, "lr": 0.03, "weight_decay": 0.0}
 PLAIN |= {"scale": "columns", "residual": False, "alpha": 0.1, "batch_size": 16}
 BLOCKS = BlockModel(nodes=300, classes=3, features=12, signal=3.0, train=20, val=60, test=100, seed=1)
 TINY = BlockModel(nodes=80, classes=2, features=6, signal=3.0, train=8, val=20, test=30)
 OTHER = BlockModel(nodes=80, classes=2, features=6, signal=3.0, train=8, val=20, test=30, seed=1)
+RIVALS = Path(__file__).resolve().parents[3] / "results" / "bench-auto" / "rivals"
 ENTRY = Entry("for tests", "accuracy", (TINY.generate,))
 
 
@@ -118,8 +122,9 @@ def trained(monkeypatch):
 
 def test_a_search_stores_every_trial_and_trains_the_best(trained, tmp_path, fresh_random_state):
     record = tune("tiny", "gcn", 5, 2, tmp_path, epochs=4)
-    trials = record["splits"][0]["trials"]
-    assert [trial["settings"] for trial in trials] == draw_points(space_of(ENTRY, "gcn"), 5) == trained[:5]
+    trials, space = record["splits"][0]["trials"], space_of(ENTRY, "gcn")
+    assert [trial["settings"] for trial in trials] == trained[:5]
+    assert all(set(point) == set(space) and all(point[key] in space[key] for key in space) for point in trained)
     best = max(trials, key=lambda t: (t["val"], -t["val_loss"]))
     assert record["settings"] == best["settings"] == trained[5] == trained[6]
     assert len(trained) == 7
@@ -140,16 +145,22 @@ def test_a_stopped_search_goes_on(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(compare, "train_rival", stop)
     with pytest.raises(KeyboardInterrupt):
         tune("tiny", "sage", 4, 1, tmp_path, epochs=4)
-    stored = json.loads((tmp_path / "tiny-sage.json").read_text())
-    assert (len(stored["splits"][0]["trials"]), stored["done"]) == (2, False)
+    assert not (tmp_path / "tiny-sage.json").exists()
     del trained[:]
-    monkeypatch.setattr(compare, "hardware", lambda device: "another machine")
     resumed = tune("tiny", "sage", 4, 1, tmp_path, epochs=4)
-    assert resumed["resumed_on"] == ["another machine"]
     assert len(trained) == 3  # two trials and the final training
     assert (resumed["values"], resumed["settings"]) == (whole["values"], whole["settings"])
     assert tune("tiny", "sage", 4, 1, tmp_path, epochs=4) == resumed
     assert len(trained) == 3
+
+
+@pytest.mark.parametrize("path", sorted(RIVALS.glob("c*-gcn.json")), ids=lambda path: path.stem)
+def test_a_committed_search_is_read_as_it_is(path):
+    record = json.loads(path.read_text())
+    assert read_search(RIVALS, record["dataset"], record["rival"], record["definition"]) == record
+    assert read_search(RIVALS, record["dataset"], record["rival"], "another") is None
+    chosen = [best_trial(split["trials"], record["metric"], "node-classification") for split in record["splits"]]
+    assert [trial["settings"] for trial in chosen] == [split["chosen"] for split in record["splits"]]
 
 
 def test_another_graph_metric_or_number_of_trials_is_another_search():
@@ -160,12 +171,16 @@ def test_another_graph_metric_or_number_of_trials_is_another_search():
 
 def test_a_trial_below_the_median_ends_early(monkeypatch):
     monkeypatch.setattr(compare, "MARK", 3)
-    earlier = [{"at_mark": 2.0}] * compare.LEAST  # better than any accuracy
-    given = ("gcn", TINY.generate(), "accuracy", draw_points(space_of(ENTRY, "gcn"), 1)[0])
-    assert compare.trial(*given, earlier, "cpu", 50)["epochs"] == 3
-    trial = compare.trial(*given, earlier[1:], "cpu", 50)
-    assert trial["epochs"] > 3
-    assert 0 <= trial["at_mark"] <= 1
+    study, merits = open_study(None, "s", higher=True), iter([2.0] * compare.LEAST + [0.0])
+
+    def fit(point, stop):
+        curve, merit = [], next(merits)  # the first ones are better than any accuracy
+        while len(curve) < 6 and not (curve and stop(curve)):
+            curve.append(merit)
+        return rivals.Run(merit, merit, 0.0, 0.1, curve)
+
+    tried = compare.search(study, fit, space_of(ENTRY, "gcn"), compare.LEAST + 1)
+    assert [trial["epochs"] for trial in tried] == [6] * compare.LEAST + [3]
 
 
 def test_folds_are_searched_one_by_one(monkeypatch):
@@ -200,7 +215,7 @@ def test_ours_is_joined_with_the_rivals_that_are_there(tmp_path, fresh_random_st
 
 
 def test_a_long_run_is_told_by_its_first_part():
-    point = draw_points(space_of(ENTRY, "gcn"), 1)[0]
+    point = {name: values[0] for name, values in space_of(ENTRY, "gcn").items()}
     given = ("gcn", TINY.generate(), "accuracy", point, 0)
     assert compare.time_run(*given, most=0.0)[1] == compare.LEAST_TIMED
     assert compare.time_run(*given, most=1e9, epochs=20)[1] == 20

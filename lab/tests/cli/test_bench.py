@@ -113,7 +113,7 @@ def test_rivals_first_then_ours(rapgnn, bench, tiny, tmp_path):
     common = ("auto", "--suite", "nodes", "--graphs", "tiny", "--trials", 1, "--seeds", 1, "--rivals", folder)
     code, _, err = rapgnn("bench", *common, "--measure", "rivals")
     assert code == 0, err
-    assert sorted(path.name for path in folder.iterdir()) == ["tiny-appnp.json", "tiny-gcn.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["tiny-appnp.json", "tiny-gcn.json", "trials.db"]
     (record,), out, _ = bench(*common, "--measure", "ours", "--table", table)
     assert len(record["rivals"]) == 2
     assert record["command"].startswith("rapgnn ")

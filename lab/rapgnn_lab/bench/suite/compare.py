@@ -1,9 +1,9 @@
 """The estimators with nothing set beside rivals that were tuned on the same validation rows.
 
-A rival's search draws random points; every trial is stored, and the best one is trained on new seeds. There is one file
-per graph and rival, written anew after every trial: a run that was stopped goes on where it ended, and a search whose
-graph or space has changed since begins anew. The estimators are measured by themselves; one run of the best rival is
-timed in the same process as every fit. There is one record per graph, and a table of all.
+A rival's search is Optuna's; every trial is stored, and the best one is trained on new seeds. There is one file per
+graph and rival, and beside them the database of all trials: a run that was stopped goes on where it ended, and a search
+whose graph or space has changed since begins anew. The estimators are measured by themselves; one run of the best rival
+is timed in the same process as every fit. There is one record per graph, and a table of all.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -21,10 +21,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from optuna import Study, Trial
+from optuna.pruners import MedianPruner
 
 from rapgnn.compare import Record, warm_up
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.device import hardware, versions
+from rapgnn.device import hardware
 from rapgnn.errors import InputNotice
 from rapgnn.estimators.estimators import estimator_for
 from rapgnn.files import is_regular, write_atomic
@@ -33,11 +35,25 @@ from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
 from rapgnn.sparse import SparseMatrix, dense
 from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
-from rapgnn_lab.bench.suite.rivals import EPOCHS, SPACES, TITLES, Ranges, Settings, merit, rival_features, train_rival
+from rapgnn_lab.bench.suite.rivals import (
+    EPOCHS,
+    SPACES,
+    TITLES,
+    Ranges,
+    Run,
+    Settings,
+    Stop,
+    merit,
+    rival_features,
+    train_rival,
+)
 from rapgnn_lab.results import COLUMNS, NONE, make_table
 from rapgnn_lab.store import Row, machine, plain, write_json
+from rapgnn_lab.tune.search import count_ended, open_study, run_trials
+from rapgnn_lab.tune.search import finished as finished_trials
 
 PATIENCE = 40  # epochs without a better validation score after which a trial ends
+TRIALS = "trials.db"  # in the folder of the searches
 MARK, LEAST = 50, 5  # a trial that is below the median of at least so many others after so many epochs ends
 
 
@@ -60,96 +76,86 @@ def define(entry: Entry, graphs: Sequence[Graph], rival: str, trials: int, seeds
     return digest.hexdigest()[:8]
 
 
-def draw_points(space: Ranges, trials: int) -> list[Settings]:
-    """The same random points for every graph."""
-    rng = np.random.default_rng(0)
-    return [{key: values[rng.integers(len(values))] for key, values in space.items()} for _ in range(trials)]
-
-
 def read_search(folder: Path | None, name: str, rival: str, definition: str) -> Record | None:
-    """A stored search, finished or not; None where there is none of this definition."""
+    """A finished search; None where there is none of this definition."""
     path = None if folder is None else folder / f"{name}-{rival}.json"
     if path is None or not is_regular(path):
         return None
     record = json.loads(path.read_text(encoding="utf-8"))
-    return record if record.get("definition") == definition else None
+    return record if record.get("definition") == definition and record["done"] else None
 
 
 def tune(
     name: str, rival: str, trials: int, seeds: int, folder: Path | None, device: str = "cpu", epochs: int = EPOCHS
 ) -> Record:
     """Search, then train the best point: with so many seeds, or once per fold. Gives the record, and stores it in the
-    folder after every training; a stored search has ``EPOCHS`` epochs."""
+    folder; every training is in the folder's database as soon as it ends."""
     entry = GRAPHS[name]
     graphs = [make() for make in entry.makes]
-    here, definition = hardware(device), define(entry, graphs, rival, trials, seeds)
-    record: Record = read_search(folder, name, rival, definition) or {
-        "command": " ".join(["rapgnn", *sys.argv[1:]]),
-        "dataset": name,
-        "rival": rival,
-        "title": TITLES[rival],
-        "definition": definition,
-        "metric": entry.metric,
-        "search_trials": trials,
-        "epochs": EPOCHS,
-        "patience": PATIENCE,
-        "splits": [{"trials": [], "final": []} for _ in graphs],
-        "device": device,
-        "hardware": here,
-        "threads": torch.get_num_threads(),
-        "versions": versions(),
-        "done": False,
-    }
-    if record["done"]:
-        return record
-    if here not in (record["hardware"], *record.get("resumed_on", [])):
-        record["resumed_on"] = [*record.get("resumed_on", []), here]
+    definition, metric = define(entry, graphs, rival, trials, seeds), entry.metric
+    finished = read_search(folder, name, rival, definition)
+    if finished is not None:
+        return finished
+    splits = []
+    for number, graph in enumerate(graphs):
+        study = open_study(folder and folder / TRIALS, f"{name}/{rival}/{definition}/{number}", higher=True)
 
-    def store() -> None:
-        record["date"] = date.today().isoformat()
-        if folder is not None:
-            write_json(folder / f"{name}-{rival}.json", record)
+        def fit(point: Settings, stop: Stop, graph: Graph = graph) -> Run:
+            return train_rival(rival, graph, metric, point, 0, epochs, PATIENCE, stop, device)
 
-    points = draw_points(space_of(entry, rival), trials)
-    for graph, split in zip(graphs, record["splits"], strict=True):
-        for point in points[len(split["trials"]) :]:
-            split["trials"].append(trial(rival, graph, entry.metric, point, split["trials"], device, epochs))
-            store()
-        split["chosen"] = _best(entry.metric, graph.task, split["trials"])["settings"]
-        for seed in range(len(split["final"]), 1 if len(graphs) > 1 else seeds):
-            run = train_rival(rival, graph, entry.metric, split["chosen"], seed, epochs, device=device)
-            split["final"].append({"seed": seed, "val": run.val, "test": run.test, "seconds": run.seconds})
-            store()
-    final = [run for split in record["splits"] for run in split["final"]]
-    record |= {
-        "settings": record["splits"][0]["chosen"],
-        "val": statistics.fmean(run["val"] for run in final),
-        "values": [run["test"] for run in final],
-        "mean": statistics.fmean(run["test"] for run in final),
-        "search_seconds": sum(t["seconds"] for split in record["splits"] for t in split["trials"]),
-        "done": True,
-    }
-    store()
+        tried = search(study, fit, space_of(entry, rival), trials, device)
+        chosen = best_trial(tried, metric, graph.task)["settings"]
+        final = []
+        for seed in range(1 if len(graphs) > 1 else seeds):
+            if f"final {seed}" not in study.user_attrs:
+                run = train_rival(rival, graph, metric, chosen, seed, epochs, device=device)
+                study.set_user_attr(f"final {seed}", {"seed": seed} | _figures(run, "val", "test", "seconds"))
+            final.append(study.user_attrs[f"final {seed}"])
+        splits.append({"trials": tried, "chosen": chosen, "final": final})
+    runs = [run for split in splits for run in split["final"]]
+    record = {"command": " ".join(["rapgnn", *sys.argv[1:]]), "dataset": name, "rival": rival, "title": TITLES[rival]}
+    record |= {"definition": definition, "metric": metric, "search_trials": trials, "epochs": EPOCHS}
+    record |= {"patience": PATIENCE, "splits": splits, "settings": splits[0]["chosen"], "done": True}
+    record |= {"val": statistics.fmean(run["val"] for run in runs), "values": [run["test"] for run in runs]}
+    record["mean"] = statistics.fmean(run["test"] for run in runs)
+    record["search_seconds"] = sum(trial["seconds"] for split in splits for trial in split["trials"])
+    record |= {"date": date.today().isoformat()} | machine(device)
+    if folder is not None:
+        write_json(folder / f"{name}-{rival}.json", record)
     return plain(record)
 
 
-def trial(
-    rival: str, graph: Graph, metric: str, point: Settings, earlier: Sequence[Record], device: str, epochs: int
-) -> Record:
-    """One point, trained with the first seed; it ends after ``MARK`` epochs where it is below the others' median."""
-    marks = [other["at_mark"] for other in earlier if other["at_mark"] is not None]
-    hurdle = statistics.median(marks) if len(marks) >= LEAST else -float("inf")
+def search(
+    study: Study, fit: Callable[[Settings, Stop], Run], space: Ranges, trials: int, device: str = "cpu"
+) -> list[Record]:
+    """So many points of the space, each trained with the first seed, as records.
 
-    def behind(curve: Sequence[float]) -> bool:
-        return len(curve) == MARK and curve[-1] < hurdle
+    A training ends after ``MARK`` epochs where it is below the median of the others; its score counts all the same.
+    """
+    study.pruner = MedianPruner(LEAST)
 
-    run = train_rival(rival, graph, metric, point, 0, epochs, PATIENCE, behind, device)
-    scores = {"val": run.val, "val_loss": run.val_loss, "test": run.test, "seconds": run.seconds, "epochs": run.epochs}
-    then = run.curve[min(MARK, run.epochs) - 1]
-    return {"settings": point} | scores | {"at_mark": then if then > -float("inf") else None}
+    def value(trial: Trial) -> float:
+        def behind(curve: Sequence[float]) -> bool:
+            if len(curve) == MARK:
+                trial.report(curve[-1], MARK)
+            return len(curve) == MARK and trial.should_prune()
+
+        run = fit({name: trial.suggest_categorical(name, values) for name, values in space.items()}, behind)
+        if run.epochs < MARK:
+            trial.report(run.curve[-1], MARK)
+        record = {"settings": trial.params} | _figures(run, "val", "val_loss", "test", "seconds", "epochs")
+        trial.set_user_attr("record", record | {"hardware": hardware(device)})
+        return run.curve[-1]
+
+    run_trials(study, value, lambda: count_ended(study) < trials)
+    return [trial.user_attrs["record"] for trial in finished_trials(study)][:trials]
 
 
-def _best(metric: str, task: str, trials: Sequence[Record]) -> Record:
+def _figures(run: Run, *names: str) -> Record:
+    return plain({name: getattr(run, name) for name in names})
+
+
+def best_trial(trials: Sequence[Record], metric: str, task: str) -> Record:
     """The best by validation, equal ones by their loss."""
 
     def order(trial: Record) -> tuple[float, float]:
@@ -178,15 +184,10 @@ def plan(
         graphs = [make() for make in entry.makes]
         codes = {rival: define(entry, graphs, rival, trials, seeds) for rival in entry.rivals}
         if not search:
-            codes = {rival: code for rival, code in codes.items() if _is_finished(folder, name, rival, code)}
+            codes = {rival: code for rival, code in codes.items() if read_search(folder, name, rival, code)}
         settings = {"dataset": name, "search_trials": trials, "seeds": list(range(seeds)), "definitions": codes}
         rows.append(Row(settings | machine("cpu"), partial(bench, name, codes, trials, seeds, folder, device)))
     return rows
-
-
-def _is_finished(folder: Path | None, name: str, rival: str, definition: str) -> bool:
-    record = read_search(folder, name, rival, definition)
-    return record is not None and record["done"]
 
 
 def bench(
@@ -314,7 +315,8 @@ def _warm(entry: Entry, graph: Graph) -> None:
         graph = BlockModel(nodes=40, classes=2, features=8, train=5, val=10, test=10).generate()
         estimator_for(graph.task)().fit_graph(graph)
     rival = entry.rivals[0]
-    train_rival(rival, graph, graph.objective.metric, draw_points(SPACES[rival], 1)[0], 0, epochs=1)
+    point = {name: values[0] for name, values in SPACES[rival].items()}
+    train_rival(rival, graph, graph.objective.metric, point, 0, epochs=1)
 
 
 def suite_row(r: Record) -> Record:

@@ -21,6 +21,7 @@ from rapgnn_lab.bench.timing import Network, train
 
 Settings = dict[str, Any]
 Ranges = dict[str, tuple[Any, ...]]
+Stop = Callable[[Sequence[float]], bool]  # asked after every epoch with the best merit after each
 TITLES = {"gcn": "GCN", "sage": "GraphSAGE", "appnp": "APPNP", "gin": "GIN"}
 EPOCHS = 200
 WIDE = 256  # columns from which sparse features stay sparse
@@ -282,7 +283,7 @@ def train_rival(
     seed: int,
     epochs: int = EPOCHS,
     patience: int | None = None,
-    stop: Callable[[Sequence[float]], bool] = lambda curve: False,
+    stop: Stop = lambda curve: False,
     device: str = "cpu",
 ) -> Run:
     """Train once; ``patience`` and ``stop`` as in ``train``."""
