@@ -15,7 +15,6 @@ from rapgnn_lab.tuned import COLUMNS, LOWER_IS_BETTER, best_settings, chosen_con
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIRMED = 5  # trials that were run on further seeds
-EQUAL = 0.002  # validation metrics that differ by less are equal
 
 
 def test_stored_settings_are_found_for_every_strategy(molecules):
@@ -77,7 +76,7 @@ def test_the_settings_of_the_papers_ranges_are_the_best_of_their_recorded_trials
 
 
 def test_other_settings_are_among_the_best_of_their_recorded_trials():
-    """A few of the best were run on further seeds: of a study, or of all searches on a set of graphs."""
+    """The best of each search were run on further seeds, which decided."""
     recorded = {}
     for trial in read_records(ROOT / "results" / "tune" / "trials.json.gz"):
         for name in (trial["study"], "/".join(trial["study"].split("/")[:2])):
@@ -88,7 +87,8 @@ def test_other_settings_are_among_the_best_of_their_recorded_trials():
     assert len(choices) == 39
     for choice in choices:
         tried = recorded[choice.get("study", f"{choice['dataset']}/{choice['method']}")]
-        (trial, *_) = (t for t in tried if t["settings"] == choice["settings"])
+        own = set(choice["val_values"])  # by seed; of folds the first is the mean of all
+        same = [t for t in tried if t["settings"] == choice["settings"]]  # more than once where a search went on
+        (trial, *_) = (t for t in same if t["value"] in own or own.issuperset(t.get("val_values", ())))
         sign = -1 if choice.get("metric") in LOWER_IS_BETTER else 1
-        assert sum(sign * (t["value"] - trial["value"]) > EQUAL for t in tried) < CONFIRMED
-        assert set(trial.get("val_values", ())) <= set(choice["val_values"])
+        assert sum(sign * (t["value"] - trial["value"]) > 0 for t in recorded[trial["study"]]) < CONFIRMED
