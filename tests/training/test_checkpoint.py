@@ -331,26 +331,47 @@ import resource, sys
 from pathlib import Path
 from rapgnn.errors import InputError
 from rapgnn.training.checkpoint import load_checkpoint
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    load_checkpoint(Path(sys.argv[1]))
-except InputError as error:
-    print(error)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+for folder in sys.argv[1:]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        load_checkpoint(Path(folder))
+    except InputError as error:
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024, error)
 """
 
 
-def test_a_small_file_cannot_ask_for_much_memory(saved):
-    """Settings of a model of a gigabyte, beside tensors that have its widths and no numbers."""
+def test_small_files_cannot_ask_for_much_memory(saved, small_graph, tmp_path):
+    """Settings and widths of models of gigabytes, beside the tensors of a small one."""
 
     def widen(index: dict) -> None:
         index["config"] |= {"head": "mlp", "head_layers": 3, "hidden_channels": 16384}
 
     alter(saved, widen, load(weights_of(saved).read_bytes()) | {"wide": torch.zeros(16384, 0)})
-    words = [sys.executable, "-c", MEASURED, str(saved)]
-    sentence, megabytes = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert "damaged" in sentence
-    assert int(megabytes) < 100
+    folders = [saved]
+
+    def craft(crafted: dict, in_channels: int = 12, **settings) -> None:
+        folders.append(tmp_path / str(len(folders)))
+        RAPNodeClassifier(coefficients="fixed", search=False).set_params(settings=settings).fit(small_graph).save(
+            folders[-1]
+        )
+
+        def change(index: dict) -> None:
+            index["schema"]["in_channels"] = in_channels
+            for member in index["members"]:
+                member["config"] |= crafted
+
+        alter(folders[-1], change)
+
+    craft({"unit_inputs": 2}, in_channels=10**6, units=256)
+    craft({"coefficients": "layers", "jumping": "cat", "num_layers": 100_000})
+    craft({"unit_hops": 1000}, units=16)
+    words = [sys.executable, "-c", MEASURED, *map(str, folders)]
+    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(lines) == len(folders)
+    for line in lines:
+        megabytes, sentence = line.split(maxsplit=1)
+        assert "damaged" in sentence
+        assert int(megabytes) < 100
 
 
 def test_a_backbone_that_is_gone_is_named(saved, tmp_path, monkeypatch):

@@ -44,18 +44,20 @@ class RandomUnits(nn.Module):
         super().__init__()
         self.activation, self.after = activation, after
         self.standard = Standard(width if after else in_channels)
-        drawn = torch.randn(in_channels, width, generator=generator, dtype=torch.float32, device="cpu")
+        home = self.standard.shift.device
+        at = home if home.type == "meta" else torch.device("cpu")  # where the generator draws; shapes alone need none
+        drawn = torch.randn(in_channels, width, generator=generator, dtype=torch.float32, device=at)
         if 0 < inputs < in_channels:
             part = in_channels // max(1, groups)
-            place = torch.rand(in_channels, width, generator=generator, device="cpu")
-            mine = torch.arange(width, device="cpu") % max(1, groups)
-            group = torch.arange(in_channels, device="cpu") // max(1, part)
+            place = torch.rand(in_channels, width, generator=generator, device=at)
+            mine = torch.arange(width, device=at) % max(1, groups)
+            group = torch.arange(in_channels, device=at) // max(1, part)
             place += (group[:, None] != mine[None]).float()  # those of other parts come last
             drawn = drawn * (place.argsort(0).argsort(0) < inputs)
         drawn /= math.sqrt(max(1, min(inputs or in_channels, in_channels)))
-        bias = 2 * torch.rand(width, generator=generator, dtype=torch.float32, device="cpu") - 1
-        self.register_buffer("weight", drawn.to(self.standard.shift.device))
-        self.register_buffer("bias", bias.to(self.standard.shift.device))
+        bias = 2 * torch.rand(width, generator=generator, dtype=torch.float32, device=at) - 1
+        self.register_buffer("weight", drawn.to(home))
+        self.register_buffer("bias", bias.to(home))
 
     @torch.no_grad()
     def fit(self, z: Tensor) -> None:

@@ -397,6 +397,9 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
 def check_tensors(folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, header: Header) -> None:
     """Refuse numbers that are not those of such models."""
     try:
+        layers = [Config(**m["config"]) for m in members if m["config"].get("coefficients") == "layers"]
+        if sum(config.num_layers for config in layers) > len(header.tensors):  # each of them is a module, to be built
+            raise InputError("its numbers are those of fewer layers")
         check_kinds(header, _kinds(members, average, schema))
     except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
