@@ -19,7 +19,7 @@ from rapgnn.errors import InputError, OutputError
 TEMPORARY = re.compile(r"\.rapgnn-[0-9a-f]{16}(\.[^/]*)?")  # the names that write_atomic gives while it writes
 LOCK_SECONDS = 60.0  # how long to wait for another process that holds a folder
 NAME_BYTES = 255
-_BROKEN = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE}  # not the user's input
+BROKEN = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE}  # not the user's input
 
 
 def write_atomic(path: Path, write: Callable[[Path], Any], like: Path | None = None) -> None:
@@ -86,7 +86,7 @@ def write_error(path: Path, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    kind = OutputError if isinstance(error, OSError) and error.errno in _BROKEN else InputError
+    kind = OutputError if isinstance(error, OSError) and error.errno in BROKEN else InputError
     return kind(f"cannot write {path}: {reason.rstrip('.')}.")
 
 

@@ -1,16 +1,30 @@
-"""Peak memory of a piece of work, above what was in use when it began."""
+"""How much memory there is: work in blocks, the peak of a piece of work, sizes as people write them."""
 
 import contextlib
 import ctypes
 import gc
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rapgnn.errors import InputError, shown
+
+
+def blocks(count: int, most: int) -> Iterator[slice]:
+    """So many rows or columns, a block of at most ``most`` of them after another."""
+    for start in range(0, count, max(1, most)):
+        yield slice(start, min(count, start + max(1, most)))
+
+
+def even_width(count: int, most: int) -> int:
+    """How wide blocks are that are all alike, at most so wide, at least one."""
+    most = max(1, min(count, most))
+    return -(-count // -(-count // most))
+
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 

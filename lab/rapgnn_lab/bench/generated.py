@@ -11,7 +11,7 @@ import torch
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.scale.disk_graph import DiskGraph, about, array_path, create_array, is_sealed, read_manifest, seal, unseal
+from rapgnn.scale.disk_graph import DiskGraph, about, array_path, is_sealed, read_manifest, seal, unseal
 
 CHUNK = 1 << 23  # edges that are drawn, or sorted, at a time
 ROWS = 1 << 18  # whose features are drawn together
@@ -139,7 +139,7 @@ def write_power_law(size: PowerLaw, folder: Path, chunk: int = CHUNK, rows_at_on
     n, m = size.nodes, 2 * (size.edges // 2)
     classes = rng.integers(size.classes, size=n)
     means = rng.standard_normal((size.classes, size.features), dtype=np.float32)
-    features = create_array(folder, "features", (n, size.features), np.float32, fortran=True)
+    features = _new_array(folder, "features", (n, size.features), np.float32)
     for column in range(size.features):
         for start in range(0, n, rows_at_once):
             mine = classes[start : start + rows_at_once]
@@ -153,6 +153,11 @@ def write_power_law(size: PowerLaw, folder: Path, chunk: int = CHUNK, rows_at_on
     manifest = about(size.name, n, m, size.features, size.classes, False, "node-classification", None)
     seal(folder, {**manifest, "source": key})
     return DiskGraph.open(folder)
+
+
+def _new_array(folder: Path, name: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """A memory-mapped array to be filled part by part, columns one after another."""
+    return np.lib.format.open_memmap(array_path(folder, name), "w+", np.dtype(dtype), shape, fortran_order=True)
 
 
 def _write_edges(folder: Path, size: PowerLaw, m: int, rng: np.random.Generator, chunk: int) -> None:
@@ -171,7 +176,7 @@ def _write_edges(folder: Path, size: PowerLaw, m: int, rng: np.random.Generator,
                 with (Path(work) / str(bucket)).open("ab") as file:
                     listed[bounds[bucket] : bounds[bucket + 1]].tofile(file)
         np.save(array_path(folder, "indptr"), np.concatenate([[0], np.cumsum(degree)]))
-        indices = create_array(folder, "indices", (m,), np.int32)
+        indices = _new_array(folder, "indices", (m,), np.int32)
         at = 0
         for path in (Path(work) / str(bucket) for bucket in range(count)):
             listed = np.fromfile(path, dtype=np.int32).reshape(-1, 2) if path.exists() else np.zeros((0, 2), np.int32)

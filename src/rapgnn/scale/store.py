@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.files import TEMPORARY, is_regular, locked, new_folder, sha256, write_atomic, write_error
-from rapgnn.scale.disk_graph import check_file, open_array, read_json
+from rapgnn.scale.disk_graph import check_file, open_array, read_json, save_parts
 
 FORMAT = "rapgnn-hops-1"
 MANIFEST, ROWS = "hops.json", "rows.npy"
@@ -98,7 +98,7 @@ class HopStore:
             raise InputError(f"cannot write the hops to {folder}: it holds other files; name a new folder.")
         try:
             with new_folder(folder):
-                write_atomic(folder / ROWS, lambda temporary: _save(temporary, rows.shape, "<i8", [rows]))
+                write_atomic(folder / ROWS, lambda temporary: save_parts(temporary, rows.shape, "<i8", [rows]))
                 store = cls(folder, of, rows, {})
                 store._write_manifest()
         except OSError as error:
@@ -159,7 +159,7 @@ class HopStore:
         """Write one hop of a block, given its rows ``[some rows, columns]`` part by part."""
         shape = len(self.rows), columns[1] - columns[0]
         arrays = (part.detach().cpu().contiguous().numpy() for part in parts)
-        write_atomic(self.path(columns, hop), lambda temporary: _save(temporary, shape, "<f4", arrays))
+        write_atomic(self.path(columns, hop), lambda temporary: save_parts(temporary, shape, "<f4", arrays))
 
     def finish(self, columns: Columns) -> None:
         """Let a block count of which every hop is written."""
@@ -241,12 +241,3 @@ def _blocks(manifest: dict[str, Any]) -> dict[Columns, dict[str, Any]]:
 
 def _file(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": sha256(path)}
-
-
-def _save(path: Path, shape: tuple[int, ...], kind: str, parts: Iterable[np.ndarray]) -> None:
-    """A numpy file of parts that follow one another."""
-    with path.open("wb") as file:
-        header: Any = {"descr": kind, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        for part in parts:
-            file.write(part.data)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 import folders
 from big_folders import MEMORY, both, plain, same
+from disk_cases import full_disk
 from rapgnn.datasets.folder import Reading, read_folder
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, OutputError
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.tables import convert, edges, features
 from rapgnn.scale.tables import convert as labels
@@ -35,6 +36,16 @@ def test_ids_of_whole_numbers_and_weights(tmp_path, ending):
     assert found.weighted
     assert found.num_edges > len(edge_table)
     assert found.ids().tolist() == nodes["id"].tolist()
+
+
+@pytest.mark.parametrize("size", [300, 6_000, 40_000])
+def test_a_full_disk_is_the_disks_fault_and_the_next_run_goes_on(tmp_path, size):
+    """It fills up in the database, or in the arrays."""
+    nodes, edge_table = plain(3000)
+    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table)
+    with full_disk(size), pytest.raises(OutputError):
+        convert_folder(folder, tmp_path / "out", memory=MEMORY)
+    assert convert_folder(folder, tmp_path / "out", memory=MEMORY).num_nodes == 3000
 
 
 @pytest.mark.parametrize("way", ["numbered rows", "words and numbers", "leading zeros"])

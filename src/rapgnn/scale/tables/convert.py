@@ -42,6 +42,7 @@ from rapgnn.scale.disk_graph import (
     check_size,
     is_sealed,
     read_manifest,
+    save_parts,
     seal,
     unseal,
 )
@@ -104,7 +105,10 @@ def convert_folder(
         raise write_error(target, error) from error
     with locked(target):
         work = _Conversion(sources, reading, target, key, track or _Silent())
-        work.run(name, memory, threads)
+        try:
+            work.run(name, memory, threads)
+        except OSError as error:
+            raise write_error(target, error) from error
     return DiskGraph.open(target)
 
 
@@ -234,7 +238,8 @@ class _Conversion:
                 file.add(block)
                 self.track.set(start + len(block), "labels")
         for split in SPLITS:
-            np.save(array_path(self.target, split), rows[graph.rows(split).numpy()])
+            chosen = rows[graph.rows(split).numpy()]
+            save_parts(array_path(self.target, split), chosen.shape, "<i8", [chosen])
         classes = labels.names if labels.names is not None else graph.classes
         return {"task": graph.task, "classes": list(classes or ()), "column": labels.column, "notes": list(graph.notes)}
 

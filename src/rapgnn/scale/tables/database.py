@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from rapgnn.datasets.dialect import GAPS, GROUPED, MARKS, NUMBER, Dialect, find_
 from rapgnn.datasets.folder import HOLDS
 from rapgnn.datasets.frames import FEATURES
 from rapgnn.errors import InputError, OutputError, shown
-from rapgnn.files import open_regular
+from rapgnn.files import BROKEN, open_regular
 
 NEEDED = "files larger than memory need duckdb and pyarrow: install them with pip install 'rapgnn[big]'."
 SHARE, BESIDE = 0.6, 640 << 20  # the memory that the database may use at most; the rest is for Python and its batches
@@ -67,10 +68,10 @@ class Database:
         """What the database says of a file that it cannot read, as one sentence."""
         try:
             yield
-        except self._full as error:
-            cure = "allow more memory (--memory), or free disk space"
-            raise OutputError(f"the conversion ran out of memory or disk: {cure}.") from error
         except self._error as error:
+            if isinstance(error, self._full) or any(os.strerror(code) in str(error) for code in BROKEN):
+                cure = "allow more memory (--memory), or free disk space"
+                raise OutputError(f"the conversion ran out of memory or disk: {cure}.") from error
             reason = re.sub(r"^[A-Za-z ]*Error: ", "", str(error).strip().partition("\n")[0]).rstrip(".:")
             raise InputError(f"cannot read {where}: {reason}.") from error
 
