@@ -14,12 +14,13 @@ from torch import Tensor
 from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.convert import RawGraph, as_scipy, unpack
 from rapgnn.graph.labels import (
+    AS_GIVEN,
+    SHARES,
     blank_labels,
     fill_gaps,
     label_column,
     make_split,
     split_classes,
-    split_rows,
     to_numbers,
     unseen_note,
     with_unseen,
@@ -361,14 +362,10 @@ def build_graph(
         notes += blank_labels(raw.y)
     if not trained:
         if all(part is None for part in given.values()):
-            if as_given:
-                parts_of = (torch.from_numpy(part) for part in split_rows(y, seed))
-                rows = dict(zip(SPLITS, parts_of, strict=True))
-            elif divide:
-                rows, note = make_split(y, seed, f"{what}s")
-                notes.append(note)
-            else:
-                rows = rows | {"train": labelled_rows(y)}
+            rows = rows | {"train": labelled_rows(y)}
+            if as_given or divide:
+                rows, note = make_split(y, seed, f"{what}s", AS_GIVEN if as_given else SHARES)
+                notes += [] if as_given else [note]
         check_splits(y, rows, f"{what}s", unseen_classes=as_given and unseen_classes)
         notes += unseen_note(y, rows, classes)
     outputs = len(classes) if classes is not None else y.shape[1] if y.dim() == 2 else int(y.max()) + 1

@@ -210,9 +210,10 @@ def _plain(value: Any) -> bool:
 
 
 SHARES = (0.2, 0.2)  # validation and test, where no split is given
+AS_GIVEN = (0.1, 0.1)  # the same where graphs are taken as they are
 
 
-def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.1)) -> tuple[Any, Any, Any]:
+def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = AS_GIVEN) -> tuple[Any, Any, Any]:
     """Training, validation and test rows by chance, each class in proportion and never without a training row."""
     rng = np.random.default_rng(seed)
     known = labelled_rows(labels).numpy()
@@ -228,9 +229,11 @@ def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = (0.1, 0.
     return train, val, test
 
 
-def make_split(y: Tensor, seed: int, what: str = "nodes") -> tuple[dict[str, Tensor], str]:
+def make_split(
+    y: Tensor, seed: int, what: str = "nodes", shares: tuple[float, float] = SHARES
+) -> tuple[dict[str, Tensor], str]:
     """A stratified split of the labelled rows by chance, and the sentence that reports it."""
-    rows = map(torch.from_numpy, split_rows(y, seed, SHARES))
+    rows = map(torch.from_numpy, split_rows(y, seed, shares))
     parts: dict[str, Tensor] = dict(zip(SPLITS, rows, strict=True))
     sizes = " / ".join(str(len(parts[s])) for s in SPLITS)
     return parts, f"no split was given: the labelled {what} were divided {sizes} (train / val / test), seed {seed}."

@@ -5,62 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 MANY_ROWS = 4096
 KINDS = ("classification", "multilabel", "regression")  # of labels
-
-
-def accuracy(scores: Tensor, y: Tensor) -> float:
-    """Share of rows whose highest score is at the true class; NaN where there is no row, or a score is NaN."""
-    if not len(y) or bool(scores.isnan().any()):
-        return float("nan")
-    return float((scores.argmax(dim=-1) == y).double().mean())
-
-
-def rocauc(scores: Tensor, y: Tensor) -> float:
-    """Area under the ROC curve, averaged over the labels that have both a positive and a negative known row."""
-
-    def area(score: np.ndarray, positive: np.ndarray) -> float:
-        p, q = int(positive.sum()), int((~positive).sum())
-        ranks = rankdata(score)
-        return float((ranks[positive].sum() - p * (p + 1) / 2) / (p * q))
-
-    return _over_labels(scores, y, area)
-
-
-def average_precision(scores: Tensor, y: Tensor) -> float:
-    """Mean precision over the positives in order of score, averaged over labels as ``rocauc`` is.
-
-    Where positives are rare it tells more than the ROC curve; chance level is their share.
-    """
-
-    def area(score: np.ndarray, positive: np.ndarray) -> float:
-        from sklearn.metrics import average_precision_score
-
-        # A diverged run has no order of scores.
-        return float(average_precision_score(positive, score)) if np.isfinite(score).all() else float("nan")
-
-    return _over_labels(scores, y, area)
-
-
-def _over_labels(scores: Tensor, y: Tensor, area: Callable[[np.ndarray, np.ndarray], float]) -> float:
-    values = []
-    for score, truth in zip(scores.T.cpu().numpy(), y.T.cpu().numpy(), strict=True):
-        known = ~np.isnan(truth)
-        positive = truth[known] == 1
-        if positive.any() and not positive.all():
-            values.append(area(score[known], positive))
-    return float(np.mean(values)) if values else float("nan")
-
-
-def rmse(scores: Tensor, y: Tensor) -> float:
-    """Root of the mean squared error over the known entries."""
-    known = ~y.isnan()
-    if not known.any():
-        return float("nan")
-    return float((scores[known].double() - y[known].double()).square().mean().sqrt())
 
 
 def accuracies(scores: Tensor, y: Tensor) -> Tensor:
@@ -91,11 +39,43 @@ def rmses(scores: Tensor, y: Tensor) -> Tensor:
     return (errors.sum((-1, -2)) / known.sum()).sqrt()
 
 
+def accuracy(scores: Tensor, y: Tensor) -> float:
+    """Share of rows whose highest score is at the true class; NaN where there is no row, or a score is NaN."""
+    return float(accuracies(scores[None], y))
+
+
+def rocauc(scores: Tensor, y: Tensor) -> float:
+    """Area under the ROC curve, averaged over the labels that have both a positive and a negative known row."""
+    return float(rocaucs(scores[None], y))
+
+
+def rmse(scores: Tensor, y: Tensor) -> float:
+    """Root of the mean squared error over the known entries."""
+    return float(rmses(scores[None], y))
+
+
 _MANY: dict[Callable[[Tensor, Tensor], float], Callable[[Tensor, Tensor], Tensor]] = {
     accuracy: accuracies,
     rocauc: rocaucs,
     rmse: rmses,
 }
+
+
+def average_precision(scores: Tensor, y: Tensor) -> float:
+    """Mean precision over the positives in order of score, averaged over labels as ``rocauc`` is.
+
+    Where positives are rare it tells more than the ROC curve; chance level is their share.
+    """
+    from sklearn.metrics import average_precision_score
+
+    values = []
+    for score, truth in zip(scores.T.cpu().numpy(), y.T.cpu().numpy(), strict=True):
+        known = ~np.isnan(truth)
+        positive = truth[known] == 1
+        if positive.any() and not positive.all():
+            ordered = np.isfinite(score[known]).all()  # a diverged run has no order of scores
+            values.append(average_precision_score(positive, score[known]) if ordered else float("nan"))
+    return float(np.mean(values)) if values else float("nan")
 
 
 def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
