@@ -11,7 +11,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.network import Average
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.start import HOPS
-from rapgnn.training.nearby import near
+from rapgnn.training.nearby import Nearby
 from rapgnn.training.predict import model_on
 from samples import FAST, collection, node_data
 
@@ -57,7 +57,7 @@ def network(graph, config: Config):
 def test_some_rows_are_as_in_the_whole_graph(name, names):
     graph = ring(weights=name in ("last", "both", "labels"), names=names)
     model, rows = network(graph, NETWORKS[name]), torch.tensor([5, 390, 5, 0])
-    part, places = near(model, graph, rows)
+    part, places = Nearby(model, graph).part(rows)
     assert part.num_nodes < 120
     found, wanted = (model_on(model, g)(at).probabilities for g, at in ((part, places), (graph, rows)))
     torch.testing.assert_close(found, wanted, atol=1e-6, rtol=0)
@@ -68,7 +68,7 @@ def test_what_a_model_knows_of_the_whole_graph_counts_for_a_part_without_trainin
     model = Average([network(graph, NETWORKS["labels"]), network(graph, NETWORKS["last"])], ["here", "elsewhere"])
     alone = torch.tensor([r for r in range(5, 395) if not np.isin(range(r - 4, r + 5), graph.train).all()][:2])
     for other in (graph, replace(graph, x=graph.x + 1)):  # nodes that are not the ones it knows
-        part, places = near(model, other, alone)
+        part, places = Nearby(model, other).part(alone)
         wanted = model_on(model, other)(alone).probabilities
         torch.testing.assert_close(model_on(model, part)(places).probabilities, wanted, atol=1e-6, rtol=0)
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.columns import Reading
-from rapgnn.errors import InputError, InputNotice, check_choice
+from rapgnn.errors import InputError, InputNotice, check_choice, shown
+from rapgnn.estimators.explain import Explainer, Explanation
 from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import unseen_labels_note, unseen_note
@@ -22,7 +23,7 @@ from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import Config, bounds
-from rapgnn.training.nearby import near
+from rapgnn.training.nearby import Nearby
 from rapgnn.training.predict import Prediction, model_on, represented_by
 from rapgnn.training.schema import Schema
 
@@ -97,7 +98,7 @@ class Predicting:
         if rows is None:
             return graph, asked_rows(data, graph)
         numbers = named_rows(graph, rows)
-        return near(self.model_, graph, numbers) if isinstance(graph, Graph) else (graph, numbers)
+        return Nearby(self.model_, graph).part(numbers) if isinstance(graph, Graph) else (graph, numbers)
 
     def predict(self, data: Any, *, rows: Any = None, **given: Any) -> np.ndarray:
         """Labels (or numbers) of all rows, or of some; the same in every call.
@@ -110,6 +111,23 @@ class Predicting:
             given: ``edge_index``, ``adjacency``, ``edge_weight``, where ``data`` is features.
         """
         return self._read(self._prediction(*self._asked(data, rows, given)).probabilities)
+
+    def explain(self, data: Any, rows: Any, *, label: Any = None, **given: Any) -> list[Explanation]:
+        """Why each of some rows has its prediction: which columns, distances, neighbours and known labels moved it.
+
+        Args:
+            data, rows, given: as in ``predict``.
+            label: the label (or target) whose score is explained; None: the one predicted.
+        """
+        self._fitted()
+        graph = self._graph(data, given=given)
+        if not isinstance(graph, Graph):
+            raise InputError("explanations are for graphs in memory, and this one is on disk.")
+        names = list(self.schema_.classes or range(self.schema_.out_channels))
+        if label is not None and label not in names:
+            raise InputError(f"label {shown(label)} is none of this model's: {', '.join(map(str, names[:10]))}.")
+        explainer = Explainer(self.model_, graph, names, None if label is None else names.index(label))
+        return [explainer.of(row) for row in named_rows(graph, rows).tolist()]
 
     def _with_spread(
         self, data: Any, n_samples: int | None, spread: bool, method: str, rows: Any, given: dict[str, Any]

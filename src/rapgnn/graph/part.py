@@ -7,6 +7,7 @@ in for the rest. S is then exact in the rows and columns of the part, and hop k 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -117,23 +118,38 @@ def _with_zeros(x: Features) -> Features:
     return SparseMatrix.from_csr(torch.cat([x.crow, x.crow[-1:]]), x.col, x.values, (x.shape[0] + 1, x.shape[1]))
 
 
-def around_rows(graph: Graph, rows: Tensor, steps: int, both: bool) -> tuple[Graph, Tensor]:
-    """The part of a graph that is enough for exact answers about these rows, and their places in it.
-
-    The graph itself, where that part would be most of it.
+class Parts:
+    """The surroundings of any rows of one graph.
 
     Args:
-        steps: how far messages come to them.
+        steps: how far messages come to a row.
         both: whether messages go against the edges, too.
     """
-    if graph.ptr is not None:
-        return _chosen_graphs(graph, rows)
-    incidence, asked = Incidence(graph.edge_index, graph.num_nodes), rows.cpu().numpy()
-    nodes = incidence.around(asked, steps, (0, 1) if both else (1,), graph.num_nodes // 2)
-    if nodes is None:
-        return graph, rows
-    part = surroundings(graph, incidence, nodes, lambda name, at: taken(getattr(graph, name), at), Known(graph))
-    return part, torch.from_numpy(np.searchsorted(nodes, asked))
+
+    def __init__(self, graph: Graph, steps: int, both: bool):
+        self.graph, self.known, self.steps, self.sides = graph, Known(graph), steps, (0, 1) if both else (1,)
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        return Incidence(self.graph.edge_index, self.graph.num_nodes)
+
+    def around(self, rows: Tensor) -> tuple[Graph, Tensor]:
+        """The part that is enough for exact answers about these rows, and their places in it.
+
+        The graph itself, where that part would be most of it.
+        """
+        graph, asked = self.graph, rows.cpu().numpy()
+        if graph.ptr is not None:
+            return _chosen_graphs(graph, rows)
+        nodes = self.incidence.around(asked, self.steps, self.sides, graph.num_nodes // 2)
+        if nodes is None:
+            return graph, rows
+
+        def take(field: str, at: Tensor) -> Features:
+            return taken(getattr(graph, field), at)
+
+        part = surroundings(graph, self.incidence, nodes, take, self.known)
+        return part, torch.from_numpy(np.searchsorted(nodes, asked))
 
 
 def taken(values: Features, rows: Tensor) -> Features:

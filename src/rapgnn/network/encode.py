@@ -122,14 +122,15 @@ class FeatureScaling(nn.Module):
         if self.standard is not None:
             self.standard.fit(dense(x))
         if self.components:
-            self.basis.copy_(principal_components(self._scaled(x), self.components, self.seed))
+            self.basis.copy_(principal_components(self.scaled(x), self.components, self.seed))
 
     @torch.no_grad()
     def forward(self, x: Features) -> Features:
-        scaled = self._scaled(x)
+        scaled = self.scaled(x)
         return scaled @ self.basis.to(scaled.dtype) if self.components else scaled
 
-    def _scaled(self, x: Features) -> Features:
+    def scaled(self, x: Features) -> Features:
+        """All columns, before components are taken of them."""
         if self.kind.weights is not None:
             weight = self.weight.to(x.dtype)
             x = x.with_values(x.values * weight[x.col.long()]) if isinstance(x, SparseMatrix) else x * weight

@@ -220,6 +220,11 @@ class Hops:
         self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
         self._sums: dict[tuple[int, float], Tensor] = {}  # of personalised PageRank, by depth and α
 
+    @property
+    def ways(self) -> list[GraphOperator]:
+        """S, and S against the edges where both directions count."""
+        return [self.operator] if self._back is None else [self.operator, self._back.operator]
+
     def of(self, k: int, rows: Tensor | None = None) -> Tensor:
         """Hop k of some nodes, or of all."""
         return self._along.at(k, rows)
@@ -242,9 +247,8 @@ class Hops:
         """Hops 1 to ``count`` of known labels, for all nodes; then against the edges too, where both ways count."""
         if id(known) not in self._labels:
             like = self.of(0, known.nodes.keys[:0])
-            ways = [self.operator, *([] if self._back is None else [self._back.operator])]
             # The labels stay beside their hops, so that no others get their number.
-            self._labels[id(known)] = known, [known.hops(graph, way, like, LABEL_HOPS) for way in ways]
+            self._labels[id(known)] = known, [known.hops(graph, way, like, LABEL_HOPS) for way in self.ways]
         return [hop for way in self._labels[id(known)][1] for hop in way[:count]]
 
     def predictions(self, of: object, predict: Callable[[], Tensor]) -> "Hops":

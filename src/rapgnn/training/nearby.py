@@ -5,23 +5,31 @@ from typing import Any
 from torch import Tensor
 
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.part import around_rows
+from rapgnn.graph.part import Parts
 from rapgnn.network.config import Config
-from rapgnn.network.heads import RidgeHead
 from rapgnn.network.hop_network import PREVIOUS_HOPS, HopNetwork
 from rapgnn.network.network import Average
 from rapgnn.network.rapgnn import RAPGNN
 
 
-def near(model: Any, graph: Graph, rows: Tensor) -> tuple[Graph, Tensor]:
-    """The part of a graph that a model's predictions of these rows depend on, and the rows' places in it.
+class Nearby:
+    """The parts of a graph that a model's predictions depend on.
 
-    The graph itself where they depend on most of it, or on what only the whole graph tells.
+    Args:
+        model: one network, or an average.
     """
-    members = members_on(model, graph)
-    if not len(rows) or not all(is_local(member, graph) for member in members):
-        return graph, rows
-    return around_rows(graph, rows, *span_of(members))
+
+    def __init__(self, model: Any, graph: Graph):
+        members = members_on(model, graph)
+        self.graph, self.local = graph, all(is_local(member, graph) for member in members)
+        self.parts = Parts(graph, *span_of(members))
+
+    def part(self, rows: Tensor) -> tuple[Graph, Tensor]:
+        """What is enough for these rows, and their places in it.
+
+        The graph itself where they depend on most of it, or on what only the whole graph tells.
+        """
+        return self.parts.around(rows) if self.local and len(rows) else (self.graph, rows)
 
 
 def members_on(model: Any, graph: Graph) -> list[Any]:
@@ -64,14 +72,3 @@ def is_local(member: Any, graph: Graph) -> bool:
         return True
     positive = graph.edge_weight is None or bool((graph.edge_weight >= 0).all())
     return positive and embedding.mlp is not None and not embedding.unchanged_output
-
-
-def is_linear(member: Any) -> bool:
-    """Whether a network's scores are linear in its inputs and in the labels that it knows."""
-    config = member.config
-    if not (isinstance(member.head, RidgeHead) or member.head.linear):
-        return False
-    if isinstance(member, RAPGNN):
-        plain = config.activation == "identity" and config.embedding == "identity" and not member.spec.rule.edges
-        return plain and config.inference in ("auto", "expected") and not member.embedding.varies
-    return config.coefficients == "fixed" and not config.units and not config.landmarks and config.previous is None

@@ -1,0 +1,318 @@
+"""What moved the prediction of a row: columns, nodes by their distance, neighbours, known labels.
+
+Networks that are linear in their inputs are taken apart exactly (``training/attribution.py``). What others say is
+measured: something is removed, and the score changes by its share. To remove a node, or a column, is to give it the
+values of the average node; to remove a label is not to know it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rapgnn.estimators.importances import columns_of
+from rapgnn.graph.graph import Graph, Part
+from rapgnn.graph.part import taken
+from rapgnn.network.known_labels import KnownLabels
+from rapgnn.network.network import Average
+from rapgnn.sparse import Features, SparseMatrix, dense
+from rapgnn.training.attribution import Shares, is_linear, shares_of
+from rapgnn.training.nearby import Nearby, looks_back
+from rapgnn.training.predict import model_on
+
+NARROW = 512  # features up to which the average node is the mean; of more, which are mostly zeros, it has none
+MEASURED = 20  # columns, neighbours and known labels each, of networks that are not linear
+FARTHEST = 3  # steps; farther nodes are removed together there
+NONE = np.zeros(0, dtype=np.int64)
+AT_ONCE = 1 << 25  # numbers of changed copies that are predicted together
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a row has its prediction. The tables are sorted by the size of the contribution.
+
+    ``base`` and the contributions of ``columns`` and ``labels`` add up to the score where ``exact``; so do those of
+    ``hops`` and ``labels``, and of ``neighbours`` and ``labels``. Where a part is measured, what several things do only
+    together is in none of them.
+
+    Args:
+        row: its id, or its number.
+        label: the label (or target) whose score this is.
+        value: its probability, or the number predicted.
+        score: of classes the label's logit less the mean of all labels' logits, otherwise the logit, or the number. Of
+            an average of several networks it is the mean of their scores by their weights; the average itself is one
+            of probabilities.
+        base: the score, were all nodes the average one and no label known.
+        columns: ``column, contribution``: of the row's own values and those of all nodes around it.
+        hops: ``steps, contribution``: of the features of nodes so many steps away.
+        neighbours: ``id, steps, contribution``: of the features of single nodes, the row itself among them.
+        labels: ``id, label, steps, contribution``: of known labels.
+        exact: the share of the networks' weights that is taken apart exactly; the rest is measured.
+    """
+
+    row: Any
+    label: Any
+    value: float
+    score: float
+    base: float
+    columns: pd.DataFrame
+    hops: pd.DataFrame
+    neighbours: pd.DataFrame
+    labels: pd.DataFrame
+    exact: float
+
+    def text(self, most: int = 5) -> str:
+        """In words, with so many entries of each table."""
+        lines = [f"{self.row}: {self.label}, {self.value:.3g}; score {self.score:+.3f}, {self.base:+.3f} of it for all"]
+        distances = self.hops.assign(steps=[away(steps) for steps in self.hops.steps])
+        near = self.neighbours.assign(id=[f"{i} ({away(k)})" for i, k in self.neighbours[["id", "steps"]].values])
+        known = self.labels.assign(id=[f"{i} ({label})" for i, label in self.labels[["id", "label"]].values])
+        tables = {"columns": self.columns, "distance": distances, "nodes": near, "known labels": known}
+        for name, table in tables.items():
+            top = [
+                f"{entry} {moved:+.3f}" for entry, moved in table.iloc[:most][[table.columns[0], "contribution"]].values
+            ]
+            lines += [f"  {name}: {', '.join(top)}"] if top else []
+        if self.exact < 1:
+            lines.append(f"  {1 - self.exact:.0%} of the model is not linear: its part is measured by removal")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def away(steps: int) -> str:
+    """A distance in words."""
+    return "the row itself" if not steps else f"{steps} step{'s' if steps > 1 else ''} away"
+
+
+class Explainer:
+    """The explanations of rows of one graph.
+
+    Args:
+        model: one network, or an average.
+        names: what the outputs are called.
+        label: the number of the output that is explained; None: the likeliest of each row.
+    """
+
+    def __init__(self, model: Any, graph: Graph, names: Sequence[Any], label: int | None):
+        self.model, self.graph, self.names, self.label = model, graph, names, label
+        self.near = Nearby(model, graph)
+        self.average = torch.zeros(1, graph.num_features, dtype=torch.float32)
+        if graph.num_features <= NARROW:
+            self.average = dense(graph.x).mean(0, keepdim=True)
+        weighted = model.weighted_for(graph) if isinstance(model, Average) else [(model, 1.0)]
+        total = sum(weight for _, weight in weighted)
+        members = [(member, weight / total) for member, weight in weighted]
+        self.linear = [(m, w) for m, w in members if graph.ptr is None and is_linear(m)]
+        self.rest = [(m, w) for m, w in members if graph.ptr is not None or not is_linear(m)]
+        self.back = any(looks_back(member.config) for member, _ in members)
+
+    def part(self, row: int) -> tuple[Graph, int]:
+        """What a row depends on, and its place there."""
+        part, places = self.near.part(torch.tensor([row]))
+        if isinstance(part.x, SparseMatrix) and part.num_features <= NARROW:
+            part = replace(part, x=dense(part.x))
+        nodes = torch.arange(part.num_nodes)
+        if part.ptr is not None:
+            assert self.graph.ptr is not None
+            nodes = nodes + self.graph.ptr[row]
+        return (part if part.part else replace(part, part=Part(nodes, self.near.parts.known))), int(places[0])
+
+    @torch.no_grad()
+    def of(self, row: int) -> Explanation:
+        """One row's."""
+        part, place = self.part(row)
+        assert part.part is not None
+        values = model_on(self.model, part)(torch.tensor([place])).probabilities[0]
+        label = int(values.argmax()) if self.label is None else self.label
+        outputs = torch.eye(len(values))[label]
+        outputs = outputs - 1 / len(values) if self.graph.objective.metric == "accuracy" else outputs
+        around = _Around(self, part, place, outputs)
+        for member, weight in self.linear:
+            around.add(shares_of(member, part, place, outputs, self.average), weight)
+        if self.rest:
+            around.measure()
+        score = around.score([*self.linear, *self.rest], part, torch.tensor([place]))
+        ids, numbers = self.graph.ids, part.part.nodes.numpy()
+        own = ids if ids is not None and self.graph.ptr is None else None
+        called = np.array([n if own is None else own[n] for n in numbers], dtype=object)
+        steps, known = around.steps, around.known_labels()
+        there, told = np.flatnonzero(around.nodes), np.flatnonzero(around.labels)
+        labels = [self.names[int(k)] if self.graph.objective.metric == "accuracy" else k for k in known[told]]
+        return Explanation(
+            row if ids is None else ids[row],
+            self.names[label],
+            float(values[label]),
+            float(score[0]),
+            around.base,
+            _sorted({"column": list(around.columns), "contribution": list(around.columns.values())}),
+            _sorted({"steps": list(around.hops), "contribution": list(around.hops.values())}),
+            _sorted({"id": called[there], "steps": steps[there], "contribution": around.nodes[there]}),
+            _sorted({"id": called[told], "label": labels, "steps": steps[told], "contribution": around.labels[told]}),
+            sum(weight for _, weight in self.linear),
+        )
+
+
+def _sorted(table: dict[str, Any]) -> pd.DataFrame:
+    """The largest contributions first."""
+    frame = pd.DataFrame(table).astype({"contribution": float})
+    return frame.sort_values("contribution", key=np.abs, ascending=False, kind="stable", ignore_index=True)
+
+
+class _Around:
+    """The contributions around one row, as they come together over the networks.
+
+    Args:
+        part: what the row depends on, and ``place`` where it is there.
+        outputs: how much each output counts in the score.
+    """
+
+    def __init__(self, explainer: Explainer, part: Graph, place: int, outputs: Tensor):
+        self.whole, self.part, self.place, self.outputs = explainer, part, place, outputs
+        self.base, n = 0.0, part.num_nodes
+        self.columns: dict[str, float] = {}
+        self.nodes, self.labels = np.zeros(n), np.zeros(n)
+        A, single = _receives(part, explainer.back), part.ptr is None
+        start = np.zeros(n)
+        start[place] = 1.0
+        self.steps, self.near = np.zeros(n, dtype=int), np.ones(n)
+        if single:
+            far = sp.csgraph.shortest_path(A, unweighted=True, indices=place)
+            self.steps = np.where(np.isfinite(far), far, -1).astype(int)
+            walk = sp.csr_matrix(sp.diags(1 / np.maximum(np.asarray(A.sum(1)).ravel(), 1)) @ A).T
+            self.near = start.copy()  # how often a random walk against the messages comes by
+            for _ in range(explainer.near.parts.steps):
+                start = walk @ start
+                self.near += start
+        self.hops = dict.fromkeys(range(int(self.steps.max()) + 1), 0.0) if single else {}
+
+    def score(self, members: list[tuple[Any, float]], graph: Graph, rows: Tensor) -> Tensor:
+        """Mean scores of networks by their weights, for some rows."""
+        shared: dict[Any, Any] = {}
+        each = [weight * (model_on(m, graph, shared)(rows).scores @ self.outputs) for m, weight in members]
+        return torch.stack(each).double().sum(0)
+
+    def add(self, shares: Shares, weight: float) -> None:
+        """What a linear network's score is made of."""
+        self.base += weight * shares.base
+        features = shares.features.numpy()
+        own = {name: float(features[c].sum()) for name, c in columns_of(self.whole.graph).items() if features[c].any()}
+        for name, moved in (own | shares.others).items():
+            self.columns[name] = self.columns.get(name, 0.0) + weight * moved
+        self.nodes += weight * shares.nodes.numpy()
+        self.labels += weight * shares.labels.numpy()
+        for steps in self.hops:
+            self.hops[steps] += weight * float(shares.nodes.numpy()[self.steps == steps].sum())
+
+    def known_labels(self) -> np.ndarray:
+        """What label the networks know of each node; NaN: none."""
+        known = np.full(self.part.num_nodes, np.nan)
+        label = int(self.outputs.argmax())
+        for member, _ in (*self.whole.linear, *self.whole.rest):
+            labels: KnownLabels | None = getattr(member, "known", None)
+            if labels is not None:
+                numbers = labels.nodes.numbers_in(self.part).numpy()
+                y = labels.y[:, 0 if labels.y.shape[1] < labels.out_channels else label].numpy()
+                known[numbers >= 0] = y[numbers[numbers >= 0]]
+        return known
+
+    def measure(self) -> None:
+        """What removals change in the scores of networks that are not linear."""
+        x, n = self.part.x, self.part.num_nodes
+        every = np.arange(n)
+        first = np.argsort(-self.near, kind="stable")
+        known = np.isfinite(self.known_labels()) & (every != self.place)
+        groups = columns_of(self.part)
+        if len(groups) > MEASURED:
+            near = torch.from_numpy(self.near).to(x.dtype)
+            differs = ((near[None] @ dense(x))[0] - float(near.sum()) * self.whole.average[0]).abs().numpy()
+            order = sorted(groups, key=lambda name: -differs[groups[name]].sum())
+            rest = np.concatenate([groups.pop(name) for name in order[MEASURED - 1 :]])
+            groups[f"the {len(order) - MEASURED + 1:,} other columns together"] = rest
+        farther = {k: self.steps == k for k in self.hops if k <= FARTHEST}
+        removals = [_Removal(), _Removal(nodes=every, labels=every)]
+        removals += [_Removal(columns=columns) for columns in groups.values()]
+        removals += [_Removal(nodes=np.flatnonzero(ring)) for ring in farther.values()]
+        beyond = np.flatnonzero(self.steps > FARTHEST)
+        removals += [_Removal(nodes=beyond)] if len(beyond) else []
+        tried = [int(j) for j in first if self.near[j] > 0][:MEASURED]
+        labels = [int(j) for j in first if known[j]][:MEASURED]
+        removals += [_Removal(nodes=np.array([j])) for j in tried] + [_Removal(labels=np.array([j])) for j in labels]
+        scores = np.concatenate(list(self._scores(removals)))
+        self.base += float(scores[1])
+        moved = iter((scores[0] - scores[2:]).tolist())
+        for name in groups:
+            self.columns[name] = self.columns.get(name, 0.0) + next(moved)
+        for k in [*farther, *([FARTHEST + 1] if len(beyond) else [])]:
+            self.hops[k] += next(moved)
+        for j in tried:
+            self.nodes[j] += next(moved)
+        for j in labels:
+            self.labels[j] += next(moved)
+
+    def _scores(self, removals: list["_Removal"]) -> Iterator[np.ndarray]:
+        """The score after each removal, of copies of the part that lie side by side."""
+        x, n = self.part.x, self.part.num_nodes
+        size = x.nnz + n if isinstance(x, SparseMatrix) else x.numel()
+        step = max(1, AT_ONCE // max(1, size + 64 * (n + self.part.edge_index.shape[1])))
+        for start in range(0, len(removals), step):
+            some = removals[start : start + step]
+            copies = torch.arange(len(some))
+            rows = copies if self.part.ptr is not None else copies * n + self.place
+            yield self.score(self.whole.rest, changed_copies(self.part, some, self.whole.average), rows).numpy()
+
+
+class _Removal(NamedTuple):
+    """Nodes and columns that get the average node's values, and nodes whose labels are not known."""
+
+    nodes: np.ndarray = NONE
+    columns: np.ndarray = NONE
+    labels: np.ndarray = NONE
+
+
+def changed_copies(graph: Graph, removals: Sequence[_Removal], average: Tensor) -> Graph:
+    """Copies of a graph side by side, each after a removal."""
+    part, n, count = graph.part, graph.num_nodes, len(removals)
+    assert part is not None
+    nodes = part.nodes.repeat(count, 1)
+    for copy, removal in zip(nodes, removals, strict=True):
+        copy[torch.from_numpy(removal.labels)] = -1
+    shift = torch.arange(count).repeat_interleave(graph.edge_index.shape[1]) * n
+    each = torch.arange(graph.edge_index.shape[1]).repeat(count)
+    fields = {f: taken(getattr(graph, f), each) for f in ("edge_weight", "edge_attr") if getattr(graph, f) is not None}
+    fields |= {} if graph.ptr is None else {"ptr": torch.arange(count + 1) * n}
+    y = graph.y.repeat(count, *([1] * (graph.y.dim() - 1)))
+    x, edges = _changed(graph.x, removals, average), graph.edge_index.repeat(1, count) + shift
+    return replace(graph, x=x, edge_index=edges, y=y, part=replace(part, nodes=nodes.flatten()), **fields)
+
+
+def _changed(x: Features, removals: Sequence[_Removal], average: Tensor) -> Features:
+    """The features of all copies; wide ones lose entries, as the average node has none of them."""
+    if isinstance(x, SparseMatrix):
+        whole, copies = x.scipy(), []
+        for one in removals:
+            left, right = np.ones(x.shape[0]), np.ones(x.shape[1])
+            left[one.nodes], right[one.columns] = 0.0, 0.0
+            copies.append(sp.diags(left) @ whole @ sp.diags(right))
+        return SparseMatrix(sp.vstack(copies, "csr"), dtype=x.dtype, device=x.device)
+    copies = x.repeat(len(removals), 1, 1)
+    for copy, one in zip(copies, removals, strict=True):
+        columns = torch.from_numpy(one.columns)
+        copy[torch.from_numpy(one.nodes)] = average
+        copy[:, columns] = average[:, columns]
+    return copies.flatten(0, 1)
+
+
+def _receives(graph: Graph, back: bool) -> sp.csr_matrix:
+    """A 1 where a message comes to a row's node from a column's node."""
+    u, v = graph.edge_index.numpy()
+    ends = (np.r_[v, u], np.r_[u, v]) if back else (v, u)
+    matrix = sp.csr_matrix((np.ones(len(ends[0])), ends), shape=(graph.num_nodes, graph.num_nodes))
+    matrix.data[:] = 1.0
+    return matrix
