@@ -12,7 +12,7 @@ from rapgnn.graph.graph import make_graph, make_graphs
 from rapgnn.network import hop_network
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.hops import Hops
-from rapgnn.network.known_labels import SeenNodes
+from rapgnn.network.known_labels import KnownLabels, SeenNodes
 from rapgnn.network.network import Average
 from rapgnn.search.start import HOPS
 from rapgnn.sparse import dense
@@ -198,12 +198,40 @@ def test_the_previous_network_walks_no_hop_that_is_there_already(backbone, monke
     monkeypatch.setattr(HopNetwork, "hops", lambda self, *how: walked.append(self) or walk(self, *how))
     alone = net.fit_features(g, g.train)
     assert walked == ([net] if backbone == "sage" else [net, first])
-    assert torch.equal(alone[:, -6:-3], (g.operator("sage").matrix @ heard)[g.train])
+    torch.testing.assert_close(alone[:, -6:-3], (g.operator("sage").matrix @ heard)[g.train], rtol=1e-5, atol=1e-6)
     shared = {}
     hops_for(first, g, shared)
     walked.clear()
     assert torch.equal(net.fit_features(g, g.train, hops_for(net, g, shared)), alone)
     assert walked == ([] if backbone == "sage" else [net])
+
+
+LINEAR = {
+    **{name: POINTS[name] for name in ("last", "ppr", "cat")},
+    "both ways": HOPS.update(edges="both"),
+    "no hops": HOPS.update(num_layers=0),
+    "labels": HOPS.update(known_labels=2, edges="both", standardize=False),
+    "previous": HOPS.update(num_layers=1, backbone="sage", known_labels=1, previous=HOPS.update(jumping="ppr")),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_head_that_goes_before_the_hops_gives_the_same_scores(name, monkeypatch):
+    g, config = graph(5), LINEAR[name]
+    known = {"known": (len(g.train), 1)} if config.known_labels else {}
+    net = HopNetwork(g.num_features, g.num_outputs, **known, seed=3, config=config)
+    net.known = KnownLabels.of(g) if known else None
+    generator = torch.Generator().manual_seed(1)
+    if net.previous is not None:
+        net.previous.head.weight.normal_(generator=generator)
+    net.scaling.fit(g.x)
+    net.fit_seen(net.fit_features(g, g.train))
+    net.head.weight.normal_(generator=generator)
+    net.head.bias.normal_(generator=generator)
+    hops = net.hops(g)
+    monkeypatch.setattr(hop_network, "GAIN", 0)
+    assert net.goes_first(hops)
+    torch.testing.assert_close(net.scores_by_products(g, hops), net.scores(net.represent(g)), rtol=1e-4, atol=1e-4)
 
 
 def test_an_estimator_without_features_knows_communities():

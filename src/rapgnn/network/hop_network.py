@@ -14,13 +14,14 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import DEGREE_COLUMNS, Standard, degree_columns
 from rapgnn.network.expand import KernelMap, RandomUnits, colour_counts, node_colours, signed_log
 from rapgnn.network.heads import RidgeHead
-from rapgnn.network.hops import ROW_BLOCK_BYTES, Hops, undirected
+from rapgnn.network.hops import ROW_BLOCK_BYTES, Hops, horner, undirected
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
 from rapgnn.network.network import Network
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features, SparseMatrix, dense, row_block
 
 PREVIOUS_HOPS = 2  # of the predictions of a network before this one
+GAIN = 4  # columns for each score from which a head goes before hops that other networks might share
 
 
 class HopNetwork(Network):
@@ -196,13 +197,8 @@ class HopNetwork(Network):
         if graph.ptr is not None:
             return self.read_pooled(self.pooled(graph, rows, (pool_of(config),), learn)[0])
         hops = self.hops(graph) if hops is None else hops
-        beside = []
-        if self.previous is not None:
-            said = self.predictions_before(graph, hops)
-            beside = [said.of(k) for k in range(1, PREVIOUS_HOPS + 1)]
-        labels = [] if self.known is None else hops.labels(graph, self.known, config.known_labels)
-        if not config.unit_hops:
-            beside += labels
+        labels = self._labels(graph, hops)
+        beside = self._before(graph, hops) + ([] if config.unit_hops else labels)
         joined = self._joined(hops, rows, beside, learn)
         if units is None:
             return joined
@@ -224,6 +220,52 @@ class HopNetwork(Network):
         further = [torch.cat(parts, dim=1) for parts in zip(*blocks, strict=True)]
         return torch.cat([joined, expanded, *further, *(part[rows] for part in labels)], dim=1)
 
+    def goes_first(self, hops: Hops | None) -> bool:
+        """Whether the head goes before the hops: scores are sums of hops times weights, of fewer columns than hops."""
+        config, more = self.config, self.layers or self.units is not None or self.kernel is not None
+        linear = isinstance(self.head, RidgeHead) and config.coefficients == "fixed" and not more
+        return linear and hops is not None and hops.inputs.shape[1] > GAIN * len(self.output.shift)
+
+    @torch.no_grad()
+    def scores_by_products(self, graph: Graph, hops: Hops) -> Tensor:
+        r"""Scores of all nodes where the head goes first: hops of as many columns as there are scores.
+
+        .. math:: \sum_k S^k (z W_k) + b
+        """
+        config, head, z = self.config, self.head, hops.inputs
+        assert isinstance(head, RidgeHead)
+        depth, scale = config.num_layers, self.standard.scale.to(head.weight)
+        weight = scale[:, None] * head.weight
+        bias = head.bias - self.standard.shift.to(weight) @ weight
+        count = 1 + depth * (2 if config.edges == "both" else 1) if config.jumping == "cat" else 1
+        own = weight[: count * z.shape[1]].split(z.shape[1])
+        if config.jumping == "cat":
+            total = horner(hops.operator.matrix, depth, lambda k: z @ own[k])
+        else:
+            once, alpha = z @ own[0], config.teleport
+            ppr = config.jumping == "ppr"
+            share = [alpha * (1 - alpha) ** k if ppr else float(k == depth) for k in range(depth + 1)]
+            total = horner(hops.operator.matrix, depth, lambda k: share[k] * once if share[k] else None)
+        if count > 1 + depth:
+            assert hops.back is not None
+            total = total + horner(hops.back.matrix, depth, lambda k: z @ own[depth + k] if k else None)
+        beside = self._before(graph, hops) + self._labels(graph, hops)
+        if beside:
+            columns = torch.cat(beside, dim=1).to(total)
+            total = total + columns @ weight[len(weight) - columns.shape[1] :]
+        return self.output(total + bias)
+
+    def _before(self, graph: Graph, hops: Hops) -> list[Tensor]:
+        """Hops of what the network before this one predicts, where there is one."""
+        if self.previous is None:
+            return []
+        predicted = self.predictions_before(graph, hops)
+        return [predicted.of(k) for k in range(1, PREVIOUS_HOPS + 1)]
+
+    def _labels(self, graph: Graph, hops: Hops) -> list[Tensor]:
+        """Hops of known labels, where it knows any."""
+        return [] if self.known is None else hops.labels(graph, self.known, self.config.known_labels)
+
     @torch.no_grad()
     def predictions_before(self, graph: Graph, hops: Hops, own: Hops | None = None) -> Hops:
         """Hops of what the previous network predicts for every node, stored with this one's hops.
@@ -234,9 +276,14 @@ class HopNetwork(Network):
         previous = self.previous
         assert previous is not None
         own = hops if own is None and walk_of(previous.config) == walk_of(self.config) else own
-        return hops.predictions(
-            previous, lambda: graph.objective.read(previous.scores(previous.represent(graph, None, own)))
-        )
+
+        def predict() -> Tensor:
+            seen = own or previous.hops(graph)
+            if previous.goes_first(seen):
+                return graph.objective.read(previous.scores_by_products(graph, seen))
+            return graph.objective.read(previous.scores(previous.represent(graph, None, seen)))
+
+        return hops.predictions(previous, predict)
 
     def _joined(self, hops: Hops, rows: Tensor | None, beside: Sequence[Tensor], learn: bool = False) -> Tensor:
         """The hops joined as the settings say, or random layers instead, and what stands beside them."""

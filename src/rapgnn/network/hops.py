@@ -127,6 +127,27 @@ def next_hop(matrix: SparseMatrix, last: Features, block_bytes: int) -> Tensor:
     return hop
 
 
+def horner(
+    matrix: SparseMatrix,
+    depth: int,
+    part: Callable[[int], Tensor | None],
+    after: Callable[[Tensor], Tensor] = lambda hop: hop,
+) -> Tensor:
+    r"""Σ_k S^k P_k for k = 0 … depth, by Horner's rule: as many hops, of as many columns as P has.
+
+    Args:
+        part: k -> P_k; None: nothing. The last one is there.
+        after: what is done to every hop.
+    """
+    total = part(depth)
+    assert total is not None
+    for k in range(depth - 1, -1, -1):
+        total = after(matrix @ total)
+        more = part(k)
+        total = total if more is None else total.add_(more)
+    return total
+
+
 # Hops of all nodes that several networks share.
 
 
@@ -215,7 +236,7 @@ class Hops:
     ):
         self.operator, self.inputs = operator, inputs
         self._along = Walk(operator, inputs, rows, near)
-        self._back = None if back is None else Walk(back, inputs, rows, near)
+        self.back, self._back = back, None if back is None else Walk(back, inputs, rows, near)
         self._predicted: dict[int, Hops] = {}
         self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
         self._sums: dict[tuple[int, float], Tensor] = {}  # of personalised PageRank, by depth and α

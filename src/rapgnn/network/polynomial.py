@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rapgnn.fused import mix, mixes
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.hops import BLOCK_BYTES, WORTH_IT, Hops, bytes_of_block, hops
+from rapgnn.network.hops import BLOCK_BYTES, WORTH_IT, Hops, bytes_of_block, hops, horner
 from rapgnn.network.propagation import (
     Propagation,
     bare,
@@ -206,8 +206,9 @@ class PolynomialFilter:
     def scatter(self, rows: Tensor) -> Tensor:
         """The exact covariance between a channel's outputs, summed over some of the stored rows: ``[d, J, J]``."""
         covariance = coefficient_covariance(self.spec)
-        stored = self.hops[:, :, rows].double()
-        gram = stored @ stored.mT
+        every = len(rows) == self.hops.shape[2]
+        chosen = (block if every else block[:, :, rows] for _, block in self._blocks())
+        gram = torch.cat([block @ block.mT for block in chosen]).double()
         return torch.einsum("jkml,dkl->djm", covariance.to(gram), gram)
 
 
@@ -272,16 +273,16 @@ def expected_product(
     mean[:, stored_hops(spec)] = expected_coefficients(spec)
     flat = weight.view(outputs, channels, columns).transpose(0, 1).reshape(channels, -1)
     parts = (h @ flat).view(-1, outputs, columns)
-    total = parts.new_zeros(len(parts), columns)
-    for k in range(spec.num_layers, -1, -1):
-        if k < spec.num_layers:
-            total = operator.matrix @ total
-            total = total if spec.operator_scale == 1.0 else total.div_(spec.operator_scale)
-            on_hop()
-        for j, factor in enumerate(mean[:, k].tolist()):
-            if factor:
-                total.add_(parts[:, j], alpha=factor)
-    return total
+
+    def part(k: int) -> Tensor | None:
+        factors = mean[:, k].to(parts)
+        return torch.einsum("njt,j->nt", parts, factors) if bool(factors.any()) or k == spec.num_layers else None
+
+    def after(hop: Tensor) -> Tensor:
+        on_hop()
+        return hop if spec.operator_scale == 1.0 else hop.div_(spec.operator_scale)
+
+    return horner(operator.matrix, spec.num_layers, part, after)
 
 
 class HopMoments:

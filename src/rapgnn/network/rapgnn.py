@@ -14,7 +14,7 @@ from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.network.config import Config
 from rapgnn.network.encode import Embedding
 from rapgnn.network.heads import Head, RidgeHead, TargetScale
-from rapgnn.network.hops import Hops
+from rapgnn.network.hops import NEAR, Hops
 from rapgnn.network.network import Network
 from rapgnn.network.propagation import Propagation, expected_coefficients
 from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation, represent
@@ -255,6 +255,16 @@ class RAPGNN(Network):
     ) -> EmbeddedGraph:
         """The embedded graph with the engine chosen: what to keep when the same graph is used many times."""
         return represent(self.spec, operator, x, self.embedding, engine or self.config.engine, trainable, cache, rows)
+
+    def hops(self, graph: Graph, rows: Tensor | None = None) -> Hops:
+        """Hops of the scaled features of a single graph's nodes, to be shared; of components others ask for whole ones.
+
+        Args:
+            rows: as in ``Hops``.
+        """
+        config = self.config
+        operator = graph.operator(config.backbone, config.self_loops, config.eps)
+        return Hops(operator, self.scaling(graph.x), rows=rows, near=NEAR if config.components else 0)
 
     def inputs(self, graph: Graph, learn: bool = False, hops: Hops | None = None) -> tuple[Graph, GraphOperator]:
         """The graph with its features scaled as the settings want them, and its operator for the backbone.

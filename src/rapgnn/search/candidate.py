@@ -9,8 +9,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import BALANCED, with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.heads import PENALTIES, Head, RidgeHead, RidgeRegression, RidgeSolution
-from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of
-from rapgnn.network.hops import NEAR, Hops
+from rapgnn.network.hop_network import HopNetwork, pool_of
 from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.network.mlp import dropout_generator
 from rapgnn.network.network import Network
@@ -66,10 +65,9 @@ class Candidate:
         graph, config = self.graph, self.config
         sizes = {"edge_channels": graph.num_edge_features, "seed": self.seed, "config": config}
         network = RAPGNN(graph.num_features, out_channels=graph.num_outputs, **sizes).to(graph.y.device)
-        cache = None
         if graph.ptr is None and not config.normalize_features:
             self._learn_scaling(network, shared)
-            cache = once(shared, walk_of(config), lambda: self._hops(network, shared))
+        cache = hops_for(network, graph, shared, labelled_rows(graph, shared))
         seen, operator = network.inputs(graph, learn=True, hops=cache)
         embedded, self.network = embed_trained(network, seen, operator, cache), network
         if isinstance(network.head, RidgeHead):
@@ -77,13 +75,6 @@ class Candidate:
             self._regression, self._held_out = problem.regression, problem.expected
         else:
             self._scores = fit_head(network, seen, operator, embedded).predict(graph.val).scores
-
-    def _hops(self, network: RAPGNN, shared: Shared) -> Hops:
-        """Those of the scaled features; of components other networks ask for whole hops, too."""
-        graph, config = self.graph, self.config
-        operator = graph.operator(config.backbone, config.self_loops, config.eps)
-        near = NEAR if config.components else 0
-        return Hops(operator, network.scaling(graph.x), rows=labelled_rows(graph, shared), near=near)
 
     def _fit_hops(self, shared: Shared, previous: Network | None, pseudo_labels: Tensor | None) -> None:
         """Fixed hops, random layers or colours."""

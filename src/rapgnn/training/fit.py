@@ -123,7 +123,7 @@ class DirectProblem:
             self.threads = torch.get_num_threads()
             targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
             scatter = _scatter(representation, mean, targets, weights)
-            self.regression = RidgeRegression(mean.double(), targets, scatter, weights, many)
+            self.regression = RidgeRegression(mean, targets, scatter, weights, many)
 
     def solve(self, penalty: float) -> RidgeSolution:
         return self.regression.solve(penalty)

@@ -14,7 +14,7 @@ from rapgnn.graph.tasks import Objective
 from rapgnn.network.heads import RidgeHead, TargetScale
 from rapgnn.network.hop_network import HopNetwork, walk_of
 from rapgnn.network.hops import Hops
-from rapgnn.network.network import Average
+from rapgnn.network.network import Average, Network
 from rapgnn.network.polynomial import OnHop, expected_product
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.representation import EmbeddedGraph
@@ -23,7 +23,6 @@ from rapgnn.training.uncertainty import spread_of
 
 HOP_BYTES = 512 << 20  # of the hops stored for the rows that are predicted together
 MOMENT_BYTES = 1 << 30  # of the expectations and variances of rows that get error bars together, features being wide
-WIDE = 1024  # features from which a linear head goes before the hops
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ def predictor_on(
     error_bars: bool = False,
     device: str | None = None,
     on_hop: OnHop = lambda: None,
+    hops: Hops | None = None,
 ) -> Callable[[Tensor], Prediction]:
     """A trained model's predictions for the rows of any graph with its features, the training graph or another.
 
@@ -51,10 +51,11 @@ def predictor_on(
         error_bars: whether predictions shall have a spread: from the exact variance, or over draws.
         device: move model and graph there, and give predictions back on the CPU; None: where they are.
         on_hop: called after every hop of an exact expectation.
+        hops: of this graph, where other networks share them: their inputs are this one's.
     """
     if device is not None:
         model, graph = model.to(device), graph.to(device)
-    graph, operator = model.inputs(graph)
+    graph, operator = model.inputs(graph, hops=hops)
     embedded = replace(model.embed(graph.x, operator), on_hop=on_hop)
     chosen = embedded.choose_inference(inference or model.config.inference, error_bars)
     samples = num_samples or model.config.num_samples
@@ -141,7 +142,7 @@ def _commutes(embedded: EmbeddedGraph, outputs: int) -> bool:
     """Whether a linear head may go before the hops, and these are wide enough to want it."""
     nodes = embedded.operator.ptr is None and not embedded.spec.rule.edges
     exact = embedded.engine == "polynomial" and not embedded.constant
-    return nodes and exact and embedded.h is not None and embedded.h.shape[1] > max(WIDE, 4 * outputs)
+    return nodes and exact and embedded.h is not None and embedded.h.shape[1] > outputs
 
 
 def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Objective, rows: Tensor) -> Prediction:
@@ -186,16 +187,18 @@ def once(shared: Shared, key: Any, make: Callable[[], Any]) -> Any:
     return shared[key]
 
 
-def hops_for(network: HopNetwork, graph: Graph, shared: Shared, rows: Tensor | None = None) -> Hops | None:
-    """The hops that a network needs of a graph's nodes, shared with other networks that need the same.
+def hops_for(network: Network, graph: Graph, shared: Shared, rows: Tensor | None = None) -> Hops | None:
+    """The hops that a network needs of a graph's nodes, shared with other networks that need the same; None: its own.
 
     Args:
         rows: as in ``Hops``.
     """
-    if graph.ptr is not None:
+    config = network.config
+    alone = config.coefficients == "random" and (config.normalize_features or config.eps != 0)
+    if graph.ptr is not None or alone or not isinstance(network, HopNetwork | RAPGNN):
         return None
-    hops = once(shared, walk_of(network.config), lambda: network.hops(graph, rows))
-    if network.previous is not None:
+    hops = once(shared, walk_of(config), lambda: network.hops(graph, rows))
+    if isinstance(network, HopNetwork) and network.previous is not None:
         network.predictions_before(graph, hops, hops_for(network.previous, graph, shared, rows))
     return hops
 
@@ -209,7 +212,8 @@ def model_on(model: Any, graph: Graph, shared: Shared | None = None, **how: Any)
     """
     shared = {} if shared is None else shared
     if isinstance(model, RAPGNN):
-        return predictor_on(model, graph, **how)
+        hops = None if how.get("device") is not None else hops_for(model, graph, shared)
+        return predictor_on(model, graph, hops=hops, **how)
     if isinstance(model, HopNetwork):
         return _hop_predictor(model, graph, shared)
     return average_on(model, graph, shared=shared, **how)
@@ -217,9 +221,13 @@ def model_on(model: Any, graph: Graph, shared: Shared | None = None, **how: Any)
 
 def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared) -> Predict:
     hops = hops_for(network, graph, shared)
+    whole: list[Tensor] = []  # the scores of all nodes
 
     @torch.no_grad()
     def predict(rows: Tensor) -> Prediction:
+        if hops is not None and network.goes_first(hops):
+            whole[:] = whole or [network.scores_by_products(graph, hops)]
+            return Prediction(whole[0][rows], graph.objective.read(whole[0][rows]))
         size = max(1, min(ROWS, BLOCK_BYTES // (4 * network.channels)))
         size = max(1, len(rows)) if network.config.unit_hops else size  # which go through the graph as a whole
         parts = [network.scores(network.represent(graph, part, hops)) for part in rows.split(size)]
