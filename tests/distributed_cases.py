@@ -18,8 +18,9 @@ from disk_cases import hostile
 from rapgnn import Config, InputError, make_graph
 from rapgnn.graph.graph import Graph
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import Home, fit, labelled_graph
-from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.fit import fit, labelled_graph
+from rapgnn.scale.homes import WorkersHops, open_home
+from rapgnn.scale.hops import Budget, untrained
 from rapgnn.scale.workers import joined
 
 PRELOADED = ["rapgnn.scale.fit", "rapgnn.training.fit", "torch._dynamo"]
@@ -53,7 +54,7 @@ def fill_all(folder: Path, stores: Path) -> dict[tuple[str, str, bool], float]:
             graph = DiskGraph.open(folder / name, verify=False)
             for backbone, loops in OPERATORS:
                 model = untrained(graph, hop_config(backbone, loops), all_layers=False)
-                hops = Hops(graph, model, Budget(), workers, width=4 if name == "directed" else 7)
+                hops = WorkersHops(graph, model, Budget(), workers, width=4 if name == "directed" else 7)
                 hops.store(stores / f"{name} {backbone} {loops}", wanted_rows(graph.num_nodes))
                 rates[name, backbone, loops] = float(model.operator_scale)
     return rates
@@ -82,19 +83,19 @@ def deep_hops(folder: Path, out: Path, layers: int, stop_at: int | None = None) 
         model = untrained(graph, Config(num_layers=layers, embedding="identity", activation="identity"))
         nodes = np.union1d(graph.train, graph.val)
         with contextlib.suppress(StoppedError):
-            Hops(graph, model, Budget(), workers).store(out, nodes, on_hop)
+            WorkersHops(graph, model, Budget(), workers).store(out, nodes, on_hop)
     return seen
 
 
 def fit_all(folder: Path, stores: Path, cases: dict[str, tuple[Config, Any]]) -> dict[str, dict[str, Tensor]]:
     """{case: state of the model, and its merit} of fits by all workers, with a class weight each."""
     found = {}
-    with joined() as workers:
+    with open_home("torchrun") as home:
         for name, (config, class_weight) in cases.items():
-            workers.at_first(lambda name=name: DiskGraph.open(folder / name))  # one worker compares the checksums
+            home.workers.at_first(lambda name=name: DiskGraph.open(folder / name))  # one worker compares the checksums
             graph = DiskGraph.open(folder / name, verify=False)
             small, nodes = labelled_graph(graph, None, class_weight)
-            fitted = fit(graph, small, nodes, config, 1, Budget(), stores / name, home=Home(workers))
+            fitted = fit(graph, small, nodes, config, 1, Budget(), stores / name, home=home)
             found[name] = fitted.model.state_dict() | {"merit": torch.tensor(fitted.best)}
     tasks = Path("/proc/self/task")
     names = [(task / "comm").read_text() for task in tasks.iterdir()] if tasks.is_dir() else []
@@ -109,7 +110,7 @@ def refuse_all(folder: Path) -> str:
         graph = DiskGraph.open(folder / "directed", verify=False)
         model = untrained(graph, hop_config("gcn", False))
         try:
-            Hops(graph, model, Budget(), workers).store(folder, wanted_rows(graph.num_nodes))
+            WorkersHops(graph, model, Budget(), workers).store(folder, wanted_rows(graph.num_nodes))
         except InputError as error:
             return str(error)
     return ""

@@ -14,22 +14,23 @@ from rapgnn.errors import InputError
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import Budget, untrained
 from rapgnn.scale.on_ray import RayHops, hops_of_block
+from rapgnn.scale.store import Columns, HopsOf
 
 CONFIG = Config(num_layers=3, backbone="sage", embedding="identity", activation="identity")
 
 
-def killed_once(graph: DiskGraph, columns: slice, *, marks: Path, **how: Any) -> tuple[int, list[np.ndarray]]:
-    """A block whose process is killed the first time; (how often it was tried, the hops)."""
-    mark = marks / str(columns.start)
-    tried = int(mark.read_text()) + 1 if mark.exists() else 1
-    mark.write_text(str(tried))
-    if columns.start == 2 and tried == 1:
+def killed_once(of: HopsOf, folder: Path, model: Any, rows: np.ndarray, columns: Columns) -> list[np.ndarray]:
+    """A block whose process is killed the first time."""
+    mark = folder.parent / f"tried {columns[0]}"
+    tried = mark.exists()
+    mark.touch()
+    if columns[0] == 2 and not tried:
         os.kill(os.getpid(), signal.SIGKILL)
-    return tried, hops_of_block(graph, columns, **how)
+    return hops_of_block(of, folder, model, rows, columns)
 
 
-def fault(graph: DiskGraph, columns: slice) -> None:
-    raise InputError(f"column {columns.start} is at fault.")
+def fault(of: HopsOf, folder: Path, model: Any, rows: np.ndarray, columns: Columns) -> None:
+    raise InputError(f"column {columns[0]} is at fault.")
 
 
 def drive(folder: str, out: str, address: str) -> None:

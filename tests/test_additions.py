@@ -1,14 +1,18 @@
 """What docs/architecture.md says of adding things: one row in one place, and estimators and files know it."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 
-from rapgnn import RAPGraphClassifier, RAPNodeClassifier, load_model
+from rapgnn import InputError, RAPGraphClassifier, RAPNodeClassifier, load_model
 from rapgnn.graph.backbones import BACKBONES, Backbone, Scaling
 from rapgnn.network.encode import SCALINGS
 from rapgnn.network.encode import Scaling as FeatureScaling
 from rapgnn.network.expand import KERNELS
+from rapgnn.scale.homes import HOMES, Home
+from rapgnn.scale.hops import Hops
 from rapgnn.search import portfolio
 from rapgnn.search.portfolio import HOPS, PORTFOLIO, Stage
 from samples import collection
@@ -48,6 +52,30 @@ def test_a_kernel_is_a_row(tables, tmp_path):
     model = RAPGraphClassifier(kernel="cauchy", landmarks=20, search=False).fit(graphs)
     assert model.config_.kernel == "cauchy"
     same_after_saving(model, graphs, tmp_path / "m")
+
+
+def test_a_home_for_hops_is_a_row(monkeypatch, small_graph, tmp_path):
+    addresses = []
+
+    class Backwards(Hops):
+        """The last block first."""
+
+        def blocks(self, store, missing, on_hop):
+            return super().blocks(store, missing[::-1], on_hop)
+
+    def home(address, device):
+        addresses.append(address)
+        return nullcontext(Home(lambda graph, model, budget: Backwards(graph, model, budget, width=5)))
+
+    monkeypatch.setitem(HOMES, "backwards", home)
+    model = RAPNodeClassifier(num_layers=2, hops="backwards://there").fit(small_graph)
+    right = RAPNodeClassifier(num_layers=2, hops=tmp_path / "s").fit(small_graph)
+    assert addresses
+    assert set(addresses) == {"there"}
+    assert (model.blocks_, right.blocks_) == (3, 1)
+    np.testing.assert_array_equal(model.predict_proba(small_graph), right.predict_proba(small_graph))
+    with pytest.raises(InputError, match='did you mean "backwards"'):
+        RAPNodeClassifier(hops="backward").fit(small_graph)
 
 
 def test_a_candidate_is_a_point_of_a_stage(monkeypatch, small_graph):

@@ -54,10 +54,22 @@ def test_a_store_with_more_hops_and_rows_will_do(hops: str, graph: DiskGraph, ra
     assert np.allclose(found.predict_proba(graph), expected.predict_proba(graph), atol=1e-6)
 
 
-@pytest.mark.parametrize(("hops", "words"), [("torchrun", "name a store"), (5, "hops must be"), ("", "hops must be")])
-def test_homes_that_cannot_be_are_refused(hops, words: str, graph: DiskGraph):
+@pytest.mark.parametrize(
+    ("hops", "words"),
+    [
+        ("torchrun", "name a store"),
+        (5, "hops must be"),
+        ("", "hops must be"),
+        ("memroy", 'did you mean "memory"'),
+        ("rya", 'did you mean "ray"'),
+        ("rays://host", "hops must be"),
+    ],
+)
+def test_homes_that_cannot_be_are_refused(hops, words: str, graph: DiskGraph, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=words):
         RAPNodeClassifier(num_layers=2, hops=hops).fit(graph)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

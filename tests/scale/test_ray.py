@@ -1,11 +1,11 @@
 """Hops on Ray: the same as in one process, with processes that are killed on the way."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,10 @@ from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.scale import on_ray
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import Home, fit, labelled_graph
+from rapgnn.scale.fit import fit, labelled_graph
+from rapgnn.scale.homes import open_home
 from rapgnn.scale.hops import Budget, Hops, untrained
-from rapgnn.scale.on_ray import RayHops, blocks_on_ray, connected
+from rapgnn.scale.on_ray import RayHops, connected
 from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
 from ray_cases import CONFIG, fault, killed_once
@@ -50,7 +51,7 @@ def right(graph: DiskGraph, tmp_path_factory: pytest.TempPathFactory) -> HopStor
 def ray():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # Ray's processes import the cases
-        with connected("local", workers=4) as ray:
+        with connected("local", workers=2) as ray:
             yield ray
     assert not ray.is_initialized()
 
@@ -67,15 +68,13 @@ def test_hops_are_those_of_one_process(ray, graph, right, tmp_path: Path):
     assert torch.equal(HopStore.open(tmp_path / "store").read(slice(None)), right.read(slice(None)))
 
 
-def test_a_process_that_is_killed_is_replaced(ray, graph, right, tmp_path: Path):
-    compute = partial(killed_once, marks=tmp_path, model=untrained(graph, CONFIG), rows=right.rows)
-    blocks = [slice(i, i + 2) for i in range(0, FEATURES, 2)]
-    expected, seen = right.read(slice(None)), {}
-    for block, (tried, hops) in blocks_on_ray(ray, graph, blocks, compute):
-        seen[block.start] = tried
-        assert np.array_equal(np.stack(hops, 1), expected[:, :, block].numpy())
-    assert seen.keys() == {0, 2, 4, 6}
-    assert seen[2] == 2
+def test_a_process_that_is_killed_is_replaced(ray, graph, right, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(on_ray, "hops_of_block", killed_once)
+    folder = Path(shutil.copytree(graph.folder, tmp_path / "graph"))
+    copied = replace(graph, folder=folder)
+    found = RayHops(copied, untrained(graph, CONFIG), Budget(), width=2).store(tmp_path / "store", right.rows)
+    assert torch.equal(found.read(slice(None)), right.read(slice(None)))
+    assert len(list(tmp_path.glob("tried *"))) == 4
 
 
 @pytest.mark.slow
@@ -105,8 +104,8 @@ def test_a_model_is_that_of_one_process(changes, ray, graph, tmp_path: Path):
     config = CONFIG.update(hidden_channels=6, epochs=5, pretrain_epochs=5, **changes)
     small, rows = labelled_graph(graph)
     expected = fit(graph, small, rows, config, 0, Budget())
-    home = Home(ray="auto")
-    found = fit(graph, small, rows, config, 0, Budget(), tmp_path / "store", home=home)
+    with open_home("ray") as home:
+        found = fit(graph, small, rows, config, 0, Budget(), tmp_path / "store", home=home)
     assert found.blocks > 1
     for name, value in expected.model.state_dict().items():
         assert torch.equal(found.model.state_dict()[name], value), name
@@ -133,17 +132,19 @@ def test_a_cluster_that_is_not_there_is_refused_in_one_sentence(ray, graph, rapg
     assert not (tmp_path / "model").exists()
 
 
-def test_what_a_task_refuses_is_one_sentence(ray, graph, tmp_path: Path):
-    with pytest.raises(InputError, match=r"column 0 is at fault\.$"):
-        list(blocks_on_ray(ray, graph, [slice(0, 1)], fault))
+def test_what_a_task_refuses_is_one_sentence(ray, graph, tmp_path: Path, monkeypatch):
+    other = replace(graph, folder=tmp_path, fingerprint="0")
     with pytest.raises(InputError, match="missing or another one"):
-        list(blocks_on_ray(ray, replace(graph, folder=tmp_path, fingerprint="0"), [slice(0, 1)], fault))
+        RayHops(other, untrained(graph, CONFIG), Budget()).store(tmp_path / "s", nodes(graph))
+    monkeypatch.setattr(on_ray, "hops_of_block", fault)
+    with pytest.raises(InputError, match=r"column \d is at fault\.$"):
+        RayHops(graph, untrained(graph, CONFIG), Budget()).store(tmp_path / "other", nodes(graph))
 
 
 def test_without_ray_the_sentence_says_how_to_get_it(graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     small, rows = labelled_graph(graph)
-    with pytest.raises(InputError, match=r'pip install "rapgnn\[ray\]"'):
-        fit(graph, small, rows, CONFIG, 0, Budget(), tmp_path / "store", home=Home(ray="auto"))
+    with pytest.raises(InputError, match=r'pip install "rapgnn\[ray\]"'), open_home("ray") as home:
+        fit(graph, small, rows, CONFIG, 0, Budget(), tmp_path / "store", home=home)
     assert not (tmp_path / "store").exists()
     assert on_ray.MISSING.count(".") == 1

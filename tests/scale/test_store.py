@@ -1,9 +1,11 @@
 """The hop store: what goes in comes out, damage is refused, a stopped run goes on; blocks under a memory limit."""
 
 import json
+import os
 import re
 import shutil
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from rapgnn import Config, InputError, make_graph
 from rapgnn.errors import OutputError
 from rapgnn.memory import read_size, show_size
 from rapgnn.scale import hops as walks
+from rapgnn.scale import store as stores
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import Budget, Hops, block_width, untrained
 from rapgnn.scale.store import MANIFEST, HopsOf, HopStore
@@ -134,6 +137,40 @@ def test_several_processes_fill_a_store(tmp_path):
     assert torch.equal(HopStore.open(tmp_path / "s").read(slice(None)), hops.transpose(0, 1))
 
 
+def test_of_two_runs_that_begin_with_one_folder_the_second_is_refused(tmp_path, monkeypatch):
+    write, outcomes = stores.save_parts, []
+
+    def begin(rows: np.ndarray) -> None:
+        try:
+            outcomes.append(HopStore.create(tmp_path / "s", OF, rows).rows.tolist())
+        except InputError as error:
+            outcomes.append(str(error))
+
+    second = threading.Thread(target=begin, args=(ROWS[:2],))
+
+    def slowly(*given) -> None:
+        if not second.ident:
+            second.start()
+            second.join(0.2)
+        write(*given)
+
+    monkeypatch.setattr(stores, "save_parts", slowly)
+    begin(ROWS)
+    second.join()
+    assert outcomes[0] == ROWS.tolist()
+    assert "holds other hops" in outcomes[1]
+    assert HopStore.open(tmp_path / "s", complete=False).rows.tolist() == ROWS.tolist()
+
+
+def test_a_block_whose_files_another_run_has_removed_does_not_count(tmp_path):
+    one, other = (HopStore.create(tmp_path / "s", OF, ROWS) for _ in range(2))
+    for hop in OF.hops:
+        one.write((0, 5), hop, [torch.zeros(4, 5)])
+    other.drop((0, 5))  # it was stopped in the same block
+    one.finish((0, 5))
+    assert one.missing() == HopStore.open(tmp_path / "s", complete=False).missing() == [(0, 5)]
+
+
 def test_hops_cover_fewer_layers_of_the_same_graph():
     deep = HopsOf(**{**vars(OF), "hops": (0, 1, 2, 3)})
     assert deep.covers(OF)
@@ -148,7 +185,9 @@ def killed(tmp_path_factory):
     DiskGraph.write(folder / "g", blocks())
     done = in_process("fill", folder=str(folder / "g"), out=str(folder / "s"), width=3, dies_at=10)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    (folder / "s" / ".rapgnn-0123456789abcdef.npy").write_bytes(b"half of a file")
+    half = folder / "s" / ".rapgnn-0123456789abcdef.npy"
+    half.write_bytes(b"half of a file")
+    os.utime(half, (0, 0))
     return folder
 
 

@@ -30,7 +30,8 @@ from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
-from rapgnn.scale.hops import Budget, Hops, WholeHops, untrained
+from rapgnn.scale.homes import WholeHops
+from rapgnn.scale.hops import Budget, Hops, untrained
 from rapgnn.scale.matrix import ROW_COST, row_bounds
 from rapgnn.scale.store import HopStore
 from rapgnn.scale.workers import ALONE

@@ -90,7 +90,8 @@ def hops(
     from rapgnn.estimators.disk import DiskEstimator
     from rapgnn.files import check_writable
     from rapgnn.memory import PeakAnonymous, read_size, show_size
-    from rapgnn.scale.fit import labelled_graph, open_home
+    from rapgnn.scale.fit import labelled_graph
+    from rapgnn.scale.homes import open_home
     from rapgnn.scale.hops import Budget, untrained
 
     check_writable(json_file)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.device import pick_device
-from rapgnn.errors import InputError, InputNotice, check_choice, shown
+from rapgnn.errors import InputError, InputNotice, check_choice
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric, metrics_for, with_goal
@@ -22,20 +22,13 @@ from rapgnn.network.config import Config
 from rapgnn.network.heads import RidgeHead
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed
-from rapgnn.scale.fit import Home, fit, labelled_graph, open_home, ray_address
+from rapgnn.scale.fit import fit, labelled_graph
+from rapgnn.scale.homes import home_of, open_home
 from rapgnn.scale.hops import Budget, OnHop, hop_folder, silent
 from rapgnn.scale.predict import predict
 from rapgnn.search.start import first_point
 from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema
-
-
-def store_folder(hops: str | Path) -> Path | None:
-    """The folder that an estimator's ``hops`` names; None where it names none."""
-    ray = isinstance(hops, str) and ray_address(hops)
-    if not isinstance(hops, str | Path) or not str(hops) or ("://" in str(hops) and not ray):
-        raise InputError(f'hops must be "memory", a folder, "ray" or "torchrun", got {shown(hops)}.')
-    return None if ray or hops in ("memory", "torchrun") else Path(hops)
 
 
 def disk_schema(graph: DiskGraph) -> Schema:
@@ -91,6 +84,7 @@ class DiskEstimator(RAPEstimator):
         if graph.ptr is not None or (self.memory_limit is None and self.hops == "memory"):
             return super().fit_graph(graph, on_trial, on_epoch)
         self._budget()
+        home_of(self.hops)
         with tempfile.TemporaryDirectory(prefix="rapgnn-graph-") as folder:
             return self.fit_disk(DiskGraph.write(Path(folder) / "graph", graph), on_epoch=on_epoch)
 
@@ -110,7 +104,7 @@ class DiskEstimator(RAPEstimator):
             on_epoch: called after every epoch.
         """
         self._check_arguments()
-        budget, store = self._budget(), store or store_folder(self.hops)
+        budget, store = self._budget(), store or home_of(self.hops)[2]
         if self.hops == "torchrun" and store is None:
             raise InputError("the workers of torchrun need one folder for the hops: use fit_disk, and name a store.")
         labelled, nodes = labelled_graph(graph, self.scoring, self.class_weight)
@@ -170,9 +164,11 @@ class DiskEstimator(RAPEstimator):
                 "a graph on disk needs a single RAP network, and this model is another: fit with a memory limit."
             )
         check_disk(graph, self.schema_)
-        home = Home(ray=ray_address(self.hops))  # each of several workers predicts by itself
-        how: dict[str, Any] = {"error_bars": error_bars, "store": store, "on_hop": on_hop, "hops": home.hops}
-        return predict(self.model_, graph, self.schema_.objective, self._budget(), nodes, **how)
+        how: dict[str, Any] = {"error_bars": error_bars, "store": store, "on_hop": on_hop}
+        alone = "memory" if self.hops == "torchrun" else self.hops  # each of several workers predicts by itself
+        with open_home(alone) as home:
+            given = self.model_, graph, self.schema_.objective, self._budget(), nodes
+            yield from predict(*given, **how, hops=home.hops)
 
     def _graph(self, data: Any, y: Any = None, given: dict[str, Any] | None = None, labelled: bool = False) -> Any:
         disk = on_disk(data)

@@ -1,7 +1,5 @@
 """Training on a graph on disk: the labelled rows' hops go to a store, and the head sees nothing else."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +18,10 @@ from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSolution, Ridg
 from rapgnn.network.propagation import coefficient_covariance, stored_hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import Budget, FirstHop, Hops, OnHop, check_config, hop_folder, one_by_one, silent
+from rapgnn.scale.homes import HERE, Home
+from rapgnn.scale.hops import Budget, FirstHop, OnHop, check_config, hop_folder, one_by_one, silent
 from rapgnn.scale.rows import PART_BYTES, StoredGraph, StoredRows, is_random
 from rapgnn.scale.store import HopStore
-from rapgnn.scale.workers import ALONE, Workers, joined
 from rapgnn.training.fit import Merit, choose_penalty, ridge_targets, row_weights, solve_head
 from rapgnn.training.head import train_head
 from rapgnn.training.loop import OnEpoch
@@ -76,43 +74,6 @@ def labelled_graph(graph: DiskGraph, scoring: str | None = None, class_weight: A
     return with_goal(small, scoring, class_weight), nodes
 
 
-@dataclass(frozen=True)
-class Home:
-    """Where hops are computed: in this process, by the workers that torchrun started, or on Ray.
-
-    Args:
-        workers: this process among them.
-        ray: the address of a Ray, or ``"auto"``; None: without Ray.
-    """
-
-    workers: Workers = ALONE
-    ray: str | None = None
-
-    def hops(self, graph: DiskGraph, model: RAPGNN, budget: Budget) -> Hops:
-        """The hops of a network on a graph."""
-        if self.ray is None:
-            return Hops(graph, model, budget, self.workers)
-        from rapgnn.scale.on_ray import RayHops
-
-        return RayHops(graph, model, budget, address=self.ray)
-
-
-def ray_address(hops: str | Path) -> str | None:
-    """The address in ``"ray://address"``, ``"auto"`` for ``"ray"`` alone; None where it is no Ray that is meant."""
-    scheme, _, address = str(hops).partition("://")
-    return (address or "auto") if scheme == "ray" else None
-
-
-@contextmanager
-def open_home(hops: str | Path, device: str = "cpu") -> Iterator[Home]:
-    """What a user's word means: ``"torchrun"``, ``"ray"`` or ``"ray://address"``; any other: this process."""
-    if hops == "torchrun":
-        with joined(device) as workers:
-            yield Home(workers)
-    else:
-        yield Home(ray=ray_address(hops))
-
-
 @torch.inference_mode(False)
 def fit(
     graph: DiskGraph,
@@ -124,7 +85,7 @@ def fit(
     store: Path | None = None,
     on_hop: OnHop = silent,
     on_epoch: OnEpoch | None = None,
-    home: Home = Home(),
+    home: Home = HERE,
 ) -> FittedOnDisk:
     """Phase 1 where the embedding is pretrained, the hops of the labelled rows, then the head.
 

@@ -1,19 +1,19 @@
 """S^k h⁰ of a graph on disk, block of columns after block, for the rows that are wanted, wherever that is computed.
 
-``Hops`` computes them in this process, or by all workers that torchrun started; ``on_ray.RayHops`` on Ray. All of them
-fill the same hop store, and what follows does not know who filled it.
+``Hops`` computes them in this process. The other homes of hops (see ``homes``) are kinds of it: all of them fill the
+same hop store, and what follows does not know who filled it.
 """
 
 import contextlib
 import gc
 import hashlib
-import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,6 @@ from torch import Tensor
 
 from rapgnn.device import free_memory
 from rapgnn.errors import InputError
-from rapgnn.files import write_atomic
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.memory import anonymous_bytes, give_back, show_size
@@ -40,6 +39,7 @@ PART_ROWS = 1 << 16  # that are handed to the store at a time
 SLACK = 64 << 20  # for what the interpreter and the libraries take on the way
 DEVICE_SHARE = 0.85  # of the free memory of a GPU
 
+Hop = tuple[int, Iterator[Tensor]]  # k, and the rows of S^k h⁰ that are wanted, part by part
 OnHop = Callable[[int, int], None]  # told how many hops of how many are done, over all blocks of columns
 
 
@@ -219,9 +219,11 @@ class Hops:
     Args:
         model: whose embedding, S and layers they are; on every worker the same.
         budget: of each worker.
-        workers: that share the graph by its rows; all of them do the same calls.
+        workers: that share the graph by its rows; see ``homes.WorkersHops``.
         width: columns of a block; None: as many as the budget allows.
     """
+
+    resumes = False  # whether a block that was cut off goes on from what is there of it
 
     def __init__(
         self, graph: DiskGraph, model: RAPGNN, budget: Budget, workers: Workers = ALONE, *, width: int | None = None
@@ -281,51 +283,59 @@ class Hops:
     @torch.no_grad()
     def fill(self, store: HopStore, on_hop: OnHop = silent) -> None:
         """Compute and store every block that is missing; on a GPU without enough memory by narrower blocks."""
-        workers, done = self.workers, 0
-        total = self.depth * len(store.missing(self.width))
+        done = total = 0
+
+        def say(hop: int) -> None:
+            on_hop(done + hop + 1, total)
+
         while missing := store.missing(self.width):
-            columns, whole = missing[0], None
-            if workers.size > 1:
-                stored = [store.path(columns, hop) for hop in store.of.hops]
-                whole = WholeHops(store.unfinished(columns), self.graph.num_nodes, workers, stored)
-            try:
-                for hop, parts in self.walk(columns, store.rows, whole, lambda k, at=done: on_hop(at + k + 1, total)):
-                    if workers.rank == 0:
-                        store.write(columns, hop, workers.receive(parts))
-                    else:
-                        workers.send(parts)
-                if workers.rank == 0:
-                    store.finish(columns)
+            total = done + self.depth * len(missing)
+            for columns, hops in self.blocks(store, missing, say):
+                try:
+                    self.keep(store, columns, hops)
+                except BaseException as error:
+                    if self.resumes:
+                        raise
+                    store.drop(columns)  # nothing of half a block stays
+                    if not isinstance(error, torch.OutOfMemoryError):
+                        raise
+                    self.width = narrower(columns[1] - columns[0])
+                    break
                 done += self.depth
-            except torch.OutOfMemoryError:
-                if whole is not None:  # the others would not know of the other width
-                    raise
-                store.drop(columns)
-                self.width = narrower(columns[1] - columns[0])
-            except BaseException:
-                if whole is None:  # nothing of half a block stays; several workers go on from their whole hops
-                    store.drop(columns)
-                raise
-            if whole is not None:
-                workers.wait()
-                store.refresh()
-                shutil.rmtree(whole.folder, ignore_errors=True)
+
+    def blocks(
+        self, store: HopStore, missing: list[Columns], on_hop: Callable[[int], None]
+    ) -> Iterator[tuple[Columns, Iterator[Hop]]]:
+        """The hops of missing blocks, one after another.
+
+        Args:
+            on_hop: told which hop of the block is done.
+        """
+        for columns in missing:
+            if columns in store.missing(self.width):  # nobody else has filled it meanwhile
+                yield columns, self.walk(columns, store.rows, on_hop=on_hop)
+
+    def keep(self, store: HopStore, columns: Columns, hops: Iterator[Hop]) -> None:
+        """Write the hops of a block, which counts then."""
+        for hop, parts in hops:
+            store.write(columns, hop, parts)
+        store.finish(columns)
 
     @torch.no_grad()
     def walk(
         self,
         columns: Columns,
         rows: np.ndarray,
-        whole: "WholeHops | None" = None,
+        whole: Any = None,
         on_hop: Callable[[int], None] = lambda hop: None,
-    ) -> Iterator[tuple[int, Iterator[Tensor]]]:
+    ) -> Iterator[Hop]:
         """(k, those of this worker's rows that are wanted, part by part) of every hop that is stored, in order.
 
         The last hop visits no other rows.
 
         Args:
             rows: nodes, ascending.
-            whole: where several workers keep whole hops, so that a run that was killed goes on from them.
+            whole: a ``homes.WholeHops``, so that a run that was killed goes on from its whole hops.
             on_hop: told every hop that is done, the one that it goes on from first.
         """
         hops, scale, own, matrix = self.of.hops, self.of.operator_scale, self.first.own, self.matrix
@@ -371,62 +381,6 @@ def narrower(width: int) -> int:
     gc.collect()
     torch.cuda.empty_cache()
     return -(-width // 2)
-
-
-class WholeHops:
-    """Whole hops of one block of columns, in files, from which several workers go on after some were killed.
-
-    Every worker writes its rows, and the files' names say which, so that any number of workers can go on from them.
-
-    Args:
-        folder: of this block.
-        nodes: of the whole graph.
-        stored: the files of the store's hops, which the files here follow.
-    """
-
-    NAME = re.compile(r"(\d+)\.(\d+)-(\d+)\.npy")
-
-    def __init__(self, folder: Path, nodes: int, workers: Workers, stored: Sequence[Path] = ()):
-        self.folder, self.nodes, self.workers, self.stored = folder, nodes, workers, stored
-
-    def write(self, hop: int, rows: slice, h: Tensor) -> None:
-        """This worker's rows of a hop; the one before is removed when all workers have this one."""
-        if rows.start < rows.stop:
-            write_atomic(self._path(hop, rows), lambda temporary: np.save(temporary, h.cpu().numpy()))
-        self.workers.wait()
-        self._path(hop - 1, rows).unlink(missing_ok=True)
-
-    def read(self, hop: int, rows: slice) -> Tensor:
-        """Rows of a hop, from the files of any workers."""
-        files = [(first, last, np.load(path, mmap_mode="r")) for first, last, path in self._files(hop)]
-        h = np.empty((rows.stop - rows.start, files[0][2].shape[1]), dtype=np.float32)
-        for first, last, array in files:
-            a, b = max(first, rows.start), min(last, rows.stop)
-            if a < b:
-                h[a - rows.start : b - rows.start] = array[a - first : b - first]
-        return torch.from_numpy(h)
-
-    def last(self) -> int:
-        """The last hop from which all workers can go on; -1: from the start."""
-        names = [self.NAME.fullmatch(path.name) for path in self.folder.glob("*.npy")]
-        done = max((k for k in {int(name[1]) for name in names if name} if self._covers(k)), default=-1)
-        done = int(self.workers.smallest(done))
-        stored = all(path.is_file() for path in self.stored if int(path.stem.rpartition("-")[2]) <= done)
-        return done if self.workers.smallest(done >= 0 and stored and self._covers(done)) else -1
-
-    def _covers(self, hop: int) -> bool:
-        at = 0
-        for first, last, _ in self._files(hop):
-            at = max(at, last) if first <= at else at
-        return at >= self.nodes
-
-    def _path(self, hop: int, rows: slice) -> Path:
-        return self.folder / f"{hop:05}.{rows.start}-{rows.stop}.npy"
-
-    def _files(self, hop: int) -> Iterator[tuple[int, int, Path]]:
-        """(first row, end, path) of a hop's files, in order."""
-        names = [(self.NAME.fullmatch(path.name), path) for path in self.folder.glob(f"{hop:05}.*.npy")]
-        yield from sorted((int(name[2]), int(name[3]), path) for name, path in names if name)
 
 
 # What comes before the hops: which settings can be streamed, networks that need no training, and the store's folder.

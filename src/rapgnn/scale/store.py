@@ -13,6 +13,7 @@ store at the same time.
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from rapgnn.scale.disk_graph import check_file, open_array, read_json, save_part
 FORMAT = "rapgnn-hops-1"
 MANIFEST, ROWS = "hops.json", "rows.npy"
 PART = re.compile(r"columns-\d+-\d+-hop-\d+\.npy|unfinished-\d+-\d+")
+BEING_WRITTEN = 60.0  # seconds: another run may be writing a temporary file that changed since
 CURE = "compute the hops again into a new folder"
 
 Columns = tuple[int, int]  # the first one and the end
@@ -84,26 +86,29 @@ class HopStore:
         folder, rows = Path(folder), np.ascontiguousarray(rows, dtype=np.int64)
         if len(rows) and (rows[0] < 0 or bool((np.diff(rows) <= 0).any())):
             raise InputError("the rows of a hop store must be node numbers in ascending order.")
-        if is_regular(folder / MANIFEST):
-            present = cls.open(folder, complete=False)
-            if not present.missing() and present.of.covers(of):
-                present.places(rows)
-            elif present.of != of or not np.array_equal(present.rows, rows):
-                raise InputError(f"{folder} holds other hops: name a new folder, or remove this one.")
-            present._left_over = present._unnamed()
-            return present
-        if folder.is_dir() and any(
-            path.name != ROWS and not TEMPORARY.fullmatch(path.name) for path in folder.iterdir()
-        ):  # else a run that was killed before its first block left them
-            raise InputError(f"cannot write the hops to {folder}: it holds other files; name a new folder.")
         try:
-            with new_folder(folder):
+            with new_folder(folder), locked(folder):  # another run may begin with the same folder
+                if is_regular(folder / MANIFEST):
+                    return cls._continued(folder, of, rows)
+                names = {path.name for path in folder.iterdir()}
+                if not all(name == ROWS or TEMPORARY.fullmatch(name) for name in names):
+                    raise InputError(f"cannot write the hops to {folder}: it holds other files; name a new folder.")
                 write_atomic(folder / ROWS, lambda temporary: save_parts(temporary, rows.shape, "<i8", [rows]))
                 store = cls(folder, of, rows, {})
                 store._write_manifest()
         except OSError as error:
             raise write_error(folder, error) from error
         return store
+
+    @classmethod
+    def _continued(cls, folder: Path, of: HopsOf, rows: np.ndarray) -> "HopStore":
+        present = cls.open(folder, complete=False)
+        if not present.missing() and present.of.covers(of):
+            present.places(rows)
+        elif present.of != of or not np.array_equal(present.rows, rows):
+            raise InputError(f"{folder} holds other hops: name a new folder, or remove this one.")
+        present._left_over = present._unnamed()
+        return present
 
     @classmethod
     def open(cls, folder: Path | str, verify: bool = True, complete: bool = True) -> "HopStore":
@@ -162,13 +167,14 @@ class HopStore:
         write_atomic(self.path(columns, hop), lambda temporary: save_parts(temporary, shape, "<f4", arrays))
 
     def finish(self, columns: Columns) -> None:
-        """Let a block count of which every hop is written."""
+        """Let a block count of which every hop is written; not where another run has removed one, or has the block."""
         with locked(self.folder):
-            if not any(start <= columns[0] and columns[1] <= stop for start, stop in self.refresh()):
-                return
             paths = [self.path(columns, hop) for hop in self.of.hops]
-            self.blocks[columns] = {path.name: _file(path) for path in paths}
-            self._write_manifest()
+            if not any(start <= columns[0] and columns[1] <= stop for start, stop in self.refresh()):
+                self.drop(columns)
+            elif all(path.is_file() for path in paths):
+                self.blocks[columns] = {path.name: _file(path) for path in paths}
+                self._write_manifest()
 
     def refresh(self) -> list[Columns]:
         """Take in what other processes have finished meanwhile, and give what is missing still."""
@@ -182,11 +188,10 @@ class HopStore:
 
     def tidy(self) -> None:
         """Remove what runs that were killed had left in the folder when it was opened to be filled."""
-        for name in self._left_over & self._unnamed():
-            path = self.folder / name
+        for path in (self.folder / name for name in self._left_over & self._unnamed()):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-            else:
+            elif PART.fullmatch(path.name) or time.time() - path.stat().st_mtime > BEING_WRITTEN:
                 path.unlink(missing_ok=True)
 
     def _unnamed(self) -> set[str]:
