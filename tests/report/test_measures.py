@@ -3,22 +3,16 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.sparse as sp
 import torch
 from scipy.stats import binomtest
 
 from rapgnn import RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.estimators import estimator_for
-from rapgnn.graph.table import Encoding
-from rapgnn.report import importance
-from rapgnn.report.importance import column_losses, groups_of, hop_losses, ranked, rings, shuffled
 from rapgnn.report.quality import coverage, reliability
 from rapgnn.report.search import by_depth, by_labels, fewer_labels, growth_parts
 from rapgnn.report.subject import AbsentError, Subject
-from rapgnn.sparse import SparseMatrix, dense
 from samples import FAST, collection
 
 
@@ -38,57 +32,6 @@ def one_column() -> Subject:
     noise = torch.from_numpy(np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32))
     noise[:, 4] = graph.y + 0.1 * noise[:, 4]
     return subject_of(replace(graph, x=noise))
-
-
-def test_the_column_that_tells_the_classes_apart_stands_first(one_column):
-    losses, together = column_losses(one_column)
-    (first, most), *others = losses.items()
-    assert (first, together) == ("feature 4", 0)
-    assert most > 0.2
-    assert all(loss < most / 2 for _, loss in others)
-
-
-def test_of_many_columns_the_strongest_are_tried_alone(one_column, monkeypatch):
-    monkeypatch.setattr(importance, "MOST_GROUPS", 3)
-    losses, together = column_losses(one_column)
-    assert list(losses)[::2] == ["feature 4", "the 4 other columns together"]
-    assert together == 4
-    assert ranked(one_column, groups_of(one_column.graph))[0] == "feature 4"
-
-
-def test_columns_of_a_table_are_shuffled_as_one():
-    frame = pd.DataFrame({"height": [1.0, 2.0, 90.0], "colour": ["red", "blue", "red"]})
-    encoding = Encoding.learn(frame)
-    graph = replace(blocks(), x=SparseMatrix(sp.csr_matrix(encoding.encode(frame))), encoding=encoding)
-    assert {name: columns.tolist() for name, columns in groups_of(graph).items()} == {"height": [0], "colour": [1, 2]}
-
-
-def test_shuffling_is_the_same_on_sparse_features():
-    rng = np.random.default_rng(0)
-    x = torch.from_numpy((rng.random((40, 7)) * (rng.random((40, 7)) < 0.3)).astype(np.float32))
-    order, columns = rng.permutation(40), np.array([1, 5])
-    wanted = x.clone()
-    wanted[:, columns] = x[order][:, columns]
-    assert torch.equal(shuffled(x, columns, order), wanted)
-    assert torch.equal(dense(shuffled(SparseMatrix(sp.csr_matrix(x.numpy())), columns, order)), wanted)
-
-
-def test_rings_are_the_distances_against_the_messages():
-    graph = replace(blocks(nodes=500), edge_index=torch.tensor([[0, 1, 2, 0], [1, 2, 3, 2]]))
-    distances = rings(subject_of(graph, num_layers=4), np.array([3, 0]))
-    assert [sorted(ring[0].indices.tolist()) for ring in distances[:3]] == [[3], [2], [0, 1]]
-    assert [ring[1].nnz for ring in distances] == [1, 0, 0, 0]
-
-
-def test_a_model_rests_on_neighbours_where_they_tell_more_than_the_node():
-    own = {}
-    for name, homophily, signal in (("neighbours", 0.95, 1.0), ("itself", 1 / 3, 4.0)):
-        losses = hop_losses(subject_of(blocks(homophily=homophily, signal=signal), num_layers=2, jumping="cat"))
-        assert list(losses) == ["the node itself", "1 step away", "2 steps away"]
-        assert min(losses.values()) >= 0
-        own[name] = losses["the node itself"] / sum(losses.values())
-    assert own["itself"] > 0.7
-    assert own["neighbours"] < 0.5
 
 
 def test_groups_of_answers_have_the_interval_of_their_share(one_column):

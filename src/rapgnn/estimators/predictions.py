@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
@@ -16,6 +17,7 @@ from rapgnn.datasets import load_dataset
 from rapgnn.datasets.columns import Reading
 from rapgnn.errors import InputError, InputNotice, check_choice, shown
 from rapgnn.estimators.explain import Explainer, Explanation
+from rapgnn.estimators.importances import Importances, Shuffling
 from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import unseen_labels_note, unseen_note
@@ -128,6 +130,30 @@ class Predicting:
             raise InputError(f"label {shown(label)} is none of this model's: {', '.join(map(str, names[:10]))}.")
         explainer = Explainer(self.model_, graph, names, None if label is None else names.index(label))
         return [explainer.of(row) for row in named_rows(graph, rows).tolist()]
+
+    def importances(self, data: Any, y: Any = None, *, repeats: int | None = None, **given: Any) -> Importances:
+        """How much worse the model is when a column, or the features of all nodes at a distance, are shuffled.
+
+        Args:
+            data, y, given: as in ``fit``, with labels. The test rows count, else those of validation, else all with a
+                label; where the data name no splits, those that ``fit`` made.
+            repeats: how often each column is shuffled; None: as often as counted operations allow, 2 to 5 times.
+        """
+        model, graph = self._fitted(), self._graph(data, y, given, labelled=True)
+        if not isinstance(graph, Graph):
+            raise InputError("importances are for graphs in memory, and this one is on disk.")
+        own = any(len(graph.rows(split)) for split in SPLITS)
+        splits = [graph.rows(split) if own else self._own_split(split, graph) for split in ("test", "val")]
+        rows = next((rows for rows in splits if len(rows)), graph.labelled)
+        if not len(rows):
+            raise InputError("there are no labelled rows to measure on.")
+        shuffling, metric = Shuffling.of(model, graph, rows.numpy()), self.scoring or graph.objective.metric
+        measured = metrics_for(graph.task)[metric]
+        columns, together = shuffling.columns(measured, repeats)
+        hops = pd.DataFrame(columns=["hop", "importance", "spread", "noise"])
+        if graph.ptr is None and graph.edge_index.shape[1]:
+            hops = shuffling.hops()
+        return Importances(columns, hops, measured.measure(shuffling.before, graph.y[rows]), together)
 
     def _with_spread(
         self, data: Any, n_samples: int | None, spread: bool, method: str, rows: Any, given: dict[str, Any]

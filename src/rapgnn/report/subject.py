@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from rapgnn.errors import InputError, InputNotice
 from rapgnn.estimators.evaluation import counting_split, evaluate, shown
+from rapgnn.estimators.importances import Shuffling
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
@@ -97,6 +98,15 @@ class Subject:
     def score(self, p: np.ndarray) -> float:
         """The metric on the rows that count."""
         return self.metric.measure(torch.from_numpy(p[self.rows]), torch.from_numpy(self.y[self.rows]))
+
+    @cached_property
+    def shuffling(self) -> Shuffling:
+        """Predictions of the rows that count with features shuffled."""
+
+        def predict(graph: Graph) -> torch.Tensor:
+            return torch.from_numpy(self.predict(graph)[self.rows])
+
+        return Shuffling(predict, self.graph, self.rows, self.depth, self.seed)
 
     @cached_property
     def record(self) -> dict[str, Any]:
