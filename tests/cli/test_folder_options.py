@@ -1,10 +1,16 @@
 """The options of a user's folder, as a user types them, and the table of columns that is printed."""
 
 import json
+import re
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from commands import refused
+from folders import tables, write
+from rapgnn import load_dataset
 
 N = 60
 
@@ -74,6 +80,45 @@ def test_data_info_takes_the_same_options(rapgnn, garten, tmp_path):
     (line,) = err.splitlines()
     for option in ("--label", "--source", "--target"):
         assert option in line
+
+
+def test_tables_that_lie_in_no_folder_together(rapgnn, plants, tmp_path):
+    nodes, edges = tmp_path / "species.csv", tmp_path / "seen together.csv"
+    for path, stem in ((nodes, "nodes"), (edges, "edges")):
+        (plants / f"{stem}.csv").rename(path)
+    files, model = ("--nodes", nodes, "--edges", edges), tmp_path / "model"
+    code, out, err = rapgnn("fit", *files, "--out", model, "--no-search")
+    assert (code, f"--nodes {nodes} --edges '{edges}' --out predictions.csv" in out) == (0, True), err
+    assert rapgnn("predict", model, *files, "--out", tmp_path / "p.csv")[0] == 0
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 90
+    assert rapgnn("evaluate", model, *files)[0] == 0
+    assert rapgnn("compare", *files, "--methods", "no-edges", "--seeds", 1)[0] == 0
+    assert "nodes            90" in rapgnn("data", "info", *files)[1]
+    refused(rapgnn("fit", *files[:2], "--out", model), "the file of edges is not named")
+    refused(rapgnn("fit", plants, *files, "--out", model), "give a folder or a dataset, or else the files")
+    refused(rapgnn("fit", "--out", model), "give a folder or a dataset, or else the files")
+    (plants / "nodes.csv").touch()
+    refused(rapgnn("fit", plants, *files, "--memory", "1GiB", "--out", model), "is for graphs in memory")
+
+
+def test_rows_are_divided_by_group_or_by_time(rapgnn, tmp_path):
+    nodes, edges = tables()
+    nodes = nodes.assign(field=np.arange(90) % 11, seen=pd.date_range("2024-01-30", periods=90).strftime("%d.%m.%Y"))
+    folder = write(tmp_path / "fields", nodes=nodes, edges=edges)
+    graph = load_dataset(folder, group="field")
+    fields = [set(nodes["field"].iloc[graph.rows(split)]) for split in ("train", "val", "test")]
+    assert [a & b for a, b in combinations(fields, 2)] == [set()] * 3
+    assert min(map(len, fields)) > 0
+    graph = load_dataset(folder, time="seen")
+    assert np.concatenate([graph.rows(split) for split in ("train", "val", "test")]).tolist() == list(range(90))
+    code, out, err = rapgnn("fit", folder, "--out", tmp_path / "m", "--no-search", "--time", "seen")
+    assert (code, "54 / 18 / 18 (train / val / test), the earliest by seen first" in err) == (0, True), err
+    assert re.search(r"seen +time", out)
+    refused(rapgnn("fit", folder, "--out", tmp_path / "m", "--group", "field", "--time", "seen"), "not by both")
+    refused(rapgnn("fit", folder, "--out", tmp_path / "m", "--time", "colour"), "must hold numbers or dates")
+    refused(rapgnn("fit", folder, "--out", tmp_path / "m", "--group", "farm"), "no column named 'farm'")
+    write(folder, nodes=nodes.assign(split="train"))
+    refused(rapgnn("fit", folder, "--out", tmp_path / "m", "--group", "field"), "names a split already", "--ignore")
 
 
 def test_a_wide_table_is_cut(rapgnn, tmp_path):

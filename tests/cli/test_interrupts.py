@@ -11,6 +11,7 @@ import pytest
 
 from commands import QUICK, SBM, refused
 from listening import begin
+from rapgnn import load_model
 
 LONG = "sbm:nodes=20000,features=200,train=2000,val=2000"
 SETTINGS = ["--epochs", "1000000", "--layers", "30", "--hidden", "64", "--embedding", "learnable", "--head", "linear"]
@@ -170,9 +171,21 @@ def test_a_full_disk_at_the_end_loses_nothing_that_was_there(rapgnn, tmp_path, m
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".rapgnn")]
 
 
-def test_a_full_standard_output_is_one_line():
-    with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "rapgnn", "data", "list"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == ["rapgnn: No space left on device."]
+@pytest.mark.parametrize(("output", "code"), [("nobody reads", 0), ("full", 1)])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_that_goes_nowhere_costs_no_work(rapgnn, plants, tmp_path, monkeypatch, stream, output, code):
+    """As in ``rapgnn fit ... | head -1``."""
+    read, write = os.pipe()
+    os.close(read)
+    with Path("/dev/full").open("w") if output == "full" else os.fdopen(write, "w") as nowhere:
+        monkeypatch.setattr(sys, stream, nowhere)
+        found, _, err = rapgnn("fit", plants, "--out", tmp_path / "model", "--no-search")
+    assert load_model(tmp_path / "model").predict(plants).shape == (90,)
+    assert found == (code if stream == "stdout" else 0)
+    assert ("cannot write the output: No space left" in err) == (found == 1)
+
+
+def test_a_shell_that_closes_all_streams_has_its_model(plants, tmp_path):
+    command = f"{sys.executable} -m rapgnn fit {plants} --out {tmp_path / 'model'} --no-search <&- >&- 2>&-"
+    assert subprocess.run(command, shell=True).returncode == 0
+    assert load_model(tmp_path / "model").predict(plants).shape == (90,)

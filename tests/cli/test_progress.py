@@ -29,3 +29,12 @@ def test_piped_output_gets_lines_and_quiet_none(capsys, monkeypatch):
             track.advance()
     shared.set_quiet(False)
     assert capsys.readouterr().err == "rapgnn: work: 1 of 2, 0 s\n"
+
+
+def test_quiet_is_quiet(rapgnn, plants, tmp_path):
+    """Only scores that are asked for are printed."""
+    model, quiet = tmp_path / "model", "--quiet"
+    assert rapgnn("fit", plants, "--out", model, "--no-search", quiet) == (0, "", "")
+    assert rapgnn("predict", model, plants, "--out", tmp_path / "p.csv", quiet) == (0, "", "")
+    code, out, err = rapgnn("evaluate", model, plants, quiet)
+    assert (code, out.split()[1], err) == (0, "accuracy", "")

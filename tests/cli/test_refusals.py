@@ -53,6 +53,7 @@ def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
     ("arguments", "words"),
     [
         (("compare", "nowhere"), ("'nowhere'", "cora")),
+        (("compare", "Pub-Med"), ("did you mean pubmed?",)),
         (("compare", SBM, "--layers", "0"), ("at least 1",)),
         (("compare", SBM, "--hidden", "0"), ("at least 1",)),
         (("compare", SBM, "--seeds", "0"), ("at least 1",)),

@@ -11,7 +11,7 @@ from rapgnn.errors import InputError
 
 
 @shared.app.command()
-@shared.folder_options(shown=shared.USUAL_OPTIONS)
+@shared.folder_options()
 def tune(
     dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
     reading: Any,

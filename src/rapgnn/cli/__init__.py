@@ -18,6 +18,8 @@ AGAIN_SECONDS = 0.5  # after which a Ctrl-C that something swallowed is raised o
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2, a failure one sentence and exit code 1."""
     pressed: list[int] = []
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = out, err = _Stream(sys.stdout, 1), _Stream(sys.stderr, 2)
     before = _watch_interrupts(pressed)
     try:
         _run()
@@ -25,15 +27,53 @@ def main() -> None:
         # Libraries turn an interrupt into other errors when they load.
         if pressed or isinstance(error, KeyboardInterrupt) or getattr(error, "code", None) == INTERRUPTED:
             _fail("interrupted.", INTERRUPTED)
-        if isinstance(error, SystemExit):
-            _flush()
-            raise
-        _fail(*_sentence(error))
+        if not isinstance(error, SystemExit):
+            _fail(*_sentence(error))
+        out.flush()
+        if out.fault is not None and not isinstance(out.fault, BrokenPipeError):
+            _fail(f"cannot write the output: {out.fault.strerror}.", 1)
+        raise
     finally:
         if before is not None:
             if hasattr(signal, "setitimer"):
                 signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGINT, before)
+        out.flush()
+        err.flush()
+        sys.stdout, sys.stderr = streams
+
+
+class _Stream:
+    """Standard output or error. Where nobody reads it, or it is full, what is written is lost, but not the work.
+
+    Attributes:
+        fault: why something could not be written; None: it could, or the stream was closed from the start.
+    """
+
+    def __init__(self, stream: Any, number: int):
+        if stream is None:  # closed; the next file that is opened must not get its number
+            opened = os.open(os.devnull, os.O_WRONLY)
+            stream = os.fdopen(opened if opened == number else os.dup2(opened, number), "w")
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
+        self._stream, self.fault = stream, None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._try(lambda: self._stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(self._stream.flush)
+
+    def _try(self, work: Any) -> None:
+        try:
+            work()
+        except OSError as error:
+            self.fault = error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
 def _run() -> None:
@@ -47,8 +87,6 @@ def _run() -> None:
     warnings.showwarning = _show_warning
     for entry in entry_points(group="rapgnn.commands"):  # those of other packages that are installed
         entry.load()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show stops nothing
     app()
 
 
@@ -96,25 +134,7 @@ def _watch_interrupts(pressed: list[int]) -> Any:
     return signal.signal(signal.SIGINT, note)
 
 
-def _flush() -> None:
-    """Write what is left to standard output; a disk that is full is a failure like any other."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence()
-    except OSError as error:
-        _fail(f"cannot write the output: {error.strerror}.", 1)
-
-
 def _fail(sentence: str, code: int) -> NoReturn:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _silence()
+    sys.stdout.flush()
     sys.stderr.write(f"rapgnn: {sentence}\n")
     raise SystemExit(code)
-
-
-def _silence() -> None:
-    """Nothing more can be written: Python shall not try again when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

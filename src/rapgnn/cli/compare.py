@@ -17,11 +17,11 @@ WIDTH = 80
 
 
 @shared.app.command()
-@shared.folder_options(shown=("label",))
+@shared.folder_options()
 @shared.network_options
 def compare(
-    dataset: Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")],
     reading: Any,
+    dataset: shared.Data = None,
     methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "fit,rap,end-to-end,no-edges",
     seeds: Annotated[int | None, typer.Option(help="Default 5; --quick 3; 1 for folds.")] = None,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
@@ -81,7 +81,7 @@ def compare(
     if plot:
         plot_comparison(records, plot)
     for path in filter(None, (json_file, plot)):
-        typer.echo(f"wrote {path}")
+        shared.tell(f"wrote {path}")
 
 
 def show_comparison(records: list[dict[str, Any]], quick: bool = False) -> None:

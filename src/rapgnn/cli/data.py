@@ -41,8 +41,8 @@ def data_get(name: str, data_dir: shared.DataDir = None, json_file: shared.JsonF
 @shared.data_app.command("info")
 @shared.folder_options()
 def data_info(
-    name: Annotated[str, typer.Argument(help="A dataset name, a folder, or a file of edges.")],
     reading: Any,
+    name: Annotated[str | None, typer.Argument(help="A dataset name, a folder, or a file of edges.")] = None,
     data_dir: shared.DataDir = None,
     attributes: shared.Attributes = False,
     json_file: shared.JsonFile = None,

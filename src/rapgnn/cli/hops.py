@@ -10,8 +10,12 @@ import typer
 from rapgnn.cli import shared
 from rapgnn.errors import InputError
 
-MemoryOption = Annotated[str | None, typer.Option("--memory", help="A limit, such as 8GiB.")]
-StoreOption = Annotated[Path | None, typer.Option("--store", help="Hops: kept here, or from rapgnn hops.")]
+MemoryOption = Annotated[
+    str | None, typer.Option("--memory", help="A limit, such as 8GiB.", rich_help_panel=shared.LARGE)
+]
+StoreOption = Annotated[
+    Path | None, typer.Option("--store", help="Hops: kept here, or from rapgnn hops.", rich_help_panel=shared.LARGE)
+]
 LABELLED, EVERY = "labelled", "all"
 
 
@@ -59,7 +63,7 @@ def shown_hops(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @shared.app.command()
-@shared.folder_options(shown=shared.USUAL_OPTIONS)
+@shared.folder_options(shared.DISK_OPTIONS)
 def hops(
     data: Annotated[str, typer.Argument(help="The folder of a graph on disk, or of tables.")],
     out: Annotated[Path, typer.Option(help="Folder for the hop store.")],
@@ -125,9 +129,9 @@ def hops(
     }
     shared.write_json([record], json_file)
     blocks = f"{len(store.blocks)} block{'s' if len(store.blocks) > 1 else ''}"
-    typer.echo(f"stored {len(store.of.hops)} hops of {len(wanted):,} rows and {store.of.channels} columns in {out}")
-    typer.echo(f"{show_size(store.bytes)} in {blocks} of columns, exact because {computed.reason}")
-    typer.echo(f"next: rapgnn fit {data} --store {out} --out model")
+    shared.tell(f"stored {len(store.of.hops)} hops of {len(wanted):,} rows and {store.of.channels} columns in {out}")
+    shared.tell(f"{show_size(store.bytes)} in {blocks} of columns, exact because {computed.reason}")
+    shared.tell(f"next: rapgnn fit {data} --store {out} --out model")
 
 
 def fit_from_disk(estimator: Any, graph: Any, out: Path, store: Path | None, json_file: Path | None) -> None:
@@ -154,9 +158,9 @@ def fit_from_disk(estimator: Any, graph: Any, out: Path, store: Path | None, jso
     record = {"dataset": graph.name, "task": graph.task, "engine": estimator.engine_, "model": str(out)}
     record |= {"fit_seconds": seconds, "peak_memory_mb": peak.bytes / 2**20, "blocks": estimator.blocks_}
     record |= {"config": config.to_dict(), "memory_limit": estimator.memory_limit}
-    typer.echo(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
+    shared.tell(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     chosen = f"{config.backbone}, {config.num_layers} layers, {config.embedding} embedding, {config.head} head"
-    typer.echo(f"{chosen}, {rows:,} training rows, {seconds:.1f} s")
+    shared.tell(f"{chosen}, {rows:,} training rows, {seconds:.1f} s")
     record |= score_disk(estimator, graph)
     shared.write_json([record], json_file)
 
@@ -200,7 +204,7 @@ def predict_from_disk(
     with shown_hops(f"{graph.name} predictions, hops") as on_hop:
         parts = estimator.predict_parts(graph, None, spread, store, on_hop)
         write_atomic(out, lambda temporary: _write_parts(temporary, estimator, graph, parts, probabilities))
-    typer.echo(f"wrote {graph.num_nodes} predictions to {out}")
+    shared.tell(f"wrote {graph.num_nodes} predictions to {out}")
 
 
 def _write_parts(path: Path, estimator: Any, graph: Any, parts: Any, probabilities: bool) -> None:
@@ -236,7 +240,9 @@ def _write_parts(path: Path, estimator: Any, graph: Any, parts: Any, probabiliti
 # Several processes and machines on the command line: ``--cluster``, and commands that torchrun starts many times.
 
 
-ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Hops on Ray: auto, or its address.")]
+ClusterOption = Annotated[
+    str | None, typer.Option("--cluster", help="Hops on Ray: auto, or its address.", rich_help_panel=shared.LARGE)
+]
 
 
 def check_workers(data: str) -> None:

@@ -2,6 +2,7 @@
 
 import textwrap
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +19,13 @@ ClassWeightOption = Annotated[str | None, typer.Option("--class-weight", help="b
 
 
 @shared.app.command()
-@shared.folder_options(shown=shared.USUAL_OPTIONS)
+@shared.folder_options()
 @shared.network_options
 def fit(
-    data: shared.Data,
     out: Annotated[Path, typer.Option(help="Folder for the trained model.")],
     reading: Any,
     overrides: Any,
+    data: shared.Data = None,
     no_search: Annotated[bool, typer.Option("--no-search", help="Train one network with general settings.")] = False,
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
@@ -40,7 +41,6 @@ def fit(
     quiet: shared.Quiet = False,
 ) -> None:
     """Train on a graph or on many, and save the model. What is not given is chosen on validation.
-    More options for your own folder: rapgnn data info --help.
 
     Example: rapgnn fit my-graph/ --label species --out model/
     """
@@ -56,31 +56,38 @@ def fit(
         raise InputError(f"--budget must not be negative, got {budget}.")
     shared.check_options(overrides, device=device, seed=seed)
     goal = {"scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
-    if any(option is not None for option in (memory, store, cluster)) or hops.is_disk_graph(data):
+    if data is None or not (hops.is_disk_graph(data) or any(o is not None for o in (memory, store, cluster))):
+        graph = shared.load(data, data_dir, reading=reading)
+        shared.show_columns(graph)
+        check_goal(metric, class_weight, graph.task)
+        estimator = estimator_for(graph.task)(settings=overrides, search=not no_search, time_budget=budget, **goal)
+        fit_and_save(estimator, graph, out, json_file)
+        if report is not None:
+            write_page(estimator, graph, report)
+    else:
         hops.check_workers(data)
+        check_folder(reading)
         where = {"memory_limit": memory, "hops": hops.hops_option(store, cluster)}
         limited = RAPNodeClassifier(settings=overrides, **where, **goal)
         with hops.disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
             check_goal(metric, class_weight, disk.task)
             hops.fit_from_disk(limited, disk, out, store, json_file)
-        typer.echo(f"next: rapgnn predict {out} {data} --out predictions.csv")
-        return
-    graph = shared.load(data, data_dir, reading=reading)
-    shared.show_columns(graph)
-    check_goal(metric, class_weight, graph.task)
-    estimator = estimator_for(graph.task)(settings=overrides, search=not no_search, time_budget=budget, **goal)
-    fit_and_save(estimator, graph, out, json_file)
-    if report is not None:
-        write_page(estimator, graph, report)
-    typer.echo(f"next: rapgnn predict {out} {data} --out predictions.csv")
-    typer.echo(f"      rapgnn evaluate {out} {data}")
+    shared.tell(f"next: rapgnn predict {out} {shared.given(data, reading)} --out predictions.csv")
+    shared.tell(f"      rapgnn evaluate {out} {shared.given(data, reading)}")
+
+
+def check_folder(reading: Any) -> None:
+    """Refuse options that tables which are read part by part do not have."""
+    for name in set(shared.FOLDER_OPTIONS) - set(shared.DISK_OPTIONS):
+        if getattr(reading, name) is not None:
+            raise InputError(f"--{name} is for graphs in memory: leave out --memory, --store and --cluster.")
 
 
 def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None = None) -> dict[str, Any]:
     """Train an estimator, save the model, and print its scores: the record of it."""
     from rapgnn.errors import InputNotice
     from rapgnn.estimators.describe import describe_model
-    from rapgnn.graph.scores import with_goal
+    from rapgnn.graph.scores import metrics_for, with_goal
     from rapgnn.search.start import first_point, start_config
     from rapgnn.training.checkpoint import check_target
 
@@ -107,13 +114,14 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     record = {"dataset": graph.name, "task": graph.task, "engine": estimator.engine_, "model": str(out)}
     record |= {"config": estimator.config_.to_dict(), "candidates": trials, "class_weight": weights}
     goal = {"scoring": estimator.scoring, "class_weight": weights or estimator.class_weight}
-    record |= score_model(estimator.model_, graph, seed=estimator.seed, **goal)
+    record |= score_model(estimator, graph, **goal)
     shared.write_json([record], json_file)
-    typer.echo(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
+    shared.tell(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     if trials:
-        how = f"chosen on validation among {trials}" if estimator.search else "as described"
-        typer.echo(f"{how}: {describe_model(estimator.model_)}{', classes weighted' if weights else ''}")
-    show_scores(graph, record)
+        title = metrics_for(graph.task)[record["metric"]].title
+        how = f"chosen on validation among {trials} by {title}" if estimator.search else "as described"
+        shared.tell(f"{how}: {describe_model(estimator.model_)}{', classes weighted' if weights else ''}")
+    show_scores(graph, record, shared.tell)
     return record
 
 
@@ -128,12 +136,12 @@ def check_goal(metric: str | None, class_weight: str | None, task: str) -> None:
 
 
 @shared.app.command()
-@shared.folder_options(taken=shared.FILE_OPTIONS)
+@shared.folder_options(shared.FILE_OPTIONS)
 def predict(
     model: shared.ModelFolder,
-    data: shared.Data,
     out: Annotated[Path, typer.Option(help="Predictions: a .csv or .parquet file.")],
     reading: Any,
+    data: shared.Data = None,
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every class.")] = False,
     no_spread: Annotated[bool, typer.Option("--no-spread", help="Leave the spread out.")] = False,
@@ -148,7 +156,6 @@ def predict(
 
     Example: rapgnn predict model/ my-graph/ --out predictions.csv
     """
-    from rapgnn.device import pick_device
     from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
     from rapgnn.training.predict import model_on
@@ -158,8 +165,8 @@ def predict(
         raise InputError(f"--samples must be 0, or 2 and more for a spread, got {samples}.")
     if samples and no_spread:
         raise InputError("--samples draws for a spread: leave out --no-spread or --samples.")
-    device = pick_device(device)
-    if memory is not None or store is not None or hops.is_disk_graph(data):
+    if data is not None and (memory is not None or store is not None or hops.is_disk_graph(data)):
+        check_folder(reading)
         if samples:
             raise InputError("predictions on a graph on disk are exact: leave out --samples.")
         limited = hops.open_estimator(model, memory, device)
@@ -167,29 +174,29 @@ def predict(
             hops.predict_from_disk(limited, disk, out, probabilities, not no_spread, store)
         return
     try:
-        loaded, graph, schema = shared.open_model(model, data, data_dir, reading, labelled=True)
+        estimator, graph = shared.open_model(model, data, data_dir, reading, device=device)
         known = graph.labelled
     except InputError as error:  # there are no labels, or not the model's: neither is needed to predict
-        loaded, graph, schema = shared.open_model(model, data, data_dir, reading, labelled=False)
+        estimator, graph = shared.open_model(model, data, data_dir, reading, labelled=False, device=device)
         known = graph.labelled[:0]
         if "no label column" not in str(error) and "no row has a label" not in str(error):
             shared.say(f"the labels in the data were not read: {error}")
-    inference = "mean" if samples else None if no_spread else "auto"
+    how = {"inference": "mean" if samples else None if no_spread else "auto", "num_samples": samples or None}
     with shared.show_progress() as track:
         track.start(f"{graph.name} predictions, hops", None)
-        how = {"error_bars": not no_spread, "device": device, "on_hop": track.advance}
-        predictor = model_on(loaded, graph, inference=inference, num_samples=samples or None, **how)
-        table = prediction_table(graph, predictor, schema.classes, probabilities, known)
+        how |= {"error_bars": not no_spread, "device": estimator.device, "on_hop": track.advance}
+        predictor = model_on(estimator.model_, graph, **how)
+        table = prediction_table(graph, predictor, estimator.schema_.classes, probabilities, known)
     write_table(table, out)
-    typer.echo(f"wrote {len(table)} predictions to {out}")
+    shared.tell(f"wrote {len(table)} predictions to {out}")
 
 
 @shared.app.command()
-@shared.folder_options(taken=shared.FILE_OPTIONS)
+@shared.folder_options(shared.FILE_OPTIONS)
 def evaluate(
     model: shared.ModelFolder,
-    data: shared.Data,
     reading: Any,
+    data: shared.Data = None,
     memory: hops.MemoryOption = None,
     device: shared.Device = "cpu",
     data_dir: shared.DataDir = None,
@@ -200,36 +207,35 @@ def evaluate(
 
     Example: rapgnn evaluate model/ my-graph/
     """
-    from rapgnn.device import pick_device
     from rapgnn.files import check_writable
 
     check_writable(json_file)
-    device = pick_device(device)
-    if memory is not None or hops.is_disk_graph(data):
+    if data is not None and (memory is not None or hops.is_disk_graph(data)):
+        check_folder(reading)
         limited = hops.open_estimator(model, memory, device)
         with hops.disk_graph(data, data_dir, reading, limited.limit_bytes()) as disk:
             record = {"dataset": disk.name, "task": disk.task, "model": str(model)} | hops.score_disk(limited, disk)
         shared.write_json([record], json_file)
         return
-    loaded, graph, _ = shared.open_model(model, data, data_dir, reading, labelled=True)
-    record = {"dataset": graph.name, "task": graph.task, "model": str(model)}
-    record |= score_model(loaded, graph, seed=loaded.seed, device=device)
+    estimator, graph = shared.open_model(model, data, data_dir, reading, device=device)
+    record = {"dataset": graph.name, "task": graph.task, "model": str(model)} | score_model(estimator, graph)
     shared.write_json([record], json_file)
     show_scores(graph, record)
 
 
-def score_model(model: Any, graph: Any, device: str = "cpu", **goal: Any) -> dict[str, Any]:
-    """The record of a model's scores; ``goal``: what it was trained for, and the seed."""
+def score_model(estimator: Any, graph: Any, **goal: Any) -> dict[str, Any]:
+    """The record of a model's scores; ``goal``: what it was trained for."""
     from rapgnn.estimators.evaluation import evaluate as evaluate_model
     from rapgnn.training.predict import model_on
 
-    record = evaluate_model(graph, model_on(model, graph, device=device), model.config, device=device, **goal)
+    predictor, how = model_on(estimator.model_, graph, device=estimator.device), {"device": estimator.device}
+    record = evaluate_model(graph, predictor, estimator.model_.config, seed=estimator.seed, **how, **goal)
     if "all" in record:
         shared.say("the data name no split: every labelled row counts, also any that the model was trained on.")
     return record
 
 
-def show_scores(graph: Any, record: dict[str, Any]) -> None:
+def show_scores(graph: Any, record: dict[str, Any], tell: Callable[[str], None] = typer.echo) -> None:
     """A few lines of at most 80 columns."""
     from rapgnn.estimators.evaluation import facts, shown
     from rapgnn.graph.scores import metrics_for
@@ -238,29 +244,29 @@ def show_scores(graph: Any, record: dict[str, Any]) -> None:
     metric = metrics_for(graph.task)[record["metric"]]
     for split in (*SPLITS, "all"):
         if split in record:
-            typer.echo(f"{split:<6} {metric.title} {shown(metric, record[split])}")
-    typer.echo(f"on {record['scored_split']}, {record['scored_rows']} rows:")
+            tell(f"{split:<6} {metric.title} {shown(metric, record[split])}")
+    tell(f"on {record['scored_split']}, {record['scored_rows']} rows:")
     for title, value in facts(graph, record):
-        typer.echo(f"  {title:<44}{value:>10}")
+        tell(f"  {title:<44}{value:>10}")
     classes = record.get("per_class", [])
     if classes:
-        typer.echo(f"  {'class':<24}{'precision':>10}{'recall':>10}{'rows':>10}")
+        tell(f"  {'class':<24}{'precision':>10}{'recall':>10}{'rows':>10}")
     for row in classes[:MOST_CLASSES]:
         name = textwrap.shorten(str(row["class"]), 23, placeholder="...") or str(row["class"])[:23]
         values = ["-" if row[key] is None else f"{100 * row[key]:.2f} %" for key in ("precision", "recall")]
-        typer.echo(f"  {name:<24}{values[0]:>10}{values[1]:>10}{row['rows']:>10}")
+        tell(f"  {name:<24}{values[0]:>10}{values[1]:>10}{row['rows']:>10}")
     if len(classes) > MOST_CLASSES:
-        typer.echo(f"  and {len(classes) - MOST_CLASSES} classes more (--json lists all)")
+        tell(f"  and {len(classes) - MOST_CLASSES} classes more (--json lists all)")
     for sentence in filter(None, (record["without_edges_missing"], *record["verdict"])):
-        typer.echo(textwrap.fill(sentence, WIDTH))
+        tell(textwrap.fill(sentence, WIDTH))
 
 
 @shared.app.command()
-@shared.folder_options(taken=shared.FILE_OPTIONS)
+@shared.folder_options(shared.FILE_OPTIONS)
 def report(
     model: shared.ModelFolder,
-    data: shared.Data,
     reading: Any,
+    data: shared.Data = None,
     out: Annotated[Path, typer.Option(help="The page.")] = Path("report.html"),
     device: shared.Device = "cpu",
     data_dir: shared.DataDir = None,
@@ -270,12 +276,8 @@ def report(
 
     Example: rapgnn report model/ my-graph/ --out report.html
     """
-    from rapgnn.device import pick_device
-    from rapgnn.estimators.estimators import load_model
-
     check_report(out)
-    _, graph, _ = shared.open_model(model, data, data_dir, reading, labelled=True)
-    write_page(load_model(model).set_params(device=pick_device(device)), graph, out)
+    write_page(*shared.open_model(model, data, data_dir, reading, device=device), out)
 
 
 def check_report(path: Path) -> None:
@@ -289,9 +291,9 @@ def check_report(path: Path) -> None:
 
 def write_page(estimator: Any, graph: Any, path: Path) -> None:
     """Write the page about a trained model."""
-    from rapgnn.report.model import write_model_report
+    from rapgnn.report.model import SECTIONS, write_model_report
 
     with shared.show_progress() as track:
-        track.start(f"{graph.name} report", None)
+        track.start(f"{graph.name} report", len(SECTIONS))
         write_model_report(estimator, graph, path, lambda done, total, title: track.set(done, f"report: {title}"))
-    typer.echo(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    shared.tell(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")

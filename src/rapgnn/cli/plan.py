@@ -10,7 +10,7 @@ from rapgnn.errors import InputError
 
 
 @shared.data_app.command("convert")
-@shared.folder_options(shown=shared.USUAL_OPTIONS)
+@shared.folder_options(shared.DISK_OPTIONS)
 def data_convert(
     folder: Annotated[Path, typer.Argument(help="A folder of nodes and edges, Parquet or CSV.")],
     reading: Any,

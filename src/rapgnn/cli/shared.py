@@ -5,6 +5,7 @@ import functools
 import inspect
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -93,16 +94,23 @@ def show_progress() -> Iterator[Track]:
 
 
 PLOTS = (".png", ".svg", ".pdf")
+FILES, NETWORK, LARGE = (
+    "Your own files",
+    "The network (what is not given is chosen)",
+    "Graphs larger than memory",
+)  # help
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Dataset files (or RAPGNN_DATA).")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the records to this file.")]
 Attributes = Annotated[bool, typer.Option("--attributes", help="Further node features, if any.")]
-BackboneOption = Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.")]
-LayersOption = Annotated[int | None, typer.Option(help="Number of message-passing layers.")]
-HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.")]
-EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase.")]
-EmbeddingOption = Annotated[str | None, typer.Option(help="A variant; compare takes best, too.")]
-HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.")]
-SettingsOption = Annotated[list[str] | None, typer.Option("--set", help="Other settings: name=value, repeated.")]
+BackboneOption = Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.", rich_help_panel=NETWORK)]
+LayersOption = Annotated[int | None, typer.Option(help="Message-passing layers.", rich_help_panel=NETWORK)]
+HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.", rich_help_panel=NETWORK)]
+EpochsOption = Annotated[int | None, typer.Option(help="Epochs of the main phase.", rich_help_panel=NETWORK)]
+EmbeddingOption = Annotated[str | None, typer.Option(help="Its variant; compare: best.", rich_help_panel=NETWORK)]
+HeadOption = Annotated[str | None, typer.Option(help="linear, mlp or ridge.", rich_help_panel=NETWORK)]
+SettingsOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Any setting: name=value, repeated.", rich_help_panel=NETWORK)
+]
 NETWORK_OPTIONS = {
     "backbone": BackboneOption,
     "layers": LayersOption,
@@ -114,8 +122,10 @@ NETWORK_OPTIONS = {
 }
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 ModelFolder = Annotated[Path, typer.Argument(help="A folder that rapgnn fit made.")]
-Data = Annotated[str, typer.Argument(help="A dataset name, sbm:nodes=5000,..., or a folder.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no notices.", callback=set_quiet)]
+Data = Annotated[str | None, typer.Argument(help="A dataset name, sbm:nodes=5000,..., a folder; or --nodes, --edges.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="Errors only (evaluate, compare: scores too).", callback=set_quiet)
+]
 
 
 def say(line: str) -> None:
@@ -124,7 +134,21 @@ def say(line: str) -> None:
         sys.stderr.write(f"rapgnn: {line}\n")
 
 
-def load(name: str, data_dir: Path | None, attributes: bool = False, reading: Any = None, labels: bool = True):
+def tell(line: str) -> None:
+    """What was done, on standard output, unless the user wants no such thing."""
+    if not _quiet:
+        typer.echo(line)
+
+
+def given(data: str | None, reading: Any) -> str:
+    """The data as the user named them."""
+    if data is not None:
+        return shlex.quote(data)
+    files = {"--nodes": reading.nodes, "--edges": reading.edges}
+    return " ".join(f"{option} {shlex.quote(str(path))}" for option, path in files.items() if path is not None)
+
+
+def load(name: str | None, data_dir: Path | None, attributes: bool = False, reading: Any = None, labels: bool = True):
     """A dataset or folder; what had to be decided on the way is said.
 
     Args:
@@ -135,26 +159,30 @@ def load(name: str, data_dir: Path | None, attributes: bool = False, reading: An
     graph = load_dataset(name, data_dir, say, attributes, reading)
     if labels and not len(graph.labelled):
         raise InputError(
-            f"{name} holds edges only, so there is no label column: put a nodes.csv with the columns id and label "
-            "beside it, in one folder, and name that folder."
+            f"{given(name, reading)} holds edges only, so there is no label column: put a nodes.csv with the columns "
+            "id and label beside it, in one folder, and name that folder."
         )
     for note in graph.notes:
         say(note)
     return graph
 
 
-def open_model(model: Path, data: str, data_dir: Path | None, reading: Any, labelled: bool) -> tuple[Any, Any, Any]:
-    """(model, graph, schema): the data read as the model's were."""
+def open_model(
+    model: Path, data: str | None, data_dir: Path | None, reading: Any, labelled: bool = True, device: str = "cpu"
+) -> tuple[Any, Any]:
+    """The estimator that was saved, and the data read as its own were."""
     from dataclasses import replace
 
+    from rapgnn.device import pick_device
+    from rapgnn.estimators.estimators import load_model
     from rapgnn.estimators.predictions import reading_of, without_labels
-    from rapgnn.training.checkpoint import load_checkpoint
 
-    loaded, schema = load_checkpoint(model)
+    estimator = load_model(model).set_params(device=pick_device(device))
+    schema = estimator.schema_
     graph = load(data, data_dir, reading=replace(reading, **reading_of(schema, labelled)), labels=labelled)
     graph = graph if labelled else without_labels(graph, schema)
     schema.check(graph)
-    return loaded, graph, schema
+    return estimator, graph
 
 
 def check_options(overrides: dict[str, Any], embedding: str | None = None, device: str = "cpu", seed: int = 0) -> None:
@@ -268,22 +296,26 @@ app.add_typer(data_app, name="data")
 # The options of a user's own folder, declared once for every command that reads one, and the table of its columns.
 
 FOLDER_OPTIONS: dict[str, tuple[Any, str]] = {
-    "label": (str, "Your folder: the label's column."),
-    "id": (str, "Your folder: the column of ids."),
-    "source": (str, "Your folder: where edges begin."),
-    "target": (str, "Your folder: where edges end."),
-    "ignore": (list[str], "Your folder: leave out columns a,b."),
-    "impute": (bool, "Your folder: fill missing values."),
-    "directed": (bool, "Your folder: edges count one way."),
+    "nodes": (Path, "The table of nodes, instead of a folder."),
+    "edges": (Path, "The table of edges, instead of a folder."),
+    "label": (str, "The label's column."),
+    "id": (str, "The column of ids."),
+    "source": (str, "The column where edges begin."),
+    "target": (str, "The column where edges end."),
+    "ignore": (list[str], "Leave out columns a,b."),
+    "group": (str, "Split: rows of one value here stay together."),
+    "time": (str, "Split: what is earlier here trains."),
+    "impute": (bool, "Fill missing values."),
+    "directed": (bool, "Edges count one way."),
     "drop_unknown_edges": (bool, "Drop edges of unknown nodes."),
-    "task": (str, "Your folder: classification or regression."),
+    "task": (str, "classification or regression."),
     "sep": (str, "CSV: between cells, e.g. ; or tab."),
     "decimal": (str, "CSV: decimal point or comma."),
     "encoding": (str, "CSV: utf-8, cp1252, utf-16, ..."),
 }
-"""Every option of a folder: its type, and its help."""
-USUAL_OPTIONS = ("label", "ignore")  # the help of other commands is full already
-FILE_OPTIONS = ("drop_unknown_edges", "sep", "decimal", "encoding")  # what a trained model cannot remember
+"""Every option of a user's own tables: its type, and its help."""
+FILE_OPTIONS = ("nodes", "edges", "drop_unknown_edges", "sep", "decimal", "encoding")  # what a model cannot remember
+DISK_OPTIONS = tuple(name for name in FOLDER_OPTIONS if name not in ("nodes", "edges", "group", "time"))
 
 
 def collected(place: str, options: dict[str, Any], make: Callable[[dict[str, Any], dict[str, Any]], Any]) -> Any:
@@ -316,19 +348,12 @@ def collected(place: str, options: dict[str, Any], make: Callable[[dict[str, Any
     return decorate
 
 
-def folder_options(
-    *, taken: tuple[str, ...] = tuple(FOLDER_OPTIONS), shown: tuple[str, ...] = tuple(FOLDER_OPTIONS)
-) -> Any:
-    """Gives a command the options of a folder; they arrive as one ``Reading``, in its parameter ``reading``.
-
-    Args:
-        taken: the options that it takes.
-        shown: those that its help shows, which is one screen. ``rapgnn data info --help`` shows all.
-    """
+def folder_options(taken: tuple[str, ...] = tuple(FOLDER_OPTIONS)) -> Any:
+    """Gives a command options of a user's tables; they arrive as one ``Reading``, in its parameter ``reading``."""
     options = {}
     for name in taken:
         kind, text = FOLDER_OPTIONS[name]
-        option = typer.Option(f"--{name.replace('_', '-')}", help=text, hidden=name not in shown)
+        option = typer.Option(f"--{name.replace('_', '-')}", help=text, rich_help_panel=FILES)
         options[name] = Annotated[kind if kind is bool else kind | None, option]
     return collected("reading", options, _reading)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,11 @@ def find_dataset(name: str) -> Dataset:
     except KeyError:
         if name.lower().partition(":")[0] == SBM:
             raise InputError("sbm is generated, so it has no files.") from None
-        known = ", ".join([*DATASETS, SBM])
+        known = [*DATASETS, SBM]
+        near = get_close_matches(name.lower(), known, 1)
+        choice = f"did you mean {near[0]}? Else" if near else f"choose one of {', '.join(known)}, or"
         raise InputError(
-            f"dataset {shown(name)} is unknown: choose one of {known}, or give a folder with nodes.csv and edges.csv."
+            f"dataset {shown(name)} is unknown: {choice} give a folder with nodes.csv and edges.csv."
         ) from None
 
 
@@ -85,7 +88,7 @@ def read_own(folder: Path, name: str, reading: Reading | None = None) -> Graph:
 
 
 def load_dataset(
-    name: str | Path,
+    name: str | Path | None = None,
     data_dir: Path | str | None = None,
     say: Say = lambda line: None,
     attributes: bool = False,
@@ -104,13 +107,17 @@ def load_dataset(
     drop_unknown_edges: bool = False,
     task: str | None = None,
     seed: int = 0,
+    nodes: str | Path | None = None,
+    edges: str | Path | None = None,
+    group: str | None = None,
+    time: str | None = None,
 ) -> Graph:
     """A graph, or many, by dataset name, by ``sbm`` or ``sbm:nodes=5000,...``, or by the path of a folder.
 
     A path may also name one file of edges: the graph then has no features and no labels.
 
     Args:
-        name: what to load.
+        name: what to load; None: the files ``nodes`` and ``edges``.
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
         say: is given, a line at a time, what is fetched or refused.
         attributes: take further node features too, where the dataset has them.
@@ -126,14 +133,22 @@ def load_dataset(
         drop_unknown_edges: leave out edges that name nodes that are not there, instead of refusing them.
         task: of a folder: ``"classification"`` or ``"regression"``; None tells by the labels.
         seed: decides the split, where a folder names none.
+        nodes, edges: the files of the tables, where they lie in no folder together.
+        group: a folder's column whose rows of one value stay on one side of the split.
+        time: a folder's column by which rows are divided: what is earlier trains, what is later tests.
     """
     options = {"label": label, "ignore": (ignore,) if isinstance(ignore, str) else tuple(ignore), "id": id}
     options |= {"source": source, "target": target, "sep": sep, "decimal": decimal, "text_encoding": encoding}
     options |= {"impute": impute, "directed": directed, "drop_unknown_edges": drop_unknown_edges}
-    options |= {"task": task, "seed": seed}
+    options |= {"task": task, "seed": seed, "nodes": nodes, "edges": edges, "group": group, "time": time}
     if task is not None:
         check_choice("task", task, ("classification", "regression"))
     reading = replace(reading or Reading(), **_given(options))
+    first = reading.nodes or reading.edges
+    if (name is None) == (first is None):
+        raise InputError("give a folder or a dataset, or else the files of nodes and edges.")
+    if first is not None:
+        return read_folder(Path(first).parent, Path(first).stem, reading)
     name = str(name)
     kind, _, settings = name.partition(":")
     known = name.lower() in DATASETS

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from rapgnn.datasets.dialect import Options
-from rapgnn.datasets.frames import Frame
+from rapgnn.datasets.frames import Frame, find_file
 from rapgnn.errors import InputError, shown
-from rapgnn.graph.column import Column, is_number, numbers_rows
+from rapgnn.graph.column import ORDERS, Column, date_order, is_number, numbers_rows, stamps_in_days
 from rapgnn.graph.labels import find_classes, label_column
+from rapgnn.graph.splits import split_blocks
 from rapgnn.graph.table import ColumnUse, Encoding
 from rapgnn.graph.validate import SPLITS, Faults
 
@@ -48,6 +49,9 @@ class Reading:
         source, target: the columns of the ends of edges; None: ``source`` and ``target`` and the like.
         sep, decimal, text_encoding: how CSV files are written; None: each file tells.
         drop_unknown_edges: leave out edges that name nodes that are not there, instead of refusing them.
+        nodes, edges: the files of the two tables, where they lie in no folder together.
+        group: the column whose rows of one value stay together when rows are divided for training and testing.
+        time: the column by which rows are divided instead: what is earlier trains, what is later tests.
     """
 
     label: str | None = None
@@ -67,6 +71,17 @@ class Reading:
     decimal: str | None = None
     text_encoding: str | None = None
     drop_unknown_edges: bool = False
+    nodes: str | Path | None = None
+    edges: str | Path | None = None
+    group: str | None = None
+    time: str | None = None
+
+    def file(self, folder: Path, stem: str) -> Path | None:
+        """The file of a table: the one that is named, or else the folder's."""
+        if self.nodes is None and self.edges is None:
+            return find_file(folder, stem)
+        named = {"nodes": self.nodes, "edges": self.edges}.get(stem)
+        return None if named is None else Path(named)
 
     @property
     def options(self) -> Options:
@@ -127,6 +142,7 @@ class Labels:
 
     Args:
         task: ``"classification"``, ``"multilabel"`` or ``"regression"``.
+        notes: what is said about the splits.
     """
 
     values: Any
@@ -134,10 +150,51 @@ class Labels:
     column: str | None = None
     names: tuple[str, ...] | None = None
     task: str = "classification"
+    notes: tuple[str, ...] = ()
 
 
 def find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:
     """What a table says about its rows' labels and splits; the columns that say it are added to ``roles``."""
+    labels = _find_labels(frame, reading, roles)
+    name = reading.group or reading.time
+    if name is None or reading.trained:
+        return labels
+    if reading.group and reading.time:
+        raise InputError("rows are divided by group or by time, not by both.")
+    if labels.splits:
+        raise InputError(f"{frame.path} names a split already: leave it out with --ignore, or leave out {name}.")
+    column, values = frame.need(name.strip().lower())
+    roles[column] = "group" if reading.group else "time"
+    known = np.flatnonzero(pd.DataFrame(labels.values).notna().any(axis=1))
+    values = values.iloc[known]
+    if values.isna().any():
+        raise without(frame.path, column, int(known[values.isna().to_numpy().argmax()]), int(values.isna().sum()))
+    if reading.group:
+        blocks = np.random.default_rng(reading.seed).permutation(values.nunique())[pd.factorize(values)[0]]
+    else:
+        blocks = pd.factorize(_times(frame, column, values), sort=True)[0]
+    parts = split_blocks(blocks)
+    if not all(len(part) for part in parts):
+        raise InputError(f"{frame.path}: the values of {column} do not divide the rows in three parts.")
+    how = f"rows of one {column} together" if reading.group else f"the earliest by {column} first"
+    sizes = " / ".join(str(len(part)) for part in parts)
+    note = f"the labelled rows were divided {sizes} (train / val / test), {how}."
+    return replace(labels, splits={s: known[part] for s, part in zip(SPLITS, parts, strict=True)}, notes=(note,))
+
+
+def _times(frame: Frame, column: str, values: pd.Series) -> np.ndarray:
+    """Numbers, or dates as the days that they are in features."""
+    if is_number(values):
+        return values.to_numpy(dtype=np.float64)
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return stamps_in_days(values)
+    order, days = date_order(values.astype(str).to_numpy(dtype=object))
+    if order not in ORDERS or np.isnan(days).any():
+        raise InputError(f"{frame.path}: {column} must hold numbers or dates such as 2024-12-31 to divide rows by.")
+    return days
+
+
+def _find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:
     splits = _splits(frame, roles)
     single, several = _label_columns(frame, reading)
     roles |= dict.fromkeys(several if single is None else [single], "label")

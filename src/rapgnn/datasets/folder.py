@@ -33,9 +33,8 @@ from rapgnn.datasets.columns import (
     learn_table,
     row_ids,
 )
-from rapgnn.datasets.dialect import Options
 from rapgnn.datasets.edges import EdgeTable, edge_table, ends_in_many, ends_in_one, known_edges, places
-from rapgnn.datasets.frames import ENDINGS, Frame, find_file, read_file, with_features
+from rapgnn.datasets.frames import ENDINGS, Frame, read_file, with_features
 from rapgnn.errors import InputError
 from rapgnn.graph.convert import RawGraph, both_ways
 from rapgnn.graph.graph import Graph, build_graph
@@ -52,11 +51,11 @@ def is_table_file(path: Path) -> bool:
     return path.is_file() and path.name.lower().endswith(ENDINGS)
 
 
-def edges_only(path: Path) -> bool:
+def edges_only(path: Path, reading: Reading) -> bool:
     """Whether there are edges here and nothing else, so no labels."""
     if path.is_file():
         return True
-    return find_file(path, "edges") is not None and not any(find_file(path, stem) for stem in ("nodes", "graphs"))
+    return bool(reading.file(path, "edges")) and not any(reading.file(path, stem) for stem in ("nodes", "graphs"))
 
 
 def read_folder(folder: Path, name: str, reading: Reading | None = None, **changes: Any) -> Graph:
@@ -74,24 +73,24 @@ def _read(folder: Path, reading: Reading) -> dict[str, Frame]:
     """The tables by their names; every file that cannot be read is named."""
     options, faults = reading.options, Faults()
     ends = (*reading.named("source", SOURCE), *reading.named("target", TARGET))
-    if edges_only(folder):
-        file = folder if folder.is_file() else find_file(folder, "edges")
+    if edges_only(folder, reading):
+        file = folder if folder.is_file() else reading.file(folder, "edges")
         return {"edges": read_file(file or folder, ends, options)}
     frames: dict[str, Frame] = {}
     own = (*reading.named("id", ()), *GRAPH_ID)
     for stem in ("graphs", "nodes"):
         with faults.collect():
-            if stem == "nodes" or find_file(folder, stem) is not None:
-                frames[stem] = _named_file(folder, stem, own, options)
+            if stem == "nodes" or reading.file(folder, stem) is not None:
+                frames[stem] = _named_file(folder, stem, own, reading)
     words: list[str] = []
     if "nodes" in frames:
         with faults.collect():
-            frames["nodes"] = with_features(frames["nodes"], folder)
+            frames["nodes"] = with_features(frames["nodes"], folder) if reading.nodes is None else frames["nodes"]
         words += _words(frames["nodes"], reading.named("id", ID), ends)
     if "graphs" in frames:
         words += _words(frames["graphs"], GRAPH_ID, GRAPH)
     with faults.collect():
-        frames["edges"] = _named_file(folder, "edges", words, options)
+        frames["edges"] = _named_file(folder, "edges", words, reading)
     faults.check()
     return frames
 
@@ -102,11 +101,13 @@ def _words(frame: Frame, names: Sequence[str], columns: Sequence[str]) -> Sequen
     return columns if column is not None and not pd.api.types.is_numeric_dtype(column[1]) else ()
 
 
-def _named_file(folder: Path, stem: str, words: Sequence[str], options: Options) -> Frame:
-    path = find_file(folder, stem)
+def _named_file(folder: Path, stem: str, words: Sequence[str], reading: Reading) -> Frame:
+    path = reading.file(folder, stem)
+    if path is None and reading.nodes is not None:
+        raise InputError(f"the file of {stem} is not named: give nodes and edges.")
     if path is None:
         raise InputError(f"{folder / stem}.csv (or .parquet, .npz) is missing: {HOLDS}.")
-    return read_file(path, words, options)
+    return read_file(path, words, reading.options)
 
 
 def ignoring(folder: Path, reading: Reading, frames: dict[str, Frame]) -> tuple[Reading, dict[str, Frame]]:
@@ -180,6 +181,7 @@ def _graph(nodes: Frame, edges: Frame, graphs: Frame | None, name: str, reading:
             ends = ends_in_one(table, ids, nodes, reading.drop_unknown_edges, numbered=NO_IDS in notes)
     faults.check()
     assert labels is not None
+    notes += labels.notes
     assert learned is not None
     assert table is not None
     assert ends is not None

@@ -40,6 +40,14 @@ def split_per_class(y: np.ndarray, train: float | int, seed: int = 0) -> tuple[n
     return picked, rest[:val], rest[val:]
 
 
+def split_blocks(blocks: np.ndarray, shares: tuple[float, float] = (0.6, 0.8)) -> tuple[np.ndarray, ...]:
+    """Training, validation and test rows in the order of their blocks ``[rows]``, numbers from 0; blocks stay whole."""
+    counts = np.bincount(blocks)
+    middle = (np.cumsum(counts) - counts / 2) / len(blocks)
+    part = np.searchsorted(shares, middle, side="right")[blocks]
+    return tuple(np.flatnonzero(part == number) for number in range(3))
+
+
 def make_folds(graph: Graph, seed: int, count: int = FOLDS) -> list[Tensor]:
     """The labelled rows in ``count`` parts, every class in proportion."""
     from sklearn.model_selection import KFold, StratifiedKFold
