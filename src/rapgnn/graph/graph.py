@@ -41,6 +41,7 @@ from rapgnn.graph.validate import (
     check_targets,
     check_whole,
     labelled_rows,
+    mostly_zero,
     shape_of,
 )
 from rapgnn.sparse import Features, SparseMatrix, row_block, row_sums, without_zeros
@@ -426,6 +427,7 @@ def make_features(
     array = as_array(x, "the node features")
     array = array[:, None] if array.ndim == 1 else array
     learn = (encoding is None or kind == "given") and not trained and array.ndim == 2 and array.size > 0
+    learn = learn and not mostly_zero(array)
     if learn and np.isfinite(array).all() and (scaled := Encoding.for_array(array)) is not None:
         encoding = replace(scaled, edge_columns=() if encoding is None else encoding.edge_columns)
         notes = [*notes, SCALED]

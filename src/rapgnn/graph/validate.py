@@ -59,19 +59,27 @@ def check_features(x: Any, sparse: bool | None = None) -> Features:
         if len(x.shape) != 2 or x.dtype.kind not in "biuf":
             raise InputError(f"sparse node features must be a table of numbers, got {x.dtype} of shape {x.shape}.")
         matrix: Any = as_float32(sp.csr_matrix(x))
-        values = matrix.data
     else:
-        matrix = values = as_float32(as_array(x, "the node features"))
+        matrix = as_array(x, "the node features")
+        # Mostly zeros: no copy of them is made.
+        matrix = as_float32(sp.csr_matrix(matrix) if sparse is None and mostly_zero(matrix) else matrix)
+    values = matrix.data if sp.issparse(matrix) else matrix
     if len(matrix.shape) != 2 or 0 in matrix.shape:
         raise InputError(
             f"node features must be a table with a row per node and at least one column, got shape {matrix.shape}."
         )
-    refuse_features(int((~np.isfinite(values)).sum()), max(values.max(initial=0), -values.min(initial=0)))
+    largest = max(values.max(initial=0), -values.min(initial=0))  # not finite where some value is not
+    refuse_features(0 if np.isfinite(largest) else int((~np.isfinite(values)).sum()), largest)
     if sparse is None:
-        sparse = np.count_nonzero(values) < FILLED * matrix.shape[0] * matrix.shape[1]
+        sparse = sp.issparse(matrix) and matrix.count_nonzero() < FILLED * matrix.shape[0] * matrix.shape[1]
     if sparse:
         return SparseMatrix(matrix)
     return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
+
+
+def mostly_zero(x: np.ndarray) -> bool:
+    """Whether a table is better stored sparse."""
+    return x.ndim == 2 and np.count_nonzero(x) < FILLED * x.size
 
 
 def refuse_features(bad: int, largest: float, what: str = "node features") -> None:
