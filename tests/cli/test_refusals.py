@@ -54,6 +54,8 @@ def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
     [
         (("compare", "nowhere"), ("'nowhere'", "cora")),
         (("compare", "Pub-Med"), ("did you mean pubmed?",)),
+        (("predict", "model", SBM, "--samples", "99999999", "--out", "p.csv"), ("--samples", "1000000")),
+        (("predict", "model", SBM, "--samples", "1", "--out", "p.csv"), ("--samples", "2")),
         (("compare", SBM, "--layers", "0"), ("at least 1",)),
         (("compare", SBM, "--hidden", "0"), ("at least 1",)),
         (("compare", SBM, "--seeds", "0"), ("at least 1",)),

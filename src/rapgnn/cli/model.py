@@ -158,11 +158,13 @@ def predict(
     """
     from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
+    from rapgnn.graph.validate import check_whole
+    from rapgnn.network.config import bounds
     from rapgnn.training.predict import model_on
 
     check_writable(out, TABLES)
-    if samples < 0 or samples == 1:
-        raise InputError(f"--samples must be 0, or 2 and more for a spread, got {samples}.")
+    if samples:
+        check_whole("--samples", samples, 2, bounds("num_samples")[1])
     if samples and no_spread:
         raise InputError("--samples draws for a spread: leave out --no-spread or --samples.")
     if data is not None and (memory is not None or store is not None or hops.is_disk_graph(data)):

@@ -66,29 +66,33 @@ def plan(
     Example: rapgnn plan --nodes 111e6 --edges 1.6e9 --features 128 --train-rows 1.2e6 --machines 8 --memory 64GiB
     """
     import json
+    import math
     from dataclasses import replace
 
     from rapgnn.files import check_writable, read_regular
+    from rapgnn.graph.validate import LARGEST
     from rapgnn.memory import read_size
     from rapgnn.scale.disk_graph import DiskGraph
     from rapgnn.scale.plan import Machines, Problem, Rates, advice, best, costs, known_rates, plan_rows
 
     check_writable(json_file)
-    if not network > 0:
+    if not 0 < network < math.inf:
         raise InputError(f"--network must be above 0, got {network:g}.")
     there = Machines(machines, read_size(memory, "--memory"))
-    sizes = {"nodes": nodes, "edges": edges, "features": features}
+    given = {"nodes": nodes, "edges": edges, "features": features, "rows": train_rows}
+    for name, value in given.items():
+        if value is not None and not abs(value) <= LARGEST:
+            raise InputError(f"--{name.replace('rows', 'train-rows')} must be a whole number, got {value:g}.")
+    sizes: dict[str, Any] = {name: int(value) for name, value in given.items() if value is not None}
+    absent = [f"--{name}" for name in ("nodes", "edges", "features") if name not in sizes]
     if folder is not None:
-        if any(value is not None for value in sizes.values()):
+        if len(absent) < 3:
             raise InputError("give a folder, or --nodes, --edges and --features, not both.")
-        problem = Problem.of(DiskGraph.open(folder, verify=False), layers)
-        problem = problem if train_rows is None else replace(problem, rows=int(train_rows))
+        problem = replace(Problem.of(DiskGraph.open(folder, verify=False), layers), **sizes)
+    elif absent:
+        raise InputError(f"give the folder of a graph on disk, or its sizes: {', '.join(absent)} is missing.")
     else:
-        absent = [f"--{name}" for name, value in sizes.items() if value is None]
-        if absent:
-            raise InputError(f"give the folder of a graph on disk, or its sizes: {', '.join(absent)} is missing.")
-        sized: dict[str, Any] = {name: int(value) for name, value in sizes.items() if value is not None}
-        problem = Problem(**sized, layers=layers, rows=int(train_rows or 0))
+        problem = Problem(weighted=False, **{"rows": 0} | sizes, layers=layers)
     if rates is not None:
         try:
             known = Rates.from_dict(json.loads(read_regular(rates, 1 << 20)))

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES, Scaling
 from rapgnn.graph.csr import degree_power
+from rapgnn.memory import blocks
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.workers import ALONE, Workers
 from rapgnn.sparse import SparseMatrix, ranges, row_sums
@@ -67,19 +68,13 @@ class StreamedMatrix:
         self.entries = max(ENTRIES[self.device.type], largest_row(self.graph))
         self._ones = torch.ones(min(self.entries, self.graph.num_edges), dtype=torch.float32, device=self.device)
         self._buffers = [self._buffer() for _ in range(2)]
-        self.negative = any(bool((part < 0).any()) for part in _parts(self.graph.weights))
+        weights = self.graph.weights
+        chunks = blocks(0 if weights is None else len(weights), CHUNK)
+        self.negative = weights is not None and any(bool((weights[part] < 0).any()) for part in chunks)
         self.nonnegative = bool(self.part.workers.smallest(not self.negative and (self.own is None or self.own >= 0)))
         self._kept: list[Block] | None = None
         self._keep = keep and self.device.type != "cpu"  # there the blocks lie in buffers that are written again
-        bare = self._without_loop() if self_loops and not rule.includes_self else None
-        scaling = rule.normalise
-        self.left = _power(self._received(), bare, scaling.received) if scaling.received else None
-        self.right = _power(self._sent(), bare, scaling.sent) if scaling.sent else None
-        self.left, self.right, self.bare = (
-            None if diagonal is None else diagonal.to(self.device) for diagonal in (self.left, self.right, bare)
-        )
-        if self.right is not None and self.halo is not None:
-            self.right = self.halo.fetch(self.right)
+        self.bare, self.left, self.right = self._diagonals(rule.normalise, self_loops and not rule.includes_self)
 
     @torch.no_grad()
     def product(self, x: Tensor, out: Tensor, magnitude: bool = False) -> Tensor:
@@ -91,14 +86,7 @@ class StreamedMatrix:
         apart = self.own is not None and not (magnitude and self.negative)  # else the blocks have it
         if apart:
             torch.mul(x, abs(self.own) if magnitude else self.own, out=out)  # type: ignore[arg-type]
-        x = self._seen(x)
-        for rows, matrix in self._blocks(x.shape[1], magnitude):
-            product = self._finished(matrix @ x, x, rows)
-            if not apart:
-                out[rows] = product
-            else:
-                out[rows].add_(product)
-        return out
+        return self._sum(self._blocks(x.shape[1], magnitude), x, out, apart)
 
     @torch.no_grad()
     def product_of(self, x: Tensor, rows: np.ndarray) -> Tensor:
@@ -107,13 +95,27 @@ class StreamedMatrix:
         index = torch.from_numpy(np.ascontiguousarray(rows)).to(x.device)
         if self.own is not None:
             torch.mul(x[index], self.own, out=out)
-        x = self._seen(x)
-        for part, matrix in self._chosen(rows, x.shape[1]):
-            product = self._finished(matrix @ x, x, index[part])
-            if self.own is None:
-                out[part] = product
+        return self._sum(self._chosen(rows, x.shape[1]), x, out, self.own is not None, index)
+
+    def _sum(self, parts: Iterator[Block], x: Tensor, out: Tensor, apart: bool, index: Tensor | None = None) -> Tensor:
+        """The products of all blocks, in ``out``.
+
+        Args:
+            apart: what is there, the nodes' own part, is added.
+            index: which rows these are; None: all.
+        """
+        x = x if self.halo is None else self.halo.fetch(x)  # of all nodes that send to these rows
+        x = x if self.right is None else x.mul_(self.right)
+        for places, matrix in parts:
+            rows = places if index is None else index[places]
+            product = matrix @ x
+            if self.bare is not None:  # the loops that were added
+                product.addcmul_(x[self.begin : self.begin + self.shape[0]][rows], self.bare[rows])
+            product = product if self.left is None else product.mul_(self.left[rows])
+            if apart:
+                out[places].add_(product)
             else:
-                out[part].add_(product)
+                out[places] = product
         return out
 
     def growth_rate(self) -> float:
@@ -130,32 +132,18 @@ class StreamedMatrix:
         mantissa, exponent = math.frexp(math.exp(logarithm / steps))
         return math.ldexp(round(64 * mantissa) / 64, exponent)
 
-    def _seen(self, x: Tensor) -> Tensor:
-        """x of all nodes that send to these rows, scaled by the senders' diagonal."""
-        x = x if self.halo is None else self.halo.fetch(x)
-        return x if self.right is None else x.mul_(self.right)
-
-    def _finished(self, product: Tensor, x: Tensor, rows: slice | Tensor) -> Tensor:
-        """What is left to do for a block: the loops that were added, and the receivers' diagonal."""
-        if self.bare is not None:
-            product.addcmul_(x[self.begin : self.begin + self.shape[0]][rows], self.bare[rows])
-        return product if self.left is None else product.mul_(self.left[rows])
-
     # The blocks of S: whole ranges of rows, or rows that are chosen.
 
     def _blocks(self, width: int, magnitude: bool = False) -> Iterator[Block]:
         if self._kept is not None and not magnitude:
             yield from self._kept
             return
-        blocks: list[Block] = []
+        passed: list[Block] = []
         for rows, matrix in self._streamed(cut(self.graph.indptr, self.entries, self._most_rows(width)), self._read):
-            if magnitude and self.negative:
-                matrix = self._magnitudes_of(rows, matrix)
+            yield rows, self._magnitudes_of(rows, matrix) if magnitude and self.negative else matrix
             if self._keep and not magnitude:
-                blocks.append((rows, matrix))
-            yield rows, matrix
-        if self._keep and not magnitude:
-            self._kept = blocks
+                passed.append((rows, matrix))
+        self._kept = passed or self._kept
 
     def _magnitudes_of(self, rows: slice, matrix: SparseMatrix) -> SparseMatrix:
         """The magnitudes of a block's entries; an edge that is listed twice has that of its sum."""
@@ -175,17 +163,13 @@ class StreamedMatrix:
     def _streamed(self, bounds: Iterator[slice], read: Callable[[slice, int], Arrays]) -> Iterator[Block]:
         """One block is read while the one before is used."""
         with ThreadPoolExecutor(1) as pool:
-            ahead: list[tuple[slice, Future[Arrays]]] = []
-            for number, rows in enumerate(bounds):
-                ahead.append((rows, pool.submit(read, rows, number % 2)))
-                if number:
-                    yield self._block(*ahead.pop(0))
-            for rows, arrays in ahead:
-                yield self._block(rows, arrays)
-
-    def _block(self, rows: slice, arrays: "Future[Arrays]") -> Block:
-        crow, col, values = arrays.result()
-        return rows, SparseMatrix.from_csr(crow, col, values, (len(crow) - 1, self.shape[1]))
+            last: tuple[slice, Future[Arrays]] | None = None
+            for number, rows in enumerate(chain(bounds, [None])):
+                ahead = None if rows is None else (rows, pool.submit(read, rows, number % 2))
+                if last is not None:
+                    crow, col, values = last[1].result()
+                    yield last[0], SparseMatrix.from_csr(crow, col, values, (len(crow) - 1, self.shape[1]))
+                last = ahead
 
     def _most_rows(self, width: int) -> int:
         return max(1, PRODUCT_BYTES[self.device.type] // (4 * max(1, width)))
@@ -217,61 +201,46 @@ class StreamedMatrix:
         weight = None if self.graph.weights is None else torch.empty(size, dtype=torch.float32)
         return torch.empty(size, dtype=torch.int32), weight
 
-    # Degrees: summed magnitudes of weights, or counts, by blocks of rows.
+    def _diagonals(self, scaling: Scaling, loops: bool) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """One where a loop is added ``[rows, 1]``, and the powers of the degrees that scale receivers and senders.
 
-    def _received(self) -> np.ndarray:
-        """``[rows]``."""
-        if self.graph.weights is None:
-            return np.diff(self.graph.indptr)
-        total = np.empty(self.graph.num_nodes)
-        for rows in cut(self.graph.indptr, self.entries, CHUNK):
-            size, crow = self._magnitudes(rows)
-            total[rows] = row_sums(torch.from_numpy(crow), torch.from_numpy(size)).numpy()
-        return total
-
-    def _sent(self) -> np.ndarray:
-        """``[rows]``, of the whole graph."""
-        total: np.ndarray = np.zeros(self.shape[1], dtype=np.int64 if self.graph.weights is None else np.float64)
-        if self.graph.weights is None:
-            for part in _parts(self.graph.indices):
-                np.add.at(total, part, 1)
-        else:
-            for rows in cut(self.graph.indptr, self.entries, CHUNK):
-                first, last = self.graph.indptr[[rows.start, rows.stop]].tolist()
-                np.add.at(total, self.graph.indices[first:last], self._magnitudes(rows)[0])
-        return total if self.halo is None else self.halo.add_up(torch.from_numpy(total)).numpy()
-
-    def _without_loop(self) -> Tensor:
-        """``[rows, 1]``: one where a node has no loop."""
-        bare = torch.ones(self.graph.num_nodes, 1, dtype=torch.float32)
-        for rows in cut(self.graph.indptr, self.entries, CHUNK):
-            receiver, sender = self._ends(rows)
-            bare[receiver[receiver == sender].astype(np.int64) - self.begin] = 0.0
-        return bare
-
-    def _magnitudes(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """How much each entry of these rows counts, in double precision, and where each row begins.
-
-        An edge that is listed twice counts with the magnitude of its sum, at the first of its places.
+        Degrees are summed magnitudes of weights, or counts. An edge that is listed twice counts with the magnitude of
+        its sum, at the first of its places.
         """
-        assert self.graph.weights is not None
-        crow = np.array(self.graph.indptr[rows.start : rows.stop + 1])
-        size = self.graph.weights[int(crow[0]) : int(crow[-1])].astype(np.float64)
-        if self.negative and len(size):
-            receiver, sender = self._ends(rows)
-            first = np.ones(len(size), dtype=bool)
-            first[1:] = (receiver[1:] != receiver[:-1]) | (sender[1:] != sender[:-1])
-            begins = np.flatnonzero(first)
-            total = np.add.reduceat(size, begins)
-            size[:] = 0.0
-            size[begins] = total
-        return np.abs(size), crow - crow[0]
-
-    def _ends(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Receiver and sender of the entries of these rows, as they are numbered among the seen nodes."""
-        crow = self.graph.indptr[rows.start : rows.stop + 1]
-        receiver = np.repeat(np.arange(rows.start, rows.stop, dtype=np.int32) + self.begin, np.diff(crow))
-        return receiver, np.asarray(self.graph.indices[int(crow[0]) : int(crow[-1])])
+        weights = self.graph.weights
+        sent: np.ndarray = np.zeros(self.shape[1] if scaling.sent else 0, np.int64 if weights is None else np.float64)
+        added = torch.ones(self.shape[0], 1, dtype=torch.float32) if loops else None
+        left = torch.empty(self.shape[0], 1, dtype=torch.float32) if scaling.received else None
+        for rows in cut(self.graph.indptr, self.entries, CHUNK):
+            crow = self.graph.indptr[rows.start : rows.stop + 1]
+            sender = np.asarray(self.graph.indices[int(crow[0]) : int(crow[-1])])
+            degree, size, receiver = np.diff(crow), None, sender
+            if added is not None or self.negative:
+                receiver = np.repeat(np.arange(rows.start, rows.stop, dtype=np.int32) + self.begin, degree)
+            if added is not None:
+                added[receiver[receiver == sender].astype(np.int64) - self.begin] = 0.0
+            if weights is not None:
+                size = weights[int(crow[0]) : int(crow[-1])].astype(np.float64)
+                if self.negative and len(size):
+                    first = np.ones(len(size), dtype=bool)
+                    first[1:] = (receiver[1:] != receiver[:-1]) | (sender[1:] != sender[:-1])
+                    begins = np.flatnonzero(first)
+                    total = np.add.reduceat(size, begins)
+                    size[:] = 0.0
+                    size[begins] = total
+                size = np.abs(size)
+                degree = row_sums(torch.from_numpy(crow - crow[0]), torch.from_numpy(size)).numpy()
+            if left is not None:
+                left[rows] = _power(degree, None if added is None else added[rows], scaling.received)
+            if scaling.sent:
+                np.add.at(sent, sender, 1 if size is None else size)
+        if scaling.sent and self.halo is not None:
+            sent = self.halo.add_up(torch.from_numpy(sent)).numpy()
+        left = None if left is None else left.to(self.device)
+        right = _power(sent, added, scaling.sent).to(self.device) if scaling.sent else None
+        if right is not None and self.halo is not None:
+            right = self.halo.fetch(right)
+        return None if added is None else added.to(self.device), left, right
 
 
 CHUNK = 1 << 20  # nodes, or edges, that are looked at together
@@ -287,8 +256,8 @@ def held_bytes(graph: DiskGraph, self_loops: bool, width: int = 1) -> int:
 
 def largest_row(graph: DiskGraph) -> int:
     """The most edges that a node receives."""
-    starts = range(0, graph.num_nodes, CHUNK)
-    return max((int(np.diff(graph.indptr[s : s + CHUNK + 1]).max(initial=0)) for s in starts), default=0)
+    parts = blocks(graph.num_nodes, CHUNK)
+    return max((int(np.diff(graph.indptr[p.start : p.stop + 1]).max(initial=0)) for p in parts), default=0)
 
 
 def cut(ends: np.ndarray, entries: int, most_rows: int) -> Iterator[slice]:
@@ -301,11 +270,6 @@ def cut(ends: np.ndarray, entries: int, most_rows: int) -> Iterator[slice]:
         row = stop
 
 
-def _parts(array: np.ndarray | None) -> Iterator[np.ndarray]:
-    for start in range(0, 0 if array is None else len(array), CHUNK):
-        yield array[start : start + CHUNK]  # type: ignore[index]
-
-
 def _power(degree: np.ndarray, added: Tensor | None, exponent: float) -> Tensor:
     """degree^exponent, rounded to 32 bits part by part.
 
@@ -313,13 +277,11 @@ def _power(degree: np.ndarray, added: Tensor | None, exponent: float) -> Tensor:
         added: ``[n, 1]``, the weights of loops that the graph does not have.
     """
     out = torch.empty(len(degree), 1, dtype=torch.float32)
-    for start in range(0, len(degree), CHUNK):
-        part = torch.from_numpy(degree[start : start + CHUNK])
-        if added is not None:
-            part = part + added[start : start + CHUNK, 0].to(part.dtype)
-        power = degree_power(part, exponent)
+    for place in blocks(len(degree), CHUNK):
+        part = torch.from_numpy(degree[place])
+        power = degree_power(part if added is None else part + added[place, 0].to(part.dtype), exponent)
         assert power is not None
-        out[start : start + CHUNK, 0] = power
+        out[place, 0] = power
     return out
 
 
