@@ -48,7 +48,7 @@ def test_every_way_in_gives_the_same_predictions():
     for node in G.nodes:
         del G.nodes[node]["y"]
     agree(RAPNodeClassifier(**FAST).fit(G, named), G)
-    with pytest.raises(InputError, match="there are no labels"):
+    with pytest.raises(InputError, match="there is no label column"):
         RAPNodeClassifier(**FAST).fit(G)
 
 

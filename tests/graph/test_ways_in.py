@@ -8,6 +8,8 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from rapgnn import InputError, fit, from_pyg, from_pyg_list
+from rapgnn.datasets.columns import Reading
+from rapgnn.datasets.tables import read_networks
 from rapgnn.graph.convert import unpack
 from rapgnn.graph.graph import build_graph
 from samples import GRAPH_CONFIG, NODE_CONFIG, on_test, pyg
@@ -114,8 +116,12 @@ def test_edges_one_way_or_both_ways():
     assert not unpack(X, edge_index=mixed).notes  # some are listed both ways: on purpose
     assert not unpack(X, edge_index=np.array([[1], [1]])).notes
     assert any("one way" in note for note in unpack(X, adjacency=sp.csr_matrix((np.ones(3), ONE_WAY), (4, 4))).notes)
-    assert not unpack(nx.DiGraph([(0, 1), (1, 2)])).notes  # it says itself what it is
-    assert pairs(unpack(nx.DiGraph([(0, 1), (1, 2)]), directed=False)) == {(0, 1), (1, 0), (1, 2), (2, 1)}
+    graph = nx.DiGraph([(0, 1), (1, 2)])
+    read = read_networks(graph, reading=Reading(labelled=None))
+    assert pairs(read) == {(0, 1), (1, 2)}
+    assert not any("one way" in note for note in read.notes)  # it says itself what it is
+    both = read_networks(graph, reading=Reading(labelled=None), directed=False)
+    assert pairs(both) == {(0, 1), (1, 0), (1, 2), (2, 1)}
     with pytest.raises(InputError, match="directed must be True or False"):
         unpack(X, directed="no", edge_index=ONE_WAY)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="3 edges but edge_weight of shape"):

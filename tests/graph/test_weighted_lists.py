@@ -23,6 +23,7 @@ from rapgnn import (
     load_dataset,
     make_graphs,
 )
+from rapgnn.datasets.tables import read_networks
 from rapgnn.graph.lists import graph_set
 from rapgnn.network.polynomial import PolynomialFilter
 from rapgnn.network.rapgnn import model_inputs
@@ -73,8 +74,11 @@ def test_every_way_in_is_the_same():
     torch.testing.assert_close(wanted.edge_weight, torch.cat([g.edge_weight for g in graphs]))
     tuples = [(g.x.numpy(), g.edge_index.numpy(), g.edge_weight.numpy()) for g in graphs]
     with_features = [(*t[:2], np.ones((t[1].shape[1], 3)), t[2]) for t in tuples]
-    for other in (tuples, [tuple(map(np.ndarray.tolist, t)) for t in tuples], list(map(as_networkx, graphs))):
-        found = graph_set(other, y, task="classification", directed=True)
+    for found in (
+        graph_set(tuples, y, task="classification", directed=True),
+        graph_set([tuple(map(np.ndarray.tolist, t)) for t in tuples], y, task="classification", directed=True),
+        read_networks(list(map(as_networkx, graphs)), y=y),
+    ):
         assert relative_error(dense_operator(found), dense_operator(wanted)) < 1e-6
     found = graph_set(with_features, y, task="classification")
     torch.testing.assert_close(found.edge_weight, wanted.edge_weight)

@@ -1,21 +1,22 @@
 """The catalogue: datasets by name, generated graphs, and a user's own folder."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rapgnn.datasets.folder import Reading, is_table_file, read_folder
+from rapgnn.datasets.columns import Reading
+from rapgnn.datasets.folder import is_table_file, read_folder
 from rapgnn.datasets.frames import ENDINGS
 from rapgnn.datasets.ogb import MOLECULES, NODE_GRAPHS, read_molecules, read_node_graph
 from rapgnn.datasets.planetoid import PLANETOID, read_planetoid
 from rapgnn.datasets.sources import FileSet, Say, locate
 from rapgnn.datasets.tu import TU, read_tu
-from rapgnn.errors import InputError, check_choice, shown
+from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph, make_graph
 
 SBM = "sbm"
@@ -93,24 +94,7 @@ def load_dataset(
     say: Say = lambda line: None,
     attributes: bool = False,
     reading: Reading | None = None,
-    *,
-    label: str | None = None,
-    ignore: Sequence[str] = (),
-    id: str | None = None,
-    source: str | None = None,
-    target: str | None = None,
-    sep: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-    impute: bool = False,
-    directed: bool = False,
-    drop_unknown_edges: bool = False,
-    task: str | None = None,
-    seed: int = 0,
-    nodes: str | Path | None = None,
-    edges: str | Path | None = None,
-    group: str | None = None,
-    time: str | None = None,
+    **options: Any,
 ) -> Graph:
     """A graph, or many, by dataset name, by ``sbm`` or ``sbm:nodes=5000,...``, or by the path of a folder.
 
@@ -121,29 +105,10 @@ def load_dataset(
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
         say: is given, a line at a time, what is fetched or refused.
         attributes: take further node features too, where the dataset has them.
-        reading: how a folder of tables is to be read, as one object; the options below win over it.
-        label: a folder's column of labels; None: ``label``, ``y``, ``class`` or ``target``.
-        ignore: a folder's columns to leave out.
-        id: a folder's column of node ids; None: ``id``, ``node`` or ``node_id``, or rows are numbered from 0.
-        source, target: a folder's columns of the ends of edges.
-        sep, decimal, encoding: how CSV files are written, such as ``";"``, ``","`` and ``"cp1252"``; None: the files
-            tell.
-        impute: fill missing values (numbers by the mean, words by no category) instead of refusing them.
-        directed: edges of a folder count as listed; otherwise in both directions.
-        drop_unknown_edges: leave out edges that name nodes that are not there, instead of refusing them.
-        task: of a folder: ``"classification"`` or ``"regression"``; None tells by the labels.
-        seed: decides the split, where a folder names none.
-        nodes, edges: the files of the tables, where they lie in no folder together.
-        group: a folder's column whose rows of one value stay on one side of the split.
-        time: a folder's column by which rows are divided: what is earlier trains, what is later tests.
+        reading: how a folder of tables is to be read, as one object; the options win over it.
+        options: fields of ``Reading`` by name (``label="species"``); ``encoding`` is that of CSV files.
     """
-    options = {"label": label, "ignore": (ignore,) if isinstance(ignore, str) else tuple(ignore), "id": id}
-    options |= {"source": source, "target": target, "sep": sep, "decimal": decimal, "text_encoding": encoding}
-    options |= {"impute": impute, "directed": directed, "drop_unknown_edges": drop_unknown_edges}
-    options |= {"task": task, "seed": seed, "nodes": nodes, "edges": edges, "group": group, "time": time}
-    if task is not None:
-        check_choice("task", task, ("classification", "regression"))
-    reading = replace(reading or Reading(), **_given(options))
+    reading = (reading or Reading(labelled=None)).with_options(options)
     first = reading.nodes or reading.edges
     if (name is None) == (first is None):
         raise InputError("give a folder or a dataset, or else the files of nodes and edges.")
@@ -174,13 +139,6 @@ def _is_there(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):  # a name that no file can have
         return False
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that say something."""
-    return {
-        key: value for key, value in options.items() if value not in (None, (), False) and (key, value) != ("seed", 0)
-    }
 
 
 # Generated graphs of any size: the contextual stochastic block model.

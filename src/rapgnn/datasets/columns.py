@@ -1,7 +1,7 @@
 """What the columns of a user's tables mean: ids, ends of edges, labels, splits, features."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from rapgnn.datasets.dialect import Options
 from rapgnn.datasets.frames import Frame, find_file
-from rapgnn.errors import InputError, shown
+from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.column import ORDERS, Column, date_order, is_number, numbers_rows, stamps_in_days
 from rapgnn.graph.labels import find_classes, label_column
 from rapgnn.graph.splits import split_blocks
@@ -28,6 +28,12 @@ SPLIT_WORDS = {
 }
 NO_IDS = "no id column: rows were numbered from 0 (--id names one)."
 NAMED = ("label", "id", "source", "target")  # columns that a user may name
+OPTIONS = (
+    *NAMED,
+    *("ignore", "sep", "decimal", "encoding", "impute", "directed", "drop_unknown_edges", "task", "seed"),
+    *("nodes", "edges", "group", "time"),
+)
+"""What a user may say about tables: fields of ``Reading``, ``encoding`` that of CSV files."""
 Roles = dict[str, str]  # what a column is for, where it is no feature
 
 
@@ -43,7 +49,7 @@ class Reading:
         task: ``"classification"`` or ``"regression"``; None tells by the labels.
         classes, encoding: those of a trained model that the folder is read for.
         trained: whether there is one.
-        labelled: whether labels are needed.
+        labelled: whether labels are needed; None: they are taken where there are any.
         seed: of the split, where the folder names none.
         id: the column of the nodes' ids; None: ``id``, ``node`` or ``node_id``.
         source, target: the columns of the ends of edges; None: ``source`` and ``target`` and the like.
@@ -62,7 +68,7 @@ class Reading:
     classes: tuple[Any, ...] | None = None
     encoding: Encoding | None = None
     trained: bool = False
-    labelled: bool = True
+    labelled: bool | None = True
     seed: int = 0
     id: str | None = None
     source: str | None = None
@@ -83,6 +89,18 @@ class Reading:
         named = {"nodes": self.nodes, "edges": self.edges}.get(stem)
         return None if named is None else Path(named)
 
+    def with_options(self, given: dict[str, Any]) -> "Reading":
+        """The reading with options as users give them; ``encoding`` is that of the text."""
+        unknown = next((name for name in given if name not in OPTIONS), None)
+        if unknown is not None:
+            raise InputError(f"{unknown} is unknown: what goes with the data is {', '.join(OPTIONS)}.")
+        fields = {"text_encoding" if name == "encoding" else name: value for name, value in given.items() if value}
+        if "task" in fields:
+            check_choice("task", fields["task"], ("classification", "regression"))
+        if isinstance(fields.get("ignore"), str):
+            fields["ignore"] = (fields["ignore"],)
+        return replace(self, **fields)
+
     @property
     def options(self) -> Options:
         """How CSV files are written, checked."""
@@ -93,10 +111,30 @@ class Reading:
         name = getattr(self, role)
         return tuple(usual) if name is None else (str(name).strip().lower(),)
 
+    def as_trained(self) -> "Reading":
+        """The reading with what the encoding of a trained model remembers of how its own tables were read."""
+        if (known := self.encoding) is None:
+            return self
+        named = {role: getattr(self, role) or getattr(known, role) for role in ("id", "source", "target")}
+        return replace(self, directed=known.directed, impute=known.impute, label=known.label, **named)
+
     def remembered(self, encoding: Encoding, label: str | None) -> Encoding:
         """The encoding with what a model remembers of how its folder was read."""
         named = {role: getattr(self, role) for role in NAMED} | {"label": label}
         return replace(encoding, directed=self.directed, impute=self.impute, **named)
+
+
+def named_options(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """``train_mask`` is ``train``; anything unknown is refused."""
+    named: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key.removesuffix("_mask")
+        if name not in known:
+            raise InputError(f"{key} is unknown: what goes with the data is {', '.join(known)}.")
+        if name in named:
+            raise InputError(f"give {name} or {name}_mask, not both.")
+        named[name] = value
+    return named
 
 
 def row_ids(
@@ -153,9 +191,46 @@ class Labels:
     notes: tuple[str, ...] = ()
 
 
-def find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:
-    """What a table says about its rows' labels and splits; the columns that say it are added to ``roles``."""
-    labels = _find_labels(frame, reading, roles)
+@dataclass(frozen=True)
+class Given:
+    """What a user hands in beside tables.
+
+    Args:
+        y: labels of the rows, in their order or {id: label}; they win over a column.
+        splits: ``train``, ``val``, ``test``, masks or row numbers; likewise.
+        ids: what the nodes are called, where the tables only number them.
+        directed: whether edges count one way, where they say it themselves.
+        unseen_classes, divide: as in ``build_graph``.
+    """
+
+    y: Any = None
+    splits: dict[str, Any] = field(default_factory=dict)
+    ids: np.ndarray | None = None
+    directed: bool | None = None
+    unseen_classes: bool = False
+    divide: bool = True
+
+    def beside(self, labels: Labels, ids: Any) -> Labels:
+        """The labels of a table, or those that were handed in."""
+        y = self.y
+        if isinstance(y, dict):
+            names = list(ids if self.ids is None else self.ids)
+            unknown = set(y) - set(names)
+            if unknown:
+                raise InputError(f"y names {shown(next(iter(unknown)))}, which the graph does not have.")
+            y = [y.get(name) for name in names]
+        labels = labels if y is None else replace(labels, values=y, column=None, names=None)
+        return replace(labels, splits=self.splits) if self.splits else labels
+
+
+def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | None = None, ids: Any = ()) -> Labels:
+    """What a table says about its rows' labels and splits; the columns that say it are added to ``roles``.
+
+    Args:
+        given: labels and splits that win over those of the table, whose rows are called ``ids``.
+    """
+    given = given or Given()
+    labels = given.beside(_find_labels(frame, reading, roles, given.y is not None), ids)
     name = reading.group or reading.time
     if name is None or reading.trained:
         return labels
@@ -194,10 +269,12 @@ def _times(frame: Frame, column: str, values: pd.Series) -> np.ndarray:
     return days
 
 
-def _find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:
+def _find_labels(frame: Frame, reading: Reading, roles: Roles, given: bool) -> Labels:
     splits = _splits(frame, roles)
     single, several = _label_columns(frame, reading)
     roles |= dict.fromkeys(several if single is None else [single], "label")
+    if given:
+        return Labels(None, splits, task=reading.task or "classification")
     if single is not None:
         return _with_task(frame, Labels(frame.table[single], splits, single), reading)
     if several:
@@ -212,14 +289,14 @@ def _find_labels(frame: Frame, reading: Reading, roles: Roles) -> Labels:
             f"{frame.path}: there is no label column (label, y, class or target); it has {frame.names}: "
             "--label names another."
         )
-    return Labels(None, splits)
+    return Labels(None, splits, task=reading.task or "classification")
 
 
 def _with_task(frame: Frame, labels: Labels, reading: Reading) -> Labels:
     """The labels with their task: numbers to predict where the user says so, or where some are no whole numbers."""
     values = labels.values
     number = isinstance(values, np.ndarray) or is_number(values)
-    if not reading.labelled or reading.task == "classification":
+    if reading.labelled is False or reading.task == "classification":
         return labels
     if reading.task == "regression" and not number:
         raise InputError(f"{frame.path}: targets of a regression must be numbers: --label names another column.")
@@ -348,9 +425,11 @@ def learn_features(nodes: Frame, roles: Roles, reading: Reading) -> tuple[Any, E
     """The features (a table, an npz file's x, or None) and how they are made, where a table says it."""
     table = nodes.without(list(roles))
     if nodes.matrix is not None:
-        if table.shape[1] and not reading.trained:
+        if not table.shape[1] or reading.trained:
+            return nodes.matrix, reading.encoding
+        if not nodes.alone:
             raise besides_x(nodes.path, str(table.columns[0]))
-        return nodes.matrix, reading.encoding
+        return nodes.matrix, Encoding("given", left_out=dict.fromkeys(map(str, table), "x holds the features"))
     if reading.trained:
         return (table if table.shape[1] else None), reading.encoding
     if all(numbers_rows(str(name), values) for name, values in table.items()):

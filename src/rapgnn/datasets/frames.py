@@ -26,6 +26,7 @@ class Frame:
         matrix: the array ``x`` of an npz file, whose rows go with the table's.
         form: how the file is written, where that is not plain.
         ignored: the columns that the user left out; they are not in the table any more.
+        alone: no other column is a feature where there is a matrix.
     """
 
     path: Path
@@ -33,6 +34,7 @@ class Frame:
     matrix: np.ndarray | None = None
     form: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    alone: bool = False
 
     def take(self, *names: str) -> tuple[str, pd.Series] | None:
         """The first column with one of these names, whatever its case."""

@@ -9,10 +9,12 @@ import torch
 from sklearn.base import ClassifierMixin, RegressorMixin
 from torch import Tensor
 
+from rapgnn.datasets.columns import Reading, named_options
+from rapgnn.datasets.tables import tabular
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
-from rapgnn.estimators.predictions import check_graph, load_named, named_options
+from rapgnn.estimators.predictions import check_graph, load_named
 from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph, build_graph
@@ -104,7 +106,7 @@ class _NodeEstimator(RAPEstimator):
 
         Args:
             data: a folder of tables or the name of a dataset, with the options of ``load_dataset`` beside it; a PyG
-                ``Data``, a networkx graph, a rapgnn ``Graph``, or node features (array, sparse, DataFrame; None: there
+                ``Data``, a rapgnn ``Graph``, or node features (array, sparse, DataFrame; None: there
                 are none); or ``NodeRows``, the part of a graph's nodes that scikit-learn trains on.
             y: labels, words or whole numbers, NaN, None or -1 where unknown; for a regressor numbers, one or several
                 per node, NaN or None where unknown; may be a part of ``data``.
@@ -119,6 +121,8 @@ class _NodeEstimator(RAPEstimator):
             data, given = load_named(data, given), {}
         if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
             data, y = graph, None
+        if (graph := tabular(data, y, given, Reading(task=self._kind, seed=self._seed))) is not None:
+            data, y, given = graph, None, {}
         if isinstance(data, Graph):
             return self.fit_graph(check_graph(data, self._task, None, y, given))
         return self.fit_graph(build_graph(self._raw(data, y, given), task=self._kind, seed=self._seed))
@@ -172,6 +176,9 @@ class _GraphEstimator(RAPEstimator):
         """
         if isinstance(graphs, str | Path):
             graphs, splits = load_named(graphs, splits), {}
+        reading = Reading(task=self._kind, seed=self._seed)
+        if (graph := tabular(graphs, y, splits, reading, divide=False)) is not None:
+            graphs, y, splits = graph, None, {}
         if isinstance(graphs, Graph):
             return self.fit_graph(check_graph(graphs, self._task, None, y, splits))
         return self.fit_graph(graph_set(graphs, y, task=self._kind, **_with_splits(splits)))

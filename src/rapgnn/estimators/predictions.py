@@ -3,7 +3,6 @@
 import contextlib
 import warnings
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +13,8 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from rapgnn.datasets import load_dataset
-from rapgnn.datasets.columns import Reading
+from rapgnn.datasets.columns import OPTIONS, Reading, named_options
+from rapgnn.datasets.tables import tabular
 from rapgnn.errors import InputError, InputNotice, check_choice, shown
 from rapgnn.estimators.explain import Explainer, Explanation
 from rapgnn.estimators.importances import Importances, Shuffling
@@ -63,13 +63,16 @@ class Predicting:
             data, y = (data, y) if graph is None else (graph, None)
         before = data.notes if isinstance(data, Graph) else ()
         if isinstance(data, str | Path):
-            reading = Reading(**reading_of(self.schema_, labelled))
-            data, given = load_named(data, given or {}, reading=reading), None
+            data, given = load_named(data, given or {}, Reading(**reading_of(self.schema_, labelled))), None
             data = data if labelled else without_labels(data, self.schema_)
+        reading = Reading(**reading_of(self.schema_, labelled))
+        how: dict[str, Any] = {"unseen_classes": True, "divide": False}
         if isinstance(data, Graph):
             graph = check_graph(as_read(data, self.schema_, labelled), self._task, self.schema_, y, given)
         else:
-            graph = as_schema(self._graph_for(self.schema_, data, y, given or {}, labelled), self.schema_, labelled)
+            graph = tabular(data, y, given or {}, reading, **how)
+            graph = graph or self._graph_for(self.schema_, data, y, given or {}, labelled)
+            graph = as_schema(graph, self.schema_, labelled)
         for note in graph.notes:
             if note.startswith((UNSEEN, FILLED)) and note not in before:  # what else was decided, fit has said
                 warnings.warn(note, InputNotice, stacklevel=4)
@@ -195,8 +198,7 @@ class Predicting:
     def fit_transform(self, data: Any, y: Any = None, **given: Any) -> np.ndarray:  # type: ignore[override]
         """``fit``, then ``transform`` of the same data."""
         self.fit(data, y, **given)  # type: ignore[attr-defined]
-        names = ("edge_index", "adjacency", "edge_weight", "directed")
-        shape = {key: value for key, value in given.items() if key in names}
+        shape = {key: value for key, value in given.items() if key.removesuffix("_mask") not in SPLITS}
         return self.transform(data, **shape)
 
     def _score(self, data: Any, y: Any, split: str | None, scoring: str | None, given: dict[str, Any]) -> float:
@@ -271,22 +273,11 @@ def check_graph(graph: Graph, task: str, schema: Schema | None, y: Any, given: d
     return replace(graph, notes=(*graph.notes, *(note for note in said if note not in graph.notes)))
 
 
-def load_named(data: str | Path, given: dict[str, Any], **more: Any) -> Graph:
+def load_named(data: str | Path, given: dict[str, Any], reading: Reading | None = None) -> Graph:
     """The data of a folder or a dataset, with the options of ``load_dataset`` that were given."""
-    return load_dataset(data, **named_options(given, tuple(signature(load_dataset).parameters)), **more)
-
-
-def named_options(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    """``train_mask`` is ``train``; anything unknown is refused."""
-    named: dict[str, Any] = {}
-    for key, value in given.items():
-        name = key.removesuffix("_mask")
-        if name not in known:
-            raise InputError(f"{key} is unknown: what goes with the data is {', '.join(known)}.")
-        if name in named:
-            raise InputError(f"give {name} or {name}_mask, not both.")
-        named[name] = value
-    return named
+    known = ("data_dir", "say", "attributes", "reading", *OPTIONS)
+    options: dict[str, Any] = {"reading": reading or Reading()} | named_options(given, known)
+    return load_dataset(data, **options)
 
 
 def reading_of(schema: Schema, labelled: bool) -> dict[str, Any]:

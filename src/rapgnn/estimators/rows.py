@@ -9,6 +9,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from rapgnn.datasets.columns import Reading
+from rapgnn.datasets.tables import tabular
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
@@ -30,6 +32,8 @@ class NodeRows:
     """
 
     def __init__(self, data: Any, y: Any = None, *, rows: Any = None, **given: Any):
+        if (graph := tabular(data, y, given, Reading(labelled=None))) is not None:
+            data, y, given = graph, None, {}
         if isinstance(data, Graph):
             if y is not None or given:
                 raise InputError("a rapgnn Graph brings its own labels and edges: give nothing beside it but rows.")

@@ -1,4 +1,4 @@
-"""Whatever a user holds a graph in (PyG, networkx, arrays, a sparse adjacency) -> its arrays, not yet checked."""
+"""Whatever a user holds a graph in (PyG, arrays, a sparse adjacency) -> its arrays, not yet checked."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputError, check_choice, shown
+from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import SPLITS, as_array
 
 MOST_NUMBERED = 1 << 31  # nodes whose pairs have numbers of 64 bits
@@ -39,7 +40,7 @@ class RawGraph:
 
 
 def unpack(data: Any, directed: bool | None = None, **given: Any) -> RawGraph:
-    """The pieces of a PyG ``Data``, a networkx graph, or features with ``edge_index`` or ``adjacency``.
+    """The pieces of a PyG ``Data``, or features with ``edge_index`` or ``adjacency``.
 
     Args:
         data: the graph, or the node features (None: there are none).
@@ -54,17 +55,14 @@ def unpack(data: Any, directed: bool | None = None, **given: Any) -> RawGraph:
         raise InputError(f"directed must be True or False, got {shown(directed)}.")
     adjacency = given.pop("adjacency", None)
     given = {key: value for key, value in given.items() if value is not None}
-    if is_networkx(data):
-        raw = _from_networkx(data, given.get("y"))
-        given.pop("y", None)
-    elif hasattr(data, "edge_index"):
+    if hasattr(data, "edge_index"):
         raw = _from_pyg(data)
     elif _is_dataset(data):
         if len(data) != 1:
             raise InputError(f"this dataset holds {len(data)} graphs; a node classifier takes one.")
         raw = _from_pyg(data[0])
     else:
-        raw = RawGraph(x=data)
+        raw = RawGraph(x=as_table(data))
     if adjacency is not None:
         if "edge_index" in given:
             raise InputError("give edge_index or adjacency, not both.")
@@ -72,7 +70,7 @@ def unpack(data: Any, directed: bool | None = None, **given: Any) -> RawGraph:
     raw = replace(raw, **given)
     if raw.edge_index is None:
         raise InputError(why_no_edges(data))
-    return raw if is_networkx(data) and directed is None else as_directed(raw, directed)
+    return as_directed(raw, directed)
 
 
 def as_directed(raw: RawGraph, directed: bool | None) -> RawGraph:
@@ -120,7 +118,7 @@ def why_no_edges(data: Any) -> str:
 
 
 def _is_graph(item: Any) -> bool:
-    return hasattr(item, "edge_index") or is_networkx(item)
+    return hasattr(item, "edge_index") or is_network(item)
 
 
 def as_scipy(x: Any, what: str = "the node features") -> Any:
@@ -189,56 +187,26 @@ def _from_triples(matrix: Any, what: str) -> Any:
         raise InputError(f"{what} cannot be read as a sparse matrix of numbers.") from error
 
 
-def is_networkx(data: Any) -> bool:
+def is_network(data: Any) -> bool:
+    """Whether this is a graph of networkx or igraph."""
     named = type(data).__module__.startswith("networkx.") and hasattr(data, "edges")
-    return named or (hasattr(data, "adjacency") and hasattr(data, "nodes"))
+    return named or (hasattr(data, "adjacency") and hasattr(data, "nodes")) or hasattr(data, "vcount")
+
+
+def as_table(value: Any) -> Any:
+    """A table of another library (polars, pyarrow) as one of pandas; anything else as it is."""
+    if isinstance(value, pd.DataFrame | pd.Series) or not hasattr(value, "to_pandas"):
+        return value
+    try:
+        return value.to_pandas()
+    except ImportError as error:
+        raise InputError(
+            "tables of other libraries need pyarrow: install it with pip install 'rapgnn[parquet]'."
+        ) from error
 
 
 def _is_dataset(data: Any) -> bool:
     return hasattr(data, "num_classes") and hasattr(data, "__getitem__") and hasattr(data, "__len__")
-
-
-def _from_networkx(graph: Any, y: Any) -> RawGraph:
-    """Node attributes ``x``, ``y`` (or ``label``) and ``split``, edge attribute ``weight``; y may be a dictionary."""
-    nodes = list(graph.nodes)
-    place = {node: i for i, node in enumerate(nodes)}
-    source, target, weights = [], [], []
-    for u, v, attributes in graph.edges(data=True):
-        both = [(u, v)] if graph.is_directed() or u == v else [(u, v), (v, u)]
-        for a, b in both:
-            source.append(place[a])
-            target.append(place[b])
-            weights.append(attributes.get("weight", 1.0))
-    edges = np.array([source, target], dtype=np.int64).reshape(2, -1)
-    attributes = [graph.nodes[node] for node in nodes]
-    x = None
-    without = [node for node, a in zip(nodes, attributes, strict=True) if "x" not in a]
-    if without and len(without) < len(nodes):
-        raise InputError(f"node {shown(without[0])} has no attribute x, but others have: give it to all or to none.")
-    if attributes and not without:
-        try:
-            x = np.array([np.atleast_1d(np.asarray(a["x"], dtype=np.float64)) for a in attributes])
-        except (ValueError, TypeError) as error:
-            raise InputError("the node attribute x must be numbers, as many for every node.") from error
-    if isinstance(y, dict):
-        unknown = next((node for node in y if node not in place), None)
-        if unknown is not None:
-            raise InputError(f"y names node {shown(unknown)}, which the graph does not have.")
-        y = [y.get(node) for node in nodes]
-    elif y is None:
-        field = next((f for f in ("y", "label") if any(f in a for a in attributes)), None)
-        y = None if field is None else [a.get(field) for a in attributes]
-    masks: dict[str, Any] = {}
-    if any("split" in a for a in attributes):
-        splits = np.array([str(a.get("split") or "") for a in attributes])
-        for word in np.unique(splits[splits != ""]).tolist():
-            check_choice("split", word, SPLITS)
-        masks = {split: splits == split for split in SPLITS}
-    ids = np.empty(len(nodes), dtype=object)
-    ids[:] = nodes
-    weight = as_array(weights, "the edge attribute weight")
-    weight = None if (weight == 1.0).all() else weight
-    return RawGraph(x, edges, weight, None, y, **masks, num_nodes=len(nodes), ids=ids)
 
 
 # Edges that count one way or both ways.

@@ -429,7 +429,7 @@ def make_features(
     learn = (encoding is None or kind == "given") and not trained and array.ndim == 2 and array.size > 0
     learn = learn and not mostly_zero(array)
     if learn and np.isfinite(array).all() and (scaled := Encoding.for_array(array)) is not None:
-        encoding = replace(scaled, edge_columns=() if encoding is None else encoding.edge_columns)
+        encoding = scaled if encoding is None else replace(encoding, kind="table", columns=scaled.columns)
         notes = [*notes, SCALED]
     if encoding is not None and encoding.kind == "table":
         array = encoding.encode_array(array)

@@ -1,4 +1,4 @@
-"""Whatever a user holds many graphs in (a list of PyG ``Data``, networkx graphs, pairs of arrays) -> ``Graph``."""
+"""Whatever a user holds many graphs in (a list of PyG ``Data``, pairs of arrays) -> ``Graph``."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.graph.convert import ONE_WAY, RawGraph, as_directed, is_networkx, only_one_way, unpack
+from rapgnn.graph.convert import ONE_WAY, RawGraph, as_directed, only_one_way, unpack
 from rapgnn.graph.graph import Graph, build_graph, count_nodes
 from rapgnn.graph.validate import as_array, check_edge_weight, check_edges, shape_of
 
@@ -27,7 +27,7 @@ def graph_set(
     """The checked graphs, side by side.
 
     Args:
-        graphs: a list or dataset of PyG ``Data``, of networkx graphs, or of tuples: (features, edge_index), and after
+        graphs: a list or dataset of PyG ``Data``, or of tuples: (features, edge_index), and after
             them edge features (a table) or edge weights (one number per edge), or both in this order.
         y: a label per graph; None takes the graphs' own.
         splits: ``train``, ``val``, ``test``, masks or graph numbers; None: every labelled graph is for training.
@@ -68,8 +68,7 @@ def _read(graphs: Any, directed: bool | None) -> tuple[list[RawGraph], RawGraph]
     members = _members(graphs)
     raws = [_unpacked(graph, i, directed) for i, graph in enumerate(members)]
     raw = _joined(raws)
-    listed = directed is None and not any(is_networkx(graph) for graph in members)
-    one_way = listed and only_one_way(raw.edge_index.numpy(), raw.num_nodes or 0)
+    one_way = directed is None and only_one_way(raw.edge_index.numpy(), raw.num_nodes or 0)
     return raws, replace(raw, notes=(ONE_WAY,) if one_way else ())
 
 

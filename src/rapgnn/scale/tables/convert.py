@@ -24,10 +24,9 @@ from rapgnn.datasets.columns import (
     find_labels,
     row_ids,
 )
-from rapgnn.datasets.edges import edge_table
-from rapgnn.datasets.folder import ignoring
 from rapgnn.datasets.frames import Frame, checked
 from rapgnn.datasets.sources import cache_dir
+from rapgnn.datasets.tables import edge_table, ignoring
 from rapgnn.errors import InputError
 from rapgnn.files import locked, read_regular, write_atomic, write_error
 from rapgnn.graph.convert import RawGraph
@@ -213,7 +212,7 @@ class _Conversion:
         for stem, files in (("nodes", self.sources.nodes), ("edges", self.sources.edges)):
             limit = max(LEAST, FIRST // max(1, len(base.rows(f"DESCRIBE {stem}"))) if stem == "nodes" else 0)
             frames[stem] = checked(Frame(files[0], base.table(f"SELECT * FROM {stem} LIMIT {limit}", files[0])))
-        return ignoring(self.sources.folder, self.reading, frames)[1]
+        return ignoring(self.reading, frames)[1]
 
     def _labels(self, base: Database, nodes: Frame, n: int) -> dict[str, Any]:
         """Write ``y``, ``train``, ``val`` and ``test``; only the labelled rows are held in memory."""

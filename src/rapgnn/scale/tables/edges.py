@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from rapgnn.datasets.columns import OTHER_ID, Reading, repeated_id, without
-from rapgnn.datasets.edges import EdgeTable, dropped_edges, edge_table, unknown_end, unknown_ends
 from rapgnn.datasets.frames import Frame
+from rapgnn.datasets.tables import EdgeTable, dropped_edges, edge_table, unknown_end, unknown_ends
 from rapgnn.errors import InputError
 from rapgnn.graph.validate import LARGEST, check_edge_weight
 from rapgnn.scale.disk_graph import array_path
