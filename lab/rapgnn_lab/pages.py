@@ -11,7 +11,7 @@ import sys
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from rapgnn.compare import Record
@@ -128,6 +128,13 @@ def _speed(file: str) -> Table:
     )
 
 
+def _beside_rap(records: list[Record]) -> list[Record]:
+    """By graph, ours first, with how many times its seconds the others take."""
+    ours = {r["dataset"]: r["seconds"] for r in records if r["method"] == "rap"}
+    there = [r | {"times": r["seconds"] / ours[r["dataset"]]} for r in records if not r.get("note")]
+    return sorted(there, key=lambda r: (list(ours).index(r["dataset"]), not r["method"].startswith("rap")))
+
+
 def check_table(root: Path) -> str:
     """The cost model against measured runs, by size."""
     (record,) = read_records(root, "scale/plan")
@@ -157,8 +164,14 @@ def predicted_table(root: Path, name: str) -> str:
 # docs/reproduction.md: every item of ``rapgnn reproduce``, the verdicts, and how much was searched.
 
 
+@lru_cache(maxsize=1)
 def _measured(root: Path) -> Measured:
     return read_measured(results_folder(root) / "reproduce")
+
+
+@lru_cache(maxsize=1)
+def _judged(root: Path) -> list[Record]:
+    return judge_claims(_measured(root))
 
 
 def item_table(root: Path, name: str) -> str:
@@ -172,13 +185,13 @@ def item_table(root: Path, name: str) -> str:
 
 def claims_table(root: Path) -> str:
     """What the records in results/reproduce say of the claims; every single comparison is in its README.md."""
-    table, _, _ = format_claims(judge_claims(_measured(root))).strip().partition("\n### ")
+    table, _, _ = format_claims(_judged(root)).strip().partition("\n### ")
     return re.sub(r"^#", "##", table.strip(), flags=re.MULTILINE)
 
 
 def claim_counts(root: Path) -> str:
     """How many claims hold, in a sentence."""
-    counts = Counter(claim["verdict"] for claim in judge_claims(_measured(root)))
+    counts = Counter(claim["verdict"] for claim in _judged(root))
     judged = f"{counts[HOLDS]} hold, {counts[PART]} hold in part, {counts[FAILS]} do not hold"
     return f"Of {counts.total()} claims {judged}."
 
@@ -265,6 +278,13 @@ TABLES: dict[str, Table] = {
             r for r in records if r["method"] == "rap" and r["hidden_channels"] == 256 and r.get("epoch_ms")
         ],
     ),
+    "peers": measured("bench-peers/planetoid", COLUMNS["page-peers"], _beside_rap),
+    "products": measured(  # the nodes in the order they are given
+        "bench-spmm/products",
+        COLUMNS["page-products"],
+        lambda records: [r for r in records if r["order"] == "given" and not r.get("note")],
+    ),
+    "wide": measured("bench-wide/generated", COLUMNS["page-wide"]),
     "scale-disk": measured(  # from tables to predictions under memory limits
         "scale/disk",
         COLUMNS["page-disk"],
@@ -307,6 +327,8 @@ def render(page: Path, root: Path) -> str:
 
 def changed_pages(root: Path = Path()) -> dict[Path, str]:
     """{page: what it should say} of the pages that say anything else than results/."""
+    _measured.cache_clear()
+    _judged.cache_clear()
     results_folder(root)
     rendered = {page: render(page, root) for page in find_pages(root)}
     return {page: text for page, text in rendered.items() if page.read_text(encoding="utf-8") != text}

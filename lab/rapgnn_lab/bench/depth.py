@@ -227,13 +227,13 @@ def sgconv(graph: Graph, config: Config) -> timing.Network:
 class Sign(nn.Module):
     """Scalable Inception Graph Networks: a linear map per hop, and a head on all of them."""
 
-    def __init__(self, in_channels: int, hidden: int, outputs: int, num_layers: int):
+    def __init__(self, in_channels: int, hidden: int, outputs: int, num_layers: int, dropout: float = 0.0):
         super().__init__()
         self.hops = nn.ModuleList(nn.Linear(in_channels, hidden) for _ in range(num_layers + 1))
-        self.head = nn.Linear(hidden * (num_layers + 1), outputs)
+        self.head, self.drop = nn.Linear(hidden * (num_layers + 1), outputs), nn.Dropout(dropout)
 
     def forward(self, hops: Sequence[Tensor]) -> Tensor:
-        parts = [torch.relu(linear(hop)) for linear, hop in zip(self.hops, hops, strict=True)]
+        parts = [self.drop(torch.relu(linear(hop))) for linear, hop in zip(self.hops, hops, strict=True)]
         return self.head(torch.cat(parts, dim=1))
 
 
@@ -251,7 +251,7 @@ def sign(graph: Graph, config: Config) -> timing.Network:
         for split, parts in stored.items():
             parts.append(hop[graph.rows(split)])
     with torch.random.fork_rng():
-        module = Sign(graph.num_features, d, graph.num_outputs, config.num_layers).to(graph.y.device)
+        module = Sign(graph.num_features, d, graph.num_outputs, config.num_layers, config.dropout).to(graph.y.device)
 
     def every() -> Tensor:
         out = module.head.bias.expand(graph.num_nodes, -1)

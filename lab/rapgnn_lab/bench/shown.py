@@ -31,11 +31,16 @@ def show(name: str, title: str, records: Sequence[Record]) -> None:
     if name == "auto":
         parts = [f"## {title}", suite_table(records)]
     else:
-        slopes = [r for r in records if r.get("method") == "slope"] if name == "scale" else []
-        rows = [r for r in records if r not in slopes]
+        slopes = [r for r in records if r.get("method") == "slope"]
+        rows = [r | {"said": _stages(r.get("stages", {}))} for r in records if r not in slopes]
         parts = [f"## {title} · {rows[0]['hardware']}", _table(name, rows)]
         parts += ["## log-log slopes (1: linear)", _table("slopes", slopes)] if slopes else []
     wide_console().print(Markdown("\n\n".join(parts)))
+
+
+def _stages(stages: Record) -> str:
+    """Where a fit's time went, and the peak there."""
+    return ", ".join(f"{name} {one['seconds']:.2f} ({one['peak_mb']:,.0f})" for name, one in stages.items())
 
 
 def _table(name: str, records: Sequence[Record]) -> str:

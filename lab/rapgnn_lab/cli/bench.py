@@ -24,10 +24,10 @@ shared.app.add_typer(bench_app, name="bench")
 Plot = Annotated[Path | None, typer.Option(help="Save a plot (png, svg, pdf).")]
 Again = Annotated[bool, typer.Option("--again", help="Measure rows that the JSON file has, too.")]
 Depths = Annotated[str, typer.Option(help="Depths, separated by commas.")]
-Widths = Annotated[str, typer.Option(help="Channels, separated by commas.")]
+Widths = Annotated[str, typer.Option(help="Channels, or columns of the dense matrix, separated by commas.")]
 Methods = Annotated[str, typer.Option(help="Which methods, separated by commas.")]
 Seeds = Annotated[int, typer.Option(help="Seeds; scores are means, times medians.")]
-Repeats = Annotated[int, typer.Option(help="Timed epochs; the median counts.")]
+Repeats = Annotated[int, typer.Option(help="Timed epochs, or products; the median counts.")]
 Trials = Annotated[int, typer.Option(help="Points of every search.")]
 Json = Annotated[
     Path | None, typer.Option("--json", help="Store every row here as soon as it is measured; a rerun goes on.")
@@ -191,6 +191,86 @@ def scale(
 
     chosen = {name: SIZES[name] for name in read_names("size", sizes, list(SIZES))}
     return f"generated graphs, {scale.LAYERS} layers", scale.plan(chosen, channels, device), scale.finish
+
+
+@benchmark
+def spmm(
+    graphs: Annotated[str, typer.Argument(help="Datasets, or generated; by commas.")] = "pubmed,proteins,generated",
+    widths: Widths = "64,256",
+    orders: Annotated[str, typer.Option(help="Node orders: given, degree, rcm; or all.")] = "all",
+    repeats: Repeats = 10,
+    device: shared.Device = "cpu",
+) -> Planned:
+    """The sparse product by kernel, graph, width and node order, against the bandwidth of a copy.
+
+    Example: rapgnn bench spmm pubmed --widths 256 --orders given
+    """
+    columns = read_numbers("--widths", widths)
+    from rapgnn_lab.bench.spmm import GENERATED, ORDERS, plan
+
+    chosen, names = read_names("order", orders, ORDERS), dict.fromkeys(graphs.split(","))
+    loaded = [GENERATED.generate() if name == "generated" else shared.load(name, None, labels=False) for name in names]
+    return "sparse products", plan(loaded, columns, chosen, device, repeats), list
+
+
+@benchmark
+def peers(
+    datasets: Annotated[str, typer.Argument(help="Datasets, separated by commas.")] = "cora,citeseer,pubmed",
+    methods: Methods = "all",
+    trials: Trials = 20,
+    repeats: Seeds = 5,
+    device: shared.Device = "cpu",
+) -> Planned:
+    """From arrays to a trained model: seconds and test accuracy of RAP, SGC, SIGN, APPNP and PyG's GCN.
+
+    Each peer runs with the settings its authors publish, and tuned on the same validation nodes.
+
+    Example: rapgnn bench peers cora --trials 5 --repeats 3
+    """
+    from rapgnn_lab.bench.peers import TITLES, finish, plan
+
+    chosen = read_names("method", methods, list(TITLES))
+    graphs = [shared.load(name, None) for name in dict.fromkeys(datasets.split(","))]
+    rows = [row for graph in graphs for row in plan(graph, trials, repeats, chosen, device)]
+    return "from arrays in memory to a trained model", rows, finish
+
+
+@benchmark
+def fit(
+    nodes: Annotated[str, typer.Option(help="Nodes, separated by commas.")] = "1000,10000,100000,1000000",
+    columns: Annotated[str, typer.Option(help="Columns; from 512 on words.")] = "8,128,1000,10000",
+    labels: Annotated[str, typer.Option(help="A share of all below 1, else of every class.")] = "20,0.6",
+    kinds: Annotated[str, typer.Option(help="numbers, words, dense-words; all.")] = "all",
+    seeds: Seeds = 1,
+) -> Planned:
+    """A whole default fit by size, width and labels: seconds and memory by stage, beside a GCN, trees and the floor.
+
+    Example: rapgnn bench fit --nodes 1000,10000 --columns 8,1000
+    """
+    sizes, widths = read_numbers("--nodes", nodes), read_numbers("--columns", columns)
+    from rapgnn_lab.bench import fit
+
+    try:
+        shares = [float(part) for part in labels.split(",")]
+    except ValueError:
+        raise InputError(f"--labels takes numbers separated by commas, got {labels!r}.") from None
+    cells = fit.grid(sizes, widths, shares, read_names("kind", kinds, list(fit.KINDS)))
+    return "default fits", fit.plan(cells, seeds), fit.finish
+
+
+@benchmark
+def wide(
+    nodes: Annotated[int, typer.Option(help="Documents.")] = 34_493,
+    columns: Annotated[int, typer.Option(help="Words.")] = 8_415,
+    seeds: Seeds = 3,
+) -> Planned:
+    """The cells of bench fit with wide bags of words, with many labels and with few: accuracy, fit, prediction.
+
+    Example: rapgnn bench wide --json wide.json
+    """
+    from rapgnn_lab.bench import fit
+
+    return "wide bags of words", fit.plan(fit.grid([nodes], [columns], [0.6, 20], ["words"]), seeds), list
 
 
 @benchmark

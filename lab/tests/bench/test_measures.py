@@ -1,16 +1,19 @@
 """Every benchmark on tiny graphs: what is measured, and what follows from it."""
 
+import importlib
+import statistics
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from rapgnn import RAPNodeClassifier
 from rapgnn.compare import STRATEGIES
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.sparse import dense
-from rapgnn_lab.bench import depth, disk, scale, timing
+from rapgnn_lab.bench import depth, disk, fit, peers, scale, spmm, timing
 from rapgnn_lab.bench.generated import (
     DISK_SIZES,
     SIZES,
@@ -170,8 +173,101 @@ def test_end_to_end_training_that_does_not_fit_is_left_out(monkeypatch):
     assert record["note"] == "end-to-end does not fit"
 
 
-def test_a_copy_has_a_bandwidth():
+@pytest.mark.parametrize("order", spmm.ORDERS)
+def test_every_kernel_gives_the_same_product_in_every_order(order):
+    matrix = SMALL.generate().operator("gcn").matrix
+    moved = spmm.reordered(matrix, order)
+    assert moved.nnz == matrix.nnz
+    assert torch.equal(moved.values.sort().values, matrix.values.sort().values)
+    if order == "degree":
+        assert bool((moved.crow.diff().diff() <= 0).all())
+    x = torch.rand(120, 5)
+    expected = torch.from_numpy(moved.scipy().toarray()) @ x
+    for name, (_, build, _) in spmm.KERNELS.items():
+        assert torch.allclose(torch.as_tensor(build(moved)(x)), expected, atol=1e-5), name
+
+
+def test_bandwidths_follow_from_the_time():
+    matrix = SMALL.generate().operator("gcn").matrix
+    r = spmm.measure("rapgnn", matrix, 8, 2, bandwidth=10.0)
+    least = 8 * matrix.nnz + 4 * 121 + 2 * 4 * 8 * 120
+    assert r["gb_per_s"] == pytest.approx(least / r["ms"] / 1e6)
+    assert r["copy_share"] == pytest.approx(r["gb_per_s"] / 10.0)
+    more = 4 * 8 * (matrix.nnz - 120)
+    assert r["gather_gb_per_s"] == pytest.approx((least + more) / r["ms"] / 1e6)
     assert timing.copy_bandwidth("cpu", 1 << 20, 2) > 0
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    for _, published, ranges, _ in peers.PEERS.values():
+        monkeypatch.setitem(published, "epochs", 40)
+        monkeypatch.setitem(ranges, "epochs", (5,))
+    return BlockModel(nodes=150, classes=2, features=6, signal=3.0, train=10, val=30, test=60).generate()
+
+
+@pytest.mark.parametrize("name", list(peers.PEERS))
+def test_every_peer_learns_and_repeats(name, blocks, fresh_random_state):
+    settings = peers.PEERS[name][1] | {"lr": 0.05}
+    first, again = (peers.train_peer(name, blocks, settings, 0) for _ in range(2))
+    assert (first.val, first.test, first.curve) == (again.val, again.test, again.curve)
+    assert first.test > 0.75
+    assert min(first.seconds, first.build_seconds) > 0
+
+
+def test_peers_are_tuned_on_validation_and_run_on_every_seed(blocks):
+    rows = peers.plan(blocks, trials=3, seeds=2, methods=["rap", "rap-search", "sgc", "gcn"])
+    records = peers.finish(measure_rows(rows))
+    assert [(r["method"], r["kind"]) for r in records] == [
+        *(("rap", "known"), ("rap-search", "search")),
+        *(("sgc", "published"), ("sgc", "tuned"), ("gcn", "published"), ("gcn", "tuned")),
+    ]
+    ours = records[0]
+    assert ours["chosen_settings"] == records[1]["chosen_settings"]
+    again = RAPNodeClassifier(settings=ours["chosen_settings"], search=False).fit(blocks)
+    assert ours["values"][0] == again.score(blocks, split="test")  # the same settings and seed: the same model
+    for r in records:
+        assert len(r["values"]) == len(r["all_seconds"]) == 2
+        assert r["seconds"] == statistics.median(r["all_seconds"])
+        assert r["times_rap"] == pytest.approx(r["seconds"] / ours["seconds"])
+    for r in records[3::2]:
+        best = max(r["trials"], key=lambda p: (p["val"], -p["val_loss"]))
+        assert len(r["trials"]) == 3
+        assert r["chosen_settings"] == peers.PEERS[r["method"]][1] | best["settings"]
+        assert r["search_seconds"] == pytest.approx(sum(p["seconds"] for p in r["trials"]))
+    assert len(records[2]["trials"]) == 3  # SGC's authors tune its weight decay
+    assert records[4]["trials"] == []
+    assert records[4]["chosen_settings"] == peers.PEERS["gcn"][1]
+
+
+def test_a_fit_is_watched_stage_by_stage():
+    cell = fit.Cell(300, 600, "words", 20)
+    assert cell in fit.grid([300], [8, 600], [20], list(fit.KINDS))
+    assert fit.Cell(300, 8, "words", 20) not in fit.grid([300], [8, 600], [20], list(fit.KINDS))
+    request = {"nodes": 300, "columns": 8, "kind": "numbers", "labels": 0.5, "seeds": [0]}
+    record = fit.measure(request)
+    stages = record["stages"]
+    assert {"hops", "linear filters", "encoding"} <= set(stages)
+    assert sum(stage["seconds"] for stage in stages.values()) == pytest.approx(record["fit_seconds"], rel=0.1, abs=0.1)
+    assert record["labelled"] == pytest.approx(150, abs=fit.CLASSES)
+    assert min(record[name] for name in ("of_gcn", "of_trees", "of_floor", "predict_seconds", "hop_bytes")) > 0
+
+
+def test_stages_and_floors_are_those_of_the_library():
+    """Every module and function that a stage names is there; words are the same, sparse or dense."""
+    for _, module, function in fit.STAGES:
+        assert not function or hasattr(importlib.import_module(f"rapgnn.{module}"), function)
+    sparse, whole = (fit.Cell(200, 520, kind, 20).generate() for kind in ("words", "dense-words"))
+    assert torch.equal(dense(sparse.x), whole.x)
+    assert fit.floor(sparse)["solve_flops"] == 100 * 520 * 100 + 100**3 / 3
+    assert fit.floor(sparse)["hop_bytes"] < fit.floor(whole)["hop_bytes"]
+
+
+def test_growth_is_told_by_slopes():
+    common = {"method": "RAPNodeClassifier()", "columns": 8, "kind": "numbers", "labels": 20, "peak_memory_mb": 1.0}
+    rows = [common | {"nodes": n, "fit_seconds": n**1.5, "floor_seconds": 1e-3 * n} for n in (100, 1000)]
+    slopes = {r["quantity"]: r["slope"] for r in fit.finish(rows) if r["method"] == "slope"}
+    assert slopes == {name: pytest.approx(s) for name, s in zip(fit.QUANTITIES, (1.5, 0.0, 1.0), strict=True)}
 
 
 def test_the_graph_on_disk_is_symmetric_and_has_a_few_large_nodes(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from commands import SBM, refused
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn_lab.bench import depth
+from rapgnn_lab.bench import depth, fit, peers, spmm
 from rapgnn_lab.bench.generated import SIZES, PowerLaw
 from rapgnn_lab.bench.suite.graphs import GRAPHS, NODES, Entry
 
@@ -84,6 +84,42 @@ def test_bench_scale(rapgnn, bench, monkeypatch):
     assert "log-log slopes" in out
     refused(rapgnn("bench", "scale", "--sizes", "huge"), "'huge'")
     refused(rapgnn("bench", "scale", "--widths", "4,none"), "--widths")
+
+
+def test_bench_spmm(rapgnn, bench, monkeypatch):
+    monkeypatch.setattr(spmm, "GENERATED", PowerLaw(60, 200, features=1, train=1, val=0, test=0))
+    records, out, _ = bench("spmm", "sbm,generated", "--widths", "4", "--repeats", 2)
+    assert {r["dataset"] for r in records} == {"sbm", "power-law"}
+    assert {r["order"] for r in records} == {"given", "degree", "rcm"}
+    assert all(r["ms"] > 0 for r in records)
+    assert "of a copy" in out
+    refused(rapgnn("bench", "spmm", "sbm", "--orders", "random"), "'random'")
+
+
+def test_bench_peers(rapgnn, bench, monkeypatch):
+    for _, published, ranges, _ in peers.PEERS.values():
+        monkeypatch.setitem(published, "epochs", 2)
+        monkeypatch.setitem(ranges, "epochs", (2,))
+    refused(rapgnn("bench", "peers", "sbm:labels=3"), "classifiers of nodes")
+    records, out, _ = bench("peers", "sbm", "--methods", "rap,sgc", "--trials", 2, "--repeats", 2)
+    assert [(r["method"], r["kind"]) for r in records] == [("rap", "known"), ("sgc", "published"), ("sgc", "tuned")]
+    assert all(0 <= r["mean"] <= 1 and r["seconds"] > 0 for r in records)
+    assert "SGC" in out
+
+
+def test_bench_fit_and_wide(rapgnn, bench, monkeypatch):
+    measured = {"fit_seconds": 2.0, "peak_memory_mb": 30.0, "labelled": 9, "mean": 0.5, "of_gcn": 0.4}
+    measured["stages"] = {"hops": {"seconds": 1.5, "peak_mb": 20.0}}
+    monkeypatch.setattr(fit, "in_child", lambda module, request: measured)
+    records, out, _ = bench("fit", "--nodes", "100,1000", "--columns", "8,600", "--labels", 20)
+    assert [(r["nodes"], r["features"], r["kind"]) for r in records if r["method"] != "slope"] == [
+        (n, c, kind) for n in (100, 1000) for c, kind in ((8, "numbers"), (600, "words"), (600, "dense-words"))
+    ]
+    assert {r["against"] for r in records if r["method"] == "slope"} == {"nodes"}
+    assert "hops 1.50 (20)" in " ".join(out.split())
+    records, _, _ = bench("wide", "--nodes", 1000, "--columns", 600, "--seeds", 1)
+    assert [(r["nodes"], r["labels"]) for r in records[:2]] == [(1000, 0.6), (1000, 20)]
+    refused(rapgnn("bench", "fit", "--labels", "many"), "--labels")
 
 
 def test_bench_disk(rapgnn, bench, tmp_path):

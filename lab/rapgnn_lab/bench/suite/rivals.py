@@ -1,9 +1,10 @@
-"""The rivals of PyTorch Geometric: GCN, GraphSAGE and APPNP for one graph, GIN for sets of graphs, and a
+"""The rivals of PyTorch Geometric: GCN, GraphSAGE, APPNP, SGC and SIGN for one graph, GIN for sets of graphs, and a
 training of each, in which the state of the best validation epoch counts."""
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,15 +16,18 @@ from torch import Tensor, nn
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import edge_bounds
 from rapgnn.graph.scores import metrics_for
+from rapgnn.network.config import Config
 from rapgnn.sparse import Features, SparseMatrix, dense, ranges
+from rapgnn_lab.bench.depth import sgconv, sign
 from rapgnn_lab.bench.suite.graphs import both_ways
-from rapgnn_lab.bench.timing import Network, train
+from rapgnn_lab.bench.timing import Network, train, wait
 
 Settings = dict[str, Any]
 Ranges = dict[str, tuple[Any, ...]]
 Stop = Callable[[Sequence[float]], bool]  # asked after every epoch with the best merit after each
 TITLES = {"gcn": "GCN", "sage": "GraphSAGE", "appnp": "APPNP", "gin": "GIN"}
 EPOCHS = 200
+HOPS = {"sgc": sgconv, "sign": sign}  # networks of stored hops
 WIDE = 256  # columns from which sparse features stay sparse
 EVALUATED = 1024  # graphs that are scored at a time
 _COMMON: Ranges = {
@@ -197,13 +201,16 @@ class JumpingGIN(nn.Module):
 
 
 def node_network(rival: str, graph: Graph, settings: Settings, device: str = "cpu") -> Network:
-    """One rival on one graph: an epoch is one pass over the whole graph."""
+    """One rival on one graph: an epoch is one pass over the whole graph, or over hops of a split's rows."""
     x = rival_features(graph, settings["scale"], settings.get("ids", False)).to(device)
     edges = graph.edge_index.unique(dim=1)  # an edge that is listed twice counts once
     edges = edges[:, edges[0] != edges[1]]  # GCN's layers add self-loops, in one form even to those that are there
     if settings.get("both_ways", False):
         edges = torch.from_numpy(both_ways(*edges.numpy()))
     edges, graph = edges.to(device), graph.to(device)
+    if rival in HOPS:
+        sizes = {name: settings[name] for name in ("num_layers", "hidden_channels", "dropout") if name in settings}
+        return HOPS[rival](replace(graph, x=dense(x), edge_index=edges), Config(**sizes))
     adjacency, sizes = sparse_adjacency(edges, graph.num_nodes), (x.shape[1], graph.num_outputs, settings)
     module = (Personalized(*sizes) if rival == "appnp" else Stack(rival, *sizes)).to(device)
     scores = lambda split: module(x, adjacency)[graph.rows(split)]  # noqa: E731
@@ -254,14 +261,15 @@ def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Networ
 
 @dataclass(frozen=True)
 class Run:
-    """One training: the metric at the best validation epoch, the loss there, seconds with validation, and the best
-    validation merit after each epoch."""
+    """One training: the metric at the best validation epoch, the loss there, seconds with validation, the best
+    validation merit after each epoch, and seconds of what is computed once before."""
 
     val: float
     test: float
     val_loss: float
     seconds: float
     curve: list[float]
+    build_seconds: float = 0.0
 
     @property
     def epochs(self) -> int:
@@ -275,6 +283,11 @@ def merit(metric: str, task: str, value: float) -> float:
     return value if metrics_for(task)[metric].higher else -value
 
 
+def adam(module: nn.Module, settings: Settings) -> torch.optim.Adam:
+    """Adam with the settings' rate and decay."""
+    return torch.optim.Adam(module.parameters(), lr=settings["lr"], weight_decay=settings["weight_decay"])
+
+
 def train_rival(
     rival: str,
     graph: Graph,
@@ -285,6 +298,7 @@ def train_rival(
     patience: int | None = None,
     stop: Stop = lambda curve: False,
     device: str = "cpu",
+    optimizer: Callable[[nn.Module, Settings], torch.optim.Optimizer] = adam,
 ) -> Run:
     """Train once; ``patience`` and ``stop`` as in ``train``."""
     measure, rule, y = metrics_for(graph.task)[metric].measure, graph.objective, graph.y.cpu()
@@ -297,13 +311,13 @@ def train_rival(
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        sets = graph.ptr is not None
+        start, sets = time.perf_counter(), graph.ptr is not None
         network = set_network(graph, settings, device) if sets else node_network(rival, graph, settings, device)
-        rates = {"lr": settings["lr"], "weight_decay": settings["weight_decay"]}
-        optimizer = torch.optim.Adam(network.module.parameters(), **rates)
-        done = train(network, optimizer, rule.loss, judge, epochs, patience, stop)
+        wait(device)
+        built = time.perf_counter() - start
+        done = train(network, optimizer(network.module, settings), rule.loss, judge, epochs, patience, stop)
         with torch.no_grad():
             test = measure(rule.read(network.test().cpu()), y[graph.test])
     val = abs(done.best[0]) if done.best[0] > -float("inf") else float("nan")
     seconds = sum(done.train_ms + done.eval_ms) / 1e3
-    return Run(val, test, -done.best[1], seconds, done.curve)
+    return Run(val, test, -done.best[1], seconds, done.curve, built)
