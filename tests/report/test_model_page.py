@@ -48,7 +48,7 @@ def facts(page: ReadPage, section: str) -> str:
 def test_the_page_has_every_section(page):
     assert len(page.sections) == len(SECTIONS)
     assert "Not shown" not in " ".join(page.words.values())
-    assert len(page.plots) == 10
+    assert len(page.plots) == 13
 
 
 def test_the_score_is_the_estimators(fitted, small_graph, page):
@@ -93,6 +93,17 @@ def test_the_least_sure_rows_are_those_with_the_lowest_probability(fitted, small
     table = page.table("least-sure-rows", "The 20 least sure rows")
     shown = [float(row[2].rstrip(" %")) for row in table.rows]
     assert shown == pytest.approx(100 * np.sort(p)[:20], abs=0.051)
+
+
+def test_single_rows_are_explained(fitted, small_graph, page):
+    table, p = page.table("what-moved-single-rows", "Reasons"), fitted.predict_proba(small_graph)
+    test = small_graph.test.numpy()
+    shown = sorted({int(row[0]) for row in table.rows})
+    assert int(test[p[test].max(1).argmin()]) in shown
+    (first, *_) = fitted.explain(small_graph, [shown[0]])
+    moved = {row[2]: float(row[3]) for row in table.rows if row[:2] == [str(shown[0]), "column"]}
+    wanted = first.columns.iloc[: len(moved)]
+    assert moved == pytest.approx(dict(zip(wanted["column"], wanted["contribution"], strict=True)), abs=1e-4)
 
 
 @pytest.mark.parametrize("task", ["graph-classification", "graph-regression", "graph-multilabel", "node-multilabel"])
@@ -170,6 +181,7 @@ def test_a_model_that_says_little_has_a_page_that_says_so(fitted, small_graph, t
     found = read(tmp_path / "page.html")
     assert json.loads(found.scripts["page-data"])["score"] == fitted.score(small_graph, split="test")
     assert "the estimator does not say its settings" in found.words["depth-and-labels"]
+    assert "does not explain its predictions" in found.words["what-moved-single-rows"]
     assert "Principal components of the predictions" in found.words["map"]
     assert "There was no search" in found.words["what-was-chosen"]
 

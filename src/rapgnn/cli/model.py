@@ -145,10 +145,12 @@ def predict(
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every class.")] = False,
     no_spread: Annotated[bool, typer.Option("--no-spread", help="Leave the spread out.")] = False,
+    explain: Annotated[str | None, typer.Option(help="Ids a,b: what moved these predictions.")] = None,
     memory: hops.MemoryOption = None,
     store: hops.StoreOption = None,
     device: shared.Device = "cpu",
     data_dir: shared.DataDir = None,
+    json_file: shared.JsonFile = None,
     quiet: shared.Quiet = False,
 ) -> None:
     """Predict every row of a graph with a saved model: id, label, probability, its spread, and known: whether the data
@@ -163,6 +165,7 @@ def predict(
     from rapgnn.training.predict import model_on
 
     check_writable(out, TABLES)
+    check_writable(json_file)
     if samples:
         check_whole("--samples", samples, 2, bounds("num_samples")[1])
     if samples and no_spread:
@@ -189,8 +192,25 @@ def predict(
         how |= {"error_bars": not no_spread, "device": estimator.device, "on_hop": track.advance}
         predictor = model_on(estimator.model_, graph, **how)
         table = prediction_table(graph, predictor, estimator.schema_.classes, probabilities, known)
+    asked = [] if explain is None else explained_rows(graph, explain)
+    explanations = estimator.explain(graph, asked) if asked else []
     write_table(table, out)
+    record = {"dataset": graph.name, "task": graph.task, "model": str(model), "out": str(out), "rows": len(table)}
+    shared.write_json([record | {"explanations": [one.to_dict() for one in explanations]}], json_file)
+    for one in explanations:
+        typer.echo(one.text())
     shared.tell(f"wrote {len(table)} predictions to {out}")
+
+
+def explained_rows(graph: Any, names: str) -> list[Any]:
+    """The rows of a comma-separated list of ids, or of their numbers where there are no ids."""
+    words = [names] if graph.ids is not None and names in graph.ids.astype(str) else names.split(",")
+    words = [word.strip() for word in words if word.strip()]
+    if graph.ids is not None:
+        return words
+    if not all(word.isdecimal() for word in words):
+        raise InputError(f"--explain takes numbers of rows, 0 to {graph.num_rows - 1}, got {names!r}.")
+    return [int(word) for word in words]
 
 
 @shared.app.command()

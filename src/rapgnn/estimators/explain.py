@@ -5,6 +5,7 @@ measured: something is removed, and the score changes by its share. To remove a 
 values of the average node; to remove a label is not to know it.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -81,6 +82,12 @@ class Explanation:
         if self.exact < 1:
             lines.append(f"  {1 - self.exact:.0%} of the model is not linear: its part is measured by removal")
         return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: a list of records for each table."""
+        tables = {name: value for name, value in vars(self).items() if isinstance(value, pd.DataFrame)}
+        records = {name: json.loads(str(table.to_json(orient="records"))) for name, table in tables.items()}
+        return vars(self) | {"row": str(self.row), "label": str(self.label)} | records
 
     def __str__(self) -> str:
         return self.text()

@@ -203,7 +203,7 @@ def named_rows(graph: Graph, rows: Any) -> Tensor:
         numbers_too = graph.ids.dtype.kind not in "iu" and array.dtype.kind in "iu"
         if (found >= 0).all() or not numbers_too:
             if len(missing := array[found < 0]):
-                raise InputError(f"no row has the id {shown(missing[0])}: rows are ids, or a mask of all rows.")
+                raise InputError(f"no row has the id {shown(missing.tolist()[0])}: rows are ids, or a mask of all rows.")
             return torch.from_numpy(found.astype(np.int64))
     if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count)):
         raise InputError(f"rows must be a mask, or name rows 0 to {count - 1}.")

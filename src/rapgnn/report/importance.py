@@ -1,8 +1,11 @@
-"""Which input columns matter, and which hops: the importances of the model, drawn."""
+"""Which input columns matter, and which hops: the importances of the model, drawn; and what moved single rows."""
 
+import numpy as np
+
+from rapgnn.estimators.explain import Explanation, away
 from rapgnn.report import parts as plots
 from rapgnn.report.parts import Figure, Panel, Part, Prose, Table, percent
-from rapgnn.report.subject import AbsentError, Subject
+from rapgnn.report.subject import AbsentError, Subject, quiet
 
 
 def importance_parts(subject: Subject) -> list[Part]:
@@ -49,3 +52,70 @@ def hop_parts(subject: Subject) -> list[Part]:
         "is divided among the distances by least squares."
     )
     return [Figure("hops", [panel], table=Table(["", "share", unit, "noise"], cells, "Share of each hop")), Prose(note)]
+
+
+# What moved the predictions of single rows.
+
+MOST_BARS = 4  # of each kind
+EXPLAINED = ("least sure", "most surely wrong", "most surely right")
+
+
+def reason_parts(subject: Subject) -> list[Part]:
+    """A small picture for each of three rows."""
+    if not hasattr(subject.estimator, "explain"):
+        raise AbsentError("the estimator does not explain its predictions.")
+    mask, chosen = np.zeros(subject.graph.num_rows, dtype=bool), chosen_rows(subject)
+    mask[list(chosen)] = True
+    with quiet():
+        explained = subject.estimator.explain(subject.graph, mask)
+    panels, cells = [], []
+    for row, one in zip(sorted(chosen), explained, strict=True):
+        bars = contributions(one)
+        value = f"{one.value:.4g}" if subject.numbers else percent(one.value)
+        texts = [f"{moved:+.3f}" for _, _, moved in bars]
+        names = [f"{kind}: {name}" for kind, name, _ in bars]
+        kinds = [KINDS.index(kind) for kind, _, _ in bars]
+        drawn = plots.bars(
+            names, [round(moved, 6) for *_, moved in bars], "moved the score by", texts=texts, kinds=kinds
+        )
+        says = f"{chosen[row].capitalize()}; score {one.score:+.3f}, {one.base:+.3f} of it for every row."
+        panels.append(Panel(drawn, f"{one.row}: {one.label}, {value}", says))
+        cells += [[str(one.row), kind, name, f"{moved:+.4f}"] for kind, name, moved in bars]
+    note = (
+        "Columns, distances and nodes are three ways to divide the same sum; known labels are a part of each. The "
+        f"largest {MOST_BARS} of each kind are drawn. Other rows: `rapgnn predict --explain ID`."
+    )
+    return [Figure("reasons", panels, table=Table(["row", "kind", "what", "moved"], cells, "Reasons", 3)), Prose(note)]
+
+
+KINDS = ("column", "distance", "node", "label")
+
+
+def contributions(one: Explanation) -> list[tuple[str, str, float]]:
+    """(kind, name, how much it moved the score) of what moved most."""
+    nodes, labels = one.neighbours, one.labels
+    tables = {
+        "column": zip(one.columns["column"], one.columns["contribution"], strict=True),
+        "distance": zip(map(away, one.hops["steps"]), one.hops["contribution"], strict=True),
+        "node": zip(nodes["id"], nodes["contribution"], strict=True),
+        "label": zip(
+            labels["id"].astype(str) + ", " + labels["label"].astype(str), labels["contribution"], strict=True
+        ),
+    }
+    return [(kind, str(name), float(moved)) for kind, table in tables.items() for name, moved in [*table][:MOST_BARS]]
+
+
+def chosen_rows(subject: Subject) -> dict[int, str]:
+    """Row -> why it is shown, among those that count."""
+    rows, p, y = subject.rows, subject.p[subject.rows], subject.y[subject.rows]
+    if subject.classes:
+        sure, right = p.max(1), p.argmax(1) == y
+    elif subject.numbers:
+        error = np.nan_to_num(np.abs(p - y).mean(1), nan=np.nanmedian(np.abs(p - y)))
+        order = rows[np.argsort(error, kind="stable")]
+        return {int(order[0]): "smallest error", int(order[-1]): "largest error"}
+    else:
+        sure, right = np.abs(p - 0.5).mean(1), (((p > 0.5) == (y == 1)) | np.isnan(y)).all(1)
+    places = np.argmin(sure), np.argmax(np.where(right, -1.0, sure)), np.argmax(np.where(right, sure, -1.0))
+    there = True, not right.all(), right.any()
+    return {int(rows[at]): why for at, why, is_there in zip(places, EXPLAINED, there, strict=True) if is_there}

@@ -8,7 +8,7 @@ from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.report.data import data_parts, map_parts
-from rapgnn.report.importance import hop_parts, importance_parts
+from rapgnn.report.importance import hop_parts, importance_parts, reason_parts
 from rapgnn.report.page import Page, check_installed
 from rapgnn.report.parts import Notice, Part, Section
 from rapgnn.report.quality import calibration_parts, quality_parts, score_parts, uncertain_parts
@@ -24,6 +24,7 @@ SECTIONS: dict[str, Callable[[Subject], list[Part]]] = {
     "Calibration": calibration_parts,
     "Which columns matter": importance_parts,
     "Which hops matter": hop_parts,
+    "What moved single rows": reason_parts,
     "Map": map_parts,
     "Depth and labels": growth_parts,
     "Least sure rows": uncertain_parts,

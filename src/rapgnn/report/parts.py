@@ -97,13 +97,17 @@ def diagonal(drawn: Drawn, low: float = 0.0, high: float = 1.0) -> Drawn:
     return drawn
 
 
-def bars(names: Sequence[str], values: Sequence[Any], x: str, *, texts: Sequence[str] | None = None) -> Drawn:
-    """Horizontal bars, the first on top."""
-    trace = {"type": "bar", "x": list(values), "y": list(names), "orientation": "h", "marker": {"color": colour(0)}}
+def bars(
+    names: Sequence[str], values: Sequence[Any], x: str, *, texts: Sequence[str], kinds: Sequence[int] | None = None
+) -> Drawn:
+    """Horizontal bars, the first on top; ``kinds`` number their colours."""
+    colours = [colour(kind) for kind in (kinds or [0] * len(names))]
+    trace = {"type": "bar", "x": list(values), "y": list(names), "orientation": "h", "marker": {"color": colours}}
     trace |= {"text": texts, "textposition": "auto", "showlegend": False, "hovertemplate": "%{y}: %{x}<extra></extra>"}
     height, low, high = 112 + 28 * max(4, len(names)), min(values, default=0), max(values, default=0)
-    room = {"range": [low - 0.12 * (high - low), high + 0.05 * (high - low)]} if low < 0 else {}  # for the texts
-    return figure([trace], x, "", height=height, xaxis=room, yaxis={"autorange": "reversed", "title": None})
+    room = 0.18 * (max(0, high) - low)  # for the texts of bars to both sides
+    span = {"range": [low - room, max(0, high) + room]} if low < 0 else {}
+    return figure([trace], x, "", height=height, xaxis=span, yaxis={"autorange": "reversed", "title": None})
 
 
 def heat(z: Any, names: Sequence[str], x: str, y: str, *, texts: Any = None, hover: str, height: int = 420) -> Drawn:

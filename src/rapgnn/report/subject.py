@@ -102,6 +102,8 @@ class Subject:
     @cached_property
     def shuffling(self) -> Shuffling:
         """Predictions of the rows that count with features shuffled."""
+        if hasattr(self.estimator, "model_"):
+            return Shuffling.of(self.estimator.model_, self.graph, self.rows)
 
         def predict(graph: Graph) -> torch.Tensor:
             return torch.from_numpy(self.predict(graph)[self.rows])
