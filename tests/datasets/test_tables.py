@@ -1,5 +1,8 @@
 """Tables that are no files: DataFrames, graphs of networkx and igraph, tables of other libraries."""
 
+from datetime import date, timedelta
+from decimal import Decimal
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -157,3 +160,25 @@ def test_a_folder_without_labels_loads(tmp_path):
     assert not len(graph.labelled)
     with pytest.raises(InputError, match="no label column"):
         RAPNodeClassifier().fit(tmp_path)
+
+
+def test_parquet_dates_and_decimals_are_dates_and_numbers(tmp_path):
+    nodes, edges = tables()
+    days = [date(2024, 1, 1) + timedelta(days=i) for i in range(90)]
+    prices = [Decimal(i) / 4 for i in range(90)]
+    folder = write(tmp_path, "parquet", nodes=nodes.assign(day=days, price=prices), edges=edges)
+    graph = load_dataset(folder)
+    uses = {use.column: use.read_as for use in graph.encoding.uses}
+    assert (uses["day"], uses["price"]) == ("date", "number")
+    assert graph.num_features == 7
+
+
+def test_arrays_of_other_machines_and_half_precision(tmp_path):
+    nodes, edges = tables()
+    number = {name: i for i, name in enumerate(nodes["id"])}
+    columns = {"id": np.arange(90, dtype=">i8"), "height": nodes["height"].to_numpy(">f4")}
+    np.savez(tmp_path / "nodes.npz", label=np.arange(90).astype("f2") % 3, **columns)
+    np.savez(tmp_path / "edges.npz", **{end: edges[end].map(number).to_numpy(">i4") for end in edges})
+    graph = load_dataset(tmp_path)
+    assert graph.classes == (0, 1, 2)
+    assert graph.num_features == 1

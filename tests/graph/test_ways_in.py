@@ -1,13 +1,16 @@
 """Every way to hand edges and graphs in; the reason where something is missing or wrong."""
 
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from rapgnn import InputError, fit, from_pyg, from_pyg_list
+from rapgnn import InputError, fit, from_pyg, from_pyg_list, make_graph
 from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.tables import read_networks
 from rapgnn.graph.convert import unpack
@@ -170,3 +173,53 @@ def test_pyg_data_round_trip(small_graph):
     assert torch.equal(a, b)
     with pytest.raises(InputError, match="train_mask"):
         from_pyg(Data(x=small_graph.x, edge_index=small_graph.edge_index, y=small_graph.y))
+
+
+def test_minus_one_is_unknown_whatever_the_column_holds():
+    words = np.array(["p", "q", -1, "q"], dtype=object)
+    graph = build_graph(unpack(X, y=words, edge_index=ONE_WAY, directed=True, train=[0, 1], val=[3], test=[]))
+    assert graph.classes == ("p", "q")
+    assert graph.y.tolist() == [0, 1, -1, 1]
+    with pytest.raises(InputError, match="-1 means unknown"):
+        build_graph(unpack(X, y=np.array([1, -1, 1, -1], dtype=object), edge_index=ONE_WAY))
+
+
+def test_one_of_several_masks():
+    table = np.zeros((4, 3), dtype=bool)
+    table[[0, 1], 1] = True
+    data = Data(x=torch.tensor(X), y=torch.tensor(Y), edge_index=torch.tensor(ONE_WAY))
+    data.train_mask = torch.tensor(table)
+    assert from_pyg(data, mask_column=1).train.tolist() == [0, 1]
+    with pytest.raises(InputError, match="mask_column"):
+        from_pyg(data)
+    with pytest.raises(InputError, match="mask_column must be a whole number from 0 to 2"):
+        from_pyg(data, mask_column=3)
+    assert build_graph(unpack(data), classes=(0, 1), trained=True).num_rows == 4  # scored without the masks
+
+
+def test_negative_weights_are_announced():
+    for weights, said in ((np.array([1.0, -1.0, 1.0]), True), (np.ones(3), False)):
+        graph = build_graph(unpack(X, y=Y, edge_index=ONE_WAY, edge_weight=weights, directed=True, **MASKS))
+        assert any("negative" in note for note in graph.notes) == said
+
+
+@pytest.mark.parametrize("size", [1e-19, 1e-30, 1e-42])
+def test_tiny_features_are_scaled_or_refused(size):
+    data = unpack(X * size, y=Y, edge_index=ONE_WAY, directed=True, **MASKS)
+    graph = build_graph(data)
+    np.testing.assert_allclose(graph.x, (X - X.mean(0)) / X.std(0), atol=1e-3)
+    with pytest.raises(InputError, match="no number beyond"):
+        make_graph(X * size, ONE_WAY, Y, **MASKS)
+    column = build_graph(replace(data, x=pd.DataFrame(X * size)))
+    np.testing.assert_allclose(column.x, graph.x, atol=1e-3)
+
+
+def test_targets_beyond_32_bits_are_refused():
+    with pytest.raises(InputError, match="targets hold numbers beyond"):
+        build_graph(unpack(X, y=Y * 1e30, edge_index=ONE_WAY), task="regression")
+
+
+def test_numbers_of_other_machines():
+    graph = build_graph(unpack(X.astype(">f4"), y=Y.astype(">i8"), edge_index=ONE_WAY.astype(">i4"), **MASKS))
+    assert graph.y.tolist() == Y.tolist()
+    assert build_graph(unpack(X, y=Y.astype("f2"), edge_index=ONE_WAY, **MASKS)).classes == (0, 1)

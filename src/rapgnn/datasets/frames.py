@@ -13,6 +13,7 @@ import pandas as pd
 
 from rapgnn.datasets.dialect import Dialect, Options, as_numbers, find_dialect
 from rapgnn.errors import InputError, shown
+from rapgnn.graph.validate import native
 
 FEATURES = "features.npy"
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
@@ -122,7 +123,14 @@ def checked(frame: Frame) -> Frame:
     if not table.columns.is_unique:
         raise InputError(f"two columns of {frame.path} have the same name.")
     for name, values in table.items():
+        if values.dtype == np.float16:  # pandas has no index of such
+            table = table.assign(**{str(name): values.astype(np.float32)})
         if values.dtype != object or pd.api.types.infer_dtype(values, skipna=True) == "string":
+            continue
+        kind = pd.api.types.infer_dtype(values, skipna=True)
+        if kind in ("date", "decimal"):  # as Parquet files hold them
+            numbers = kind == "decimal"
+            table = table.assign(**{str(name): values.astype(float) if numbers else pd.to_datetime(values)})
             continue
         odd = next((v for v in values if not pd.api.types.is_scalar(v)), None)
         if odd is not None:
@@ -226,7 +234,8 @@ def _from_npz(path: Path) -> Frame:
     for name, array in arrays.items():
         if array.ndim not in (1, 2) or array.dtype.kind not in "biufcUSMm":
             raise InputError(f"{path}: {shown(name)} must hold one value per row, a number, a word or a date.")
-        if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):  # pandas has no index of others
+        array = native(array)
+        if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # pandas has no index of others
             array = array.astype(np.float64)
         several = {name: array if array.ndim == 1 else array[:, 0]} if array.ndim == 1 or array.shape[1] == 1 else {}
         several = several or {f"{name}_{j}": array[:, j] for j in range(array.shape[1])}

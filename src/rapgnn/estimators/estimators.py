@@ -106,14 +106,17 @@ class _NodeEstimator(RAPEstimator):
 
         Args:
             data: a folder of tables or the name of a dataset, with the options of ``load_dataset`` beside it; a PyG
-                ``Data``, a rapgnn ``Graph``, or node features (array, sparse, DataFrame; None: there
-                are none); or ``NodeRows``, the part of a graph's nodes that scikit-learn trains on.
+                ``Data``, a graph of networkx or igraph (its attributes are columns), a rapgnn ``Graph``, or node
+                features (array, sparse, DataFrame; None: there are none); or ``NodeRows``, the part of a graph's nodes
+                that scikit-learn trains on.
             y: labels, words or whole numbers, NaN, None or -1 where unknown; for a regressor numbers, one or several
                 per node, NaN or None where unknown; may be a part of ``data``.
             given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
                 adds the reverse of edges that are listed one way (say it to ``predict`` too); and the splits
-                ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do). None: a
-                stratified split.
+                ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do;
+                ``mask_column`` picks one of several masks side by side). None: a stratified split. Where ``data`` is a
+                DataFrame of nodes: ``edges``, another one, and what ``load_dataset`` takes for a folder of tables;
+                y may then be the name of a column.
         """
         if isinstance(self, DiskEstimator) and (disk := on_disk(data)) is not None:
             return self.fit_disk(check_alone(disk, y, given))
@@ -135,7 +138,7 @@ class _NodeEstimator(RAPEstimator):
         return build_graph(self._raw(data, y, given), task=self._kind, **known)
 
     def _raw(self, data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
-        named = named_options(given, ("edge_index", "adjacency", "edge_weight", "directed", *SPLITS))
+        named = named_options(given, ("edge_index", "adjacency", "edge_weight", "directed", "mask_column", *SPLITS))
         if not isinstance(data, NodeRows):
             return unpack(data, y=y, **named)
         if named:

@@ -16,6 +16,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from rapgnn.errors import InputError, shown
+from rapgnn.graph.validate import TINY
 
 SOME_CATEGORIES = 12  # different numbers up to which a column of numbers and words may be one of categories
 MANY_CATEGORIES = 50  # beyond which a column where most rows differ is taken for a name, not for a category
@@ -148,7 +149,8 @@ class Spread:
             raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (--ignore).")
         if not math.isfinite(self.mean) or not math.isfinite(self.variance):
             raise InputError(f"column {shown(name)} holds numbers too large to average: leave it out (--ignore).")
-        if date is None and self.low >= 0 and self.high <= 1 and self.known == self.rows:
+        plain = self.low >= 0 and (self.high == 0 or TINY < self.high <= 1)
+        if date is None and plain and self.known == self.rows:
             return Column(name)
         spread = math.sqrt(self.variance)
         return Column(name, self.mean, spread if spread > 0 else 1.0, date=date)

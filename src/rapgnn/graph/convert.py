@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, shown
-from rapgnn.graph.validate import SPLITS, as_array
+from rapgnn.graph.validate import SPLITS, as_array, check_whole
 
 MOST_NUMBERED = 1 << 31  # nodes whose pairs have numbers of 64 bits
 
@@ -39,13 +39,14 @@ class RawGraph:
     notes: tuple[str, ...] = ()
 
 
-def unpack(data: Any, directed: bool | None = None, **given: Any) -> RawGraph:
+def unpack(data: Any, directed: bool | None = None, mask_column: int | None = None, **given: Any) -> RawGraph:
     """The pieces of a PyG ``Data``, or features with ``edge_index`` or ``adjacency``.
 
     Args:
         data: the graph, or the node features (None: there are none).
         directed: False adds the reverse of edges that are listed one way; True takes them as listed; None likewise, and
             says so where every edge is listed one way only.
+        mask_column: the column of the masks, where they are tables.
         given: ``y``, ``edge_index``, ``adjacency``, ``edge_weight``, ``train``, ``val``, ``test``; they win over what
             ``data`` says.
     """
@@ -68,9 +69,19 @@ def unpack(data: Any, directed: bool | None = None, **given: Any) -> RawGraph:
             raise InputError("give edge_index or adjacency, not both.")
         given |= _from_adjacency(adjacency)
     raw = replace(raw, **given)
+    raw = raw if mask_column is None else replace(raw, **_masks(raw, mask_column))
     if raw.edge_index is None:
         raise InputError(why_no_edges(data))
     return as_directed(raw, directed)
+
+
+def _masks(raw: RawGraph, column: int) -> dict[str, Any]:
+    """The splits, of tables of masks one column."""
+    masks = {split: getattr(raw, split) for split in SPLITS}
+    tables = {split: as_array(mask, split) for split, mask in masks.items() if np.ndim(mask) == 2}
+    most = min((table.shape[1] for table in tables.values()), default=1) - 1
+    column = check_whole("mask_column", column, 0, most)
+    return masks | {split: table[:, column] for split, table in tables.items()}
 
 
 def as_directed(raw: RawGraph, directed: bool | None) -> RawGraph:

@@ -29,6 +29,7 @@ from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.graph.table import Encoding, structural_features
 from rapgnn.graph.tasks import KINDS, TASKS, Objective
 from rapgnn.graph.validate import (
+    NEGATIVE,
     SPLITS,
     as_array,
     check_edge_features,
@@ -268,14 +269,21 @@ def make_graphs(
     return replace(build_graph(raw, as_given=True, task=task or "classification", name=name, seed=seed), folds=folds)
 
 
-def from_pyg(data: Any, name: str = "graph", directed: bool | None = None, task: str = "classification") -> Graph:
+def from_pyg(
+    data: Any,
+    name: str = "graph",
+    directed: bool | None = None,
+    task: str = "classification",
+    mask_column: int | None = None,
+) -> Graph:
     """A PyTorch Geometric ``Data`` with masks as a ``Graph``: features and class numbers are taken as they are.
 
     Args:
         directed: False adds the reverse of edges that are listed one way; otherwise they count as listed.
         task: as in ``make_graph``.
+        mask_column: which of several masks side by side counts.
     """
-    raw = unpack(data, directed=directed)
+    raw = unpack(data, directed=directed, mask_column=mask_column)
     wanted = {"x": raw.x, "y": raw.y, "train_mask": raw.train}
     missing = [field for field, value in wanted.items() if value is None]
     if missing:
@@ -337,7 +345,11 @@ def build_graph(
         parts |= side_by_side(raw.sizes, n, edges, raw.edge_weight, attributes)
     count = n if raw.sizes is None else len(raw.sizes)
     none = torch.zeros(0, dtype=torch.int64)
+    weight = parts["edge_weight"]
+    notes += [NEGATIVE] if weight is not None and not trained and bool((weight < 0).any()) else []
     given = {split: getattr(raw, split) for split in SPLITS}
+    if trained:  # of several masks side by side the one that training took counts
+        given = {split: None if np.ndim(part) == 2 else part for split, part in given.items()}
     rows = {s: none if part is None else check_rows(part, count, s, f"{what}s") for s, part in given.items()}
     if not labelled and (raw.y is None or trained):
         outputs, y = 0 if classes is None else len(classes), torch.full((count,), -1)

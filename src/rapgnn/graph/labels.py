@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, shown
-from rapgnn.graph.validate import SPLITS, labelled_rows, shape_of
+from rapgnn.graph.validate import SPLITS, labelled_rows, native, shape_of
 
 UNKNOWN = -1
 MOST_NAMED = 8  # classes that a sentence names
@@ -20,6 +20,8 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
     """One label per row, missing where there is none: NaN, None, an empty string, or the whole number -1."""
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
+    if isinstance(values, np.ndarray):
+        values = native(values) if values.dtype.kind in "biuf" else values
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if isinstance(values, pd.DataFrame | dict) or len(shape_of(values, what)) == 0:
@@ -37,8 +39,7 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
         if kind == "f" and not np.isfinite(column[column.notna()]).all():
             raise InputError(f"{what} hold infinite values.")
         known = column[column.notna()]
-        if (known == UNKNOWN).any() and set(np.unique(known)) == {UNKNOWN, 1}:
-            raise InputError(f"{what} are -1 and 1, and -1 means unknown here: use 0 and 1, or words.")
+        _refuse_signs(set(np.unique(known)), what)
         if kind != "f" and len(known) and max(abs(int(known.min())), abs(int(known.max()))) >= EXACT:
             column = column.astype(object)  # as floats, which have a place for gaps, they would run together
         return column.where(column != UNKNOWN)
@@ -52,9 +53,22 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
         "".join(v for v in column.unique() if isinstance(v, str)).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
+    unknown = column.map(_is_unknown).astype(bool) if odd is None and not _all_words(column) else None
+    if unknown is not None and unknown.any():
+        _refuse_signs(set(column.dropna().tolist()), what)
+        column = column.mask(unknown, None)
     if _with_blanks(column):
         column = column.map(_stripped).astype(object)
     return column.where(column.notna() & ~column.isin([""]), None)
+
+
+def _is_unknown(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value == UNKNOWN
+
+
+def _refuse_signs(values: set[Any], what: str) -> None:
+    if values == {UNKNOWN, 1}:
+        raise InputError(f"{what} are -1 and 1, and -1 means unknown here: use 0 and 1, or words.")
 
 
 def find_classes(column: pd.Series) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from rapgnn.graph.column import (
     numbers_of,
     refuse_gaps,
 )
-from rapgnn.graph.validate import Faults, as_float32
+from rapgnn.graph.validate import TINY, Faults, as_float32
 
 KINDS = ("table", "structural", "given")
 UNEQUAL = 20.0  # ratio of column sizes beyond which columns of an array are scaled
@@ -163,13 +163,15 @@ class Encoding:
 
     @classmethod
     def for_array(cls, x: np.ndarray) -> "Encoding | None":
-        """Shift and scale for an array whose columns differ in size so much that the largest would decide all."""
+        """Shift and scale for an array whose columns are tiny, or differ in size so much that one would decide all."""
         n, width = x.shape
         blocks = [slice(start, start + max(1, AT_ONCE // width)) for start in range(0, n, max(1, AT_ONCE // width))]
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.sqrt(sum(np.square(x[rows], dtype=np.float64).sum(axis=0) for rows in blocks) / n)
         filled = size[size > 0]
-        if not len(filled) or not np.isfinite(filled).all() or filled.max() < UNEQUAL * np.median(filled):
+        if not len(filled) or not np.isfinite(filled).all():
+            return None
+        if TINY < filled.max() < UNEQUAL * np.median(filled):
             return None
         spreads = [Spread()] * width
         for rows in blocks:

@@ -15,7 +15,13 @@ from rapgnn.sparse import Features, SparseMatrix
 
 FILLED = 0.25  # share of non-zeros below which features are kept sparse
 SPLITS = ("train", "val", "test")
-LARGEST = 1e15  # of a feature or a weight: squares of larger ones, summed, leave 32 bits
+LARGEST = 1e15  # of a feature, a target or a weight: squares of larger ones, summed, leave 32 bits
+SMALLEST = 1 / LARGEST  # of the largest feature: squares of smaller ones are nothing in 32 bits
+TINY = 1e-6  # a column of numbers below it is scaled, whatever the others are
+NEGATIVE = (
+    "some edge weights are negative: such a neighbour is subtracted, and degrees sum magnitudes "
+    "(where that is not meant, give magnitudes or leave the weights out)."
+)
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
@@ -27,7 +33,13 @@ def as_array(value: Any, what: str) -> np.ndarray:
         raise InputError(f"{what} cannot be read as an array: {reason}.") from error
     if array.dtype.kind not in "biuf":
         raise InputError(f"{what} must be numbers, got values of type {array.dtype}.")
-    return array
+    return native(array)
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """The array in the byte order of this machine; half precision as single, which pandas has an index of."""
+    kind = array.dtype.newbyteorder("=")
+    return array.astype(np.float32 if kind == np.float16 else kind, copy=False)
 
 
 def as_float32(array: Any) -> Any:
@@ -79,15 +91,17 @@ def check_features(x: Any, sparse: bool | None = None) -> Features:
 
 def mostly_zero(x: np.ndarray) -> bool:
     """Whether a table is better stored sparse."""
-    return x.ndim == 2 and np.count_nonzero(x) < FILLED * x.size
+    return bool(x.ndim == 2 and np.count_nonzero(x) < FILLED * x.size)
 
 
 def refuse_features(bad: int, largest: float, what: str = "node features") -> None:
-    """Refuse numbers of which ``bad`` are NaN or infinite, or the ``largest`` magnitude is too large."""
+    """Refuse numbers of which ``bad`` are NaN or infinite, or the ``largest`` magnitude is too large or too small."""
     if bad:
         raise InputError(f"{what} hold {bad} NaN or infinite values: remove or impute them first.")
     if largest > LARGEST:
         raise InputError(f"{what} hold numbers beyond {LARGEST:g}: rescale them first.")
+    if 0 < largest < SMALLEST:
+        raise InputError(f"{what} hold no number beyond {SMALLEST:g}: rescale them first.")
 
 
 def _check_numbers(values: np.ndarray, what: str) -> None:
@@ -151,6 +165,8 @@ def check_labels(y: Any, n: int, what: str = "nodes", table: bool = False) -> Te
 def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
     """The row numbers of a split, given as a mask or as numbers."""
     array = as_array(mask, f"the {split} split")
+    if array.ndim == 2 and len(array) == n and array.dtype == bool:
+        raise InputError(f"the {split} split has {array.shape[1]} masks side by side: mask_column=0 takes the first.")
     if array.ndim != 1:
         raise InputError(f"the {split} split must be one mask or one list of numbers, got shape {array.shape}.")
     if array.dtype == bool:
@@ -224,6 +240,8 @@ def check_targets(y: Any, n: int, what: str) -> Tensor:
     targets = as_float32(targets)
     if np.isinf(targets).any():
         raise InputError("targets hold infinite values, or numbers too large for 32 bits: remove them first.")
+    if np.nanmax(np.abs(targets), initial=0) > LARGEST:
+        raise InputError(f"targets hold numbers beyond {LARGEST:g}: rescale them first.")
     return torch.from_numpy(targets)
 
 
