@@ -47,6 +47,13 @@ def disk_graph(data: str, data_dir: Path | None, reading: Any, memory: int | Non
             yield DiskGraph.write(Path(folder) / "graph", shared.load(data, data_dir, reading=reading))
 
 
+def limit_of(memory: str | None) -> int | None:
+    """``--memory`` in bytes; None: there is none."""
+    from rapgnn.memory import read_size
+
+    return None if memory is None else read_size(memory, "--memory")
+
+
 @contextlib.contextmanager
 def shown_hops(title: str) -> Iterator[Callable[[int, int], None]]:
     """Progress over hops: a function that is told how many of how many are done. Of several workers the first tells."""
@@ -93,7 +100,7 @@ def hops(
     from rapgnn.errors import check_choice
     from rapgnn.estimators.disk import DiskEstimator
     from rapgnn.files import check_writable
-    from rapgnn.memory import PeakAnonymous, read_size, show_size
+    from rapgnn.memory import PeakAnonymous, show_size
     from rapgnn.scale.fit import labelled_graph
     from rapgnn.scale.homes import open_home
     from rapgnn.scale.hops import Budget, untrained
@@ -103,7 +110,7 @@ def hops(
     check_workers(data)
     fixed = shared.read_settings(settings, backbone=backbone, num_layers=layers, embedding=embedding)
     shared.check_options(fixed, embedding, device, seed)
-    limit = None if memory is None else read_size(memory, "--memory")
+    limit = limit_of(memory)
     start = time.perf_counter()
     with disk_graph(data, data_dir, reading, limit) as graph, PeakAnonymous() as peak:
         small, nodes = labelled_graph(graph)

@@ -31,14 +31,6 @@ from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema
 
 
-def disk_schema(graph: DiskGraph) -> Schema:
-    """What a model for this graph takes and gives."""
-    classes = graph.classes
-    if classes is None and graph.task != "node-regression":
-        classes = tuple(range(graph.num_outputs))
-    return Schema(graph.task, graph.num_features, 0, graph.num_outputs, classes, graph.encoding)
-
-
 def on_disk(data: Any) -> DiskGraph | None:
     """The graph on disk that was given, itself or by its folder; None where it is something else."""
     if isinstance(data, DiskGraph):
@@ -53,17 +45,6 @@ def check_alone(graph: DiskGraph, y: Any, given: dict[str, Any] | None) -> DiskG
     return graph
 
 
-def check_disk(graph: DiskGraph, schema: Schema) -> DiskGraph:
-    """Refuse a graph on disk that a trained model was not made for."""
-    if graph.num_features != schema.in_channels:
-        raise InputError(
-            f"the model was trained with {schema.in_channels} node features, the data have {graph.num_features}."
-        )
-    if graph.task != schema.task or graph.num_outputs > schema.out_channels:
-        raise InputError(f"the model is for {schema.task} with {schema.out_channels} outputs, the data are not.")
-    return graph
-
-
 class DiskEstimator(RAPEstimator):
     """What an estimator for nodes does with a graph on disk."""
 
@@ -72,12 +53,9 @@ class DiskEstimator(RAPEstimator):
             raise InputError("the representation of a graph on disk is not held in memory: see rapgnn hops.")
         return super().transform(data, **given)
 
-    def limit_bytes(self) -> int | None:
-        """``memory_limit`` in bytes; None: there is none."""
-        return None if self.memory_limit is None else read_size(self.memory_limit)
-
     def _budget(self) -> Budget:
-        return Budget(self.limit_bytes(), pick_device(self.device))
+        limit = None if self.memory_limit is None else read_size(self.memory_limit)
+        return Budget(limit, pick_device(self.device))
 
     def fit_graph(self, graph: Graph, on_trial: Any = None, on_epoch: Callable[[], None] | None = None) -> Self:
         """Train on a rapgnn ``Graph``; where its hops are not to be in memory it goes to a temporary folder first."""
@@ -122,7 +100,11 @@ class DiskEstimator(RAPEstimator):
                 head = fitted.model.head
                 head.multiply(chosen.inverse_temperature / head.inverse_temperature)
                 notes.append("the settings chosen, the head was solved again with the held-out rows too.")
-        self._adopt(fitted.model, disk_schema(graph))
+        classes = graph.classes
+        if classes is None and graph.task != "node-regression":
+            classes = tuple(range(graph.num_outputs))
+        sizes = graph.num_features, 0, graph.num_outputs
+        self._adopt(fitted.model, Schema(graph.task, *sizes, classes, graph.encoding))
         self.trials_ = []
         self.validation_score_ = float("nan") if merit is None else small.objective.merit(merit[0])
         self.engine_, self.engine_reason_, self.blocks_ = "polynomial", fitted.reason, blocks
@@ -163,33 +145,38 @@ class DiskEstimator(RAPEstimator):
             raise InputError(
                 "a graph on disk needs a single RAP network, and this model is another: fit with a memory limit."
             )
-        check_disk(graph, self.schema_)
+        self._check_disk(graph)
         how: dict[str, Any] = {"error_bars": error_bars, "store": store, "on_hop": on_hop}
         alone = "memory" if self.hops == "torchrun" else self.hops  # each of several workers predicts by itself
         with open_home(alone) as home:
             given = self.model_, graph, self.schema_.objective, self._budget(), nodes
             yield from predict(*given, **how, hops=home.hops)
 
+    def _check_disk(self, graph: DiskGraph) -> DiskGraph:
+        """Refuse a graph on disk that the model was not made for."""
+        schema, count = self.schema_, graph.num_features
+        if count != schema.in_channels:
+            raise InputError(f"the model was trained with {schema.in_channels} node features, the data have {count}.")
+        if graph.task != schema.task or graph.num_outputs > schema.out_channels:
+            raise InputError(f"the model is for {schema.task} with {schema.out_channels} outputs, the data are not.")
+        return graph
+
     def _graph(self, data: Any, y: Any = None, given: dict[str, Any] | None = None, labelled: bool = False) -> Any:
         disk = on_disk(data)
         if disk is None:
             return super()._graph(data, y, given, labelled)
-        return check_disk(check_alone(disk, y, given), self.schema_)
+        return self._check_disk(check_alone(disk, y, given))
 
     def _score(self, data: Any, y: Any, split: str | None, scoring: str | None, given: dict[str, Any]) -> float:
-        """As in memory, from the predictions of the rows that count."""
-        disk = on_disk(data)
-        if disk is None:
+        """As in memory, from the predictions of the rows of a split, or of all labelled rows."""
+        if on_disk(data) is None:
             return super()._score(data, y, split, scoring, given)
         self._fitted()
         if scoring is not None and scoring != self.scoring:
             raise InputError("a graph on disk is scored by the estimator's own metric: set scoring on the estimator.")
-        return self.score_rows(self._graph(disk, y, given), split)
-
-    def score_rows(self, graph: DiskGraph, split: str | None = None) -> float:
-        """What ``score`` returns, on the rows of a split, or on all labelled rows."""
         if split is not None:
             check_choice("split", split, SPLITS)
+        graph = self._graph(data, y, given)
         rows = labelled_rows(torch.from_numpy(np.array(graph.y))).numpy() if split is None else graph.rows(split)
         if not len(rows):
             raise InputError(
@@ -203,23 +190,19 @@ class DiskEstimator(RAPEstimator):
         """The metric on each of some groups of rows; one pass over the hops serves all of them."""
         if self.scoring is not None:
             check_metric(self.scoring, self.schema_.task)
-        name = self.scoring or self.schema_.objective.metric
-        wanted = np.unique(np.concatenate(list(groups.values())))
-        parts = []
+        metric = metrics_for(self.schema_.task)[self.scoring] if self.scoring else None
+        classes = (self.scoring or self.schema_.objective.metric) == "accuracy"  # a fraction of all scores
+        wanted, parts = np.unique(np.concatenate(list(groups.values()))), []
         for _, part in self.predict_parts(graph, wanted, on_hop=on_hop):
-            if name == "accuracy":  # the class alone is a fraction of all scores
-                parts.append(part.scores.argmax(dim=1))
-            else:
-                parts.append(part.scores if self.scoring is None else part.probabilities)
+            scores = part.scores if metric is None else part.probabilities
+            parts.append(part.scores.argmax(dim=1) if classes else scores)
         predicted, values = torch.cat(parts), {}
         for group, rows in groups.items():
             mine, truth = predicted[np.searchsorted(wanted, rows)], torch.from_numpy(np.array(graph.y[rows]))
-            if name == "accuracy":
+            if classes:
                 values[group] = float((mine == truth).double().mean())
-            elif self.scoring is None:
-                values[group] = self._metric(mine, truth)
             else:
-                values[group] = metrics_for(self.schema_.task)[name].measure(mine, truth)
+                values[group] = self._metric(mine, truth) if metric is None else metric.measure(mine, truth)
         return values
 
     def _prediction(self, graph: Any, rows: Tensor, **how: Any) -> Prediction:

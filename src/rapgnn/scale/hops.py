@@ -23,7 +23,7 @@ from rapgnn.device import free_memory
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.memory import anonymous_bytes, give_back, show_size
+from rapgnn.memory import anonymous_bytes, blocks, even_width, give_back, show_size
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS, Embedding, Inputs
 from rapgnn.network.propagation import stored_hops
@@ -68,9 +68,8 @@ class FirstHop:
     def row_blocks(self, width: int | None = None) -> Iterator[slice]:
         """The rows, as many at a time as may be read together; ``width`` columns of them, or all."""
         widest = max(self.graph.num_features, self.channels) if width is None else width
-        step = max(1, ROW_BYTES // (4 * max(1, widest)))
-        for start in range(self.own.start, self.own.stop, step):
-            yield slice(start, min(self.own.stop, start + step))
+        for part in blocks(self.own.stop - self.own.start, ROW_BYTES // (4 * max(1, widest))):
+            yield slice(self.own.start + part.start, self.own.start + part.stop)
 
     @torch.no_grad()
     def rows(self, rows: slice, device: torch.device | str = "cpu") -> Tensor:
@@ -195,8 +194,7 @@ def block_width(
         budget.room(4 * ROW_BYTES, "to stream the graph to the GPU", 1)
         room = budget.device_room() - 12 * graph.num_nodes - 3 * PRODUCT_BYTES["cuda"]
         room -= graph_bytes(graph) if keeps_graph(graph, budget) else 0
-    width = max(1, min(columns, int(part.workers.smallest(room // per_column))))
-    return -(-columns // -(-columns // width))
+    return even_width(columns, int(part.workers.smallest(room // per_column)))
 
 
 def graph_bytes(graph: DiskGraph) -> int:
@@ -366,12 +364,11 @@ class Hops:
 
 def picked_parts(hop: Tensor, rows: np.ndarray) -> Iterator[Tensor]:
     """Some rows of a hop, part by part."""
-    for start in range(0, len(rows), PART_ROWS):
+    for part in blocks(len(rows), PART_ROWS):
         if len(rows) == len(hop):  # all of them, as they lie there
-            yield hop[start : start + PART_ROWS]
+            yield hop[part]
         else:
-            part = np.ascontiguousarray(rows[start : start + PART_ROWS])
-            yield hop.index_select(0, torch.from_numpy(part).to(hop.device))
+            yield hop.index_select(0, torch.from_numpy(np.ascontiguousarray(rows[part])).to(hop.device))
 
 
 def narrower(width: int) -> int:

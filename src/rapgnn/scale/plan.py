@@ -16,7 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from rapgnn.device import hardware
 from rapgnn.errors import InputError
 from rapgnn.files import read_regular, write_atomic
 from rapgnn.graph.csr import compress
-from rapgnn.memory import show_size
+from rapgnn.memory import even_width, show_size
 from rapgnn.network.hops import BLOCK_BYTES
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import ROW_BYTES, SLACK
@@ -39,15 +39,6 @@ BASE = 192 << 20  # bytes of a process with torch loaded, before any data
 PASSES = 5
 START = 10.0  # seconds until the processes of several machines have begun and found each other
 BUFFERS = 3  # of the seen rows that a worker with a part of the rows has in a hop
-LAYOUTS = {  # name: (what it is, the command)
-    "memory": ("in memory", "rapgnn fit FOLDER --out model"),
-    "disk": ("column blocks from disk", "rapgnn fit FOLDER --memory {memory} --out model"),
-    "ray": ("column blocks on Ray", "rapgnn fit FOLDER --cluster auto --out model"),
-    "rows": (
-        "rows split (torch.distributed)",
-        "torchrun --nnodes {machines} -m rapgnn fit FOLDER --store hops --out model",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -102,10 +93,8 @@ class Problem:
         return round(foreign * -math.expm1(-self.edges / machines / self.nodes))
 
     def __str__(self) -> str:
-        return (
-            f"{self.nodes:,} nodes, {self.edges:,} edges, {self.features} features, {self.layers} layers, "
-            f"hops of {self.rows:,} rows kept"
-        )
+        sizes = f"{self.nodes:,} nodes, {self.edges:,} edges, {self.features} features, {self.layers} layers"
+        return f"{sizes}, hops of {self.rows:,} rows kept"
 
 
 WIDTHS = (1, 4, 16, 64)
@@ -169,16 +158,14 @@ class Rates:
     def from_dict(values: Any) -> "Rates":
         """From what ``to_dict`` gave; anything else is refused."""
         try:
-            if set(values) != {f.name for f in fields(Rates)}:
-                raise ValueError
+            words: dict[str, Any] = {"machine": str(values["machine"]), "cores": int(values["cores"])}
             product = tuple((float(t), int(w), float(s)) for t, w, s in values["product"])
-            cores, machine = int(values["cores"]), str(values["machine"])
-            speeds = {k: float(v) for k, v in values.items() if k not in ("machine", "cores", "product")}
-            if not product or min(cores, *speeds.values(), *(s for _, _, s in product)) <= 0:
-                raise ValueError
-            return Rates(machine, cores, product, **speeds)
-        except (TypeError, ValueError, KeyError) as error:
-            raise InputError("the rates are damaged: measure them again (--measure).") from error
+            speeds: dict[str, Any] = {name: float(values[name]) for name in values if name not in (*words, "product")}
+            if product and min(words["cores"], *speeds.values(), *(s for _, _, s in product)) > 0:
+                return Rates(**words, product=product, **speeds)
+        except (TypeError, ValueError, KeyError):
+            pass
+        raise InputError("the rates are damaged: measure them again (--measure).")
 
 
 def known_rates(measure: bool = False, say: Callable[[str], None] = lambda line: None) -> Rates:
@@ -311,12 +298,6 @@ class Cost:
         return vars(self) | {"total_seconds": self.total}
 
 
-def costs(problem: Problem, machines: Machines, rates: Rates) -> list[Cost]:
-    """Every layout that so many machines can run."""
-    layouts = [in_memory, from_disk, *((on_ray, by_rows) if machines.count > 1 else ())]
-    return [layout(problem, machines, rates) for layout in layouts]
-
-
 def best(layouts: list[Cost]) -> Cost | None:
     """The fastest that fits; where a simpler one is hardly slower, that one. None: no machine has the memory."""
     fitting = [cost for cost in layouts if cost.fits]
@@ -324,12 +305,6 @@ def best(layouts: list[Cost]) -> Cost | None:
         return None
     least = min(cost.total for cost in fitting)
     return next(cost for cost in fitting if cost.total <= 1.1 * least)
-
-
-def _width(columns: int, room: int, per_column: int) -> int:
-    """Columns of a block, all blocks alike; one, where there is not even room for that."""
-    width = max(1, min(columns, room // per_column))
-    return -(-columns // -(-columns // width))
 
 
 def in_memory(p: Problem, machines: Machines, rates: Rates) -> Cost:
@@ -359,7 +334,7 @@ def from_disk(p: Problem, machines: Machines, rates: Rates, columns: int | None 
     entries = min(ENTRIES["cpu"], max(1, p.edges))
     held = BASE + 24 * p.nodes + entries * (20 + 8 * p.weighted) + PRODUCT_BYTES["cpu"] + ROW_BYTES
     beside = SLACK + 16 * entries + 2 * PRODUCT_BYTES["cpu"] + 2 * ROW_BYTES  # set aside when the width is chosen
-    width = _width(-(-columns // tasks), memory // tasks - held - beside, 8 * p.nodes)
+    width = even_width(-(-columns // tasks), (memory // tasks - held - beside) // (8 * p.nodes))
     blocks = -(-columns // width)
     needed = tasks * (held + 8 * p.nodes * width)
     cached = memory - needed >= p.graph_bytes  # the system keeps the edges in memory that is left
@@ -401,7 +376,7 @@ def by_rows(p: Problem, machines: Machines, rates: Rates) -> Cost:
     own, edges, halo = -(-p.nodes // count), -(-p.edges // count), p.halo(count)
     seen = own + halo
     fixed = BASE + SLACK + (16 + 4 * p.weighted) * edges + 24 * seen
-    width = _width(p.features, machines.memory - fixed, 4 * BUFFERS * seen)
+    width = even_width(p.features, (machines.memory - fixed) // (4 * BUFFERS * seen))
     blocks = -(-p.features // width)
     memory = fixed + 4 * BUFFERS * seen * width
     moved = 4 * halo * count * p.features
@@ -422,6 +397,25 @@ def by_rows(p: Problem, machines: Machines, rates: Rates) -> Cost:
 # A plan for people: a table of layouts, and what to type.
 
 
+LAYOUTS: dict[str, tuple[Callable[[Problem, Machines, Rates], Cost], str, str]] = {
+    "memory": (in_memory, "in memory", "rapgnn fit FOLDER --out model"),
+    "disk": (from_disk, "column blocks from disk", "rapgnn fit FOLDER --memory {memory} --out model"),
+    "ray": (on_ray, "column blocks on Ray", "rapgnn fit FOLDER --cluster auto --out model"),
+    "rows": (
+        by_rows,
+        "rows split (torch.distributed)",
+        "torchrun --nnodes {machines} -m rapgnn fit FOLDER --store hops --out model",
+    ),
+}
+"""{name: (its cost, what it is, the command)}, the simplest first; the last two need several machines."""
+
+
+def costs(problem: Problem, machines: Machines, rates: Rates) -> list[Cost]:
+    """Every layout that so many machines can run."""
+    layouts = list(LAYOUTS.values())[: 4 if machines.count > 1 else 2]
+    return [cost(problem, machines, rates) for cost, _, _ in layouts]
+
+
 def show_seconds(seconds: float) -> str:
     """A time for people."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
@@ -434,7 +428,7 @@ def plan_rows(layouts: list[Cost]) -> list[dict[str, str]]:
     """One row per layout, words by column."""
     return [
         {
-            "layout": LAYOUTS[cost.layout][0],
+            "layout": LAYOUTS[cost.layout][1],
             "machines": str(cost.machines),
             "memory per machine": show_size(cost.memory) + ("" if cost.fits else " (too much)"),
             "columns per block": f"{cost.width} in {cost.blocks} block{'s' * (cost.blocks != 1)}",
@@ -449,12 +443,10 @@ def plan_rows(layouts: list[Cost]) -> list[dict[str, str]]:
 
 def advice(layouts: list[Cost], machines: Machines) -> str:
     """Which layout to take, in a sentence."""
-    chosen = best(layouts)
+    memory, chosen = show_size(machines.memory), best(layouts)
     if chosen is None:
         least = min(layouts, key=lambda cost: cost.memory)
-        return (
-            f"no layout fits into {show_size(machines.memory)}: {LAYOUTS[least.layout][0]} needs the least, "
-            f"{show_size(least.memory)} per machine."
-        )
-    command = LAYOUTS[chosen.layout][1].format(memory=show_size(machines.memory), machines=chosen.machines)
-    return f"take {LAYOUTS[chosen.layout][0]}, {show_seconds(chosen.total)}: {command}"
+        needs = f"{LAYOUTS[least.layout][1]} needs the least, {show_size(least.memory)} per machine"
+        return f"no layout fits into {memory}: {needs}."
+    _, title, command = LAYOUTS[chosen.layout]
+    return f"take {title}, {show_seconds(chosen.total)}: {command.format(memory=memory, machines=chosen.machines)}"

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.tasks import Objective
+from rapgnn.memory import blocks
 from rapgnn.network.heads import Head, RidgeHead
 from rapgnn.network.polynomial import HopMoments
 from rapgnn.network.propagation import stored_hops
@@ -80,9 +81,7 @@ def _without(
     weight, finish = first_map(model.head)
     with hop_folder(graph, None) as folder:
         scores = Scores(graph, model, budget, weight).store(folder, nodes, on_hop)
-        step = max(1, READ_BYTES // (4 * weight.shape[1]))
-        for start in range(0, len(nodes), step):
-            part = slice(start, start + step)
+        for part in blocks(len(nodes), READ_BYTES // (4 * weight.shape[1])):
             products = scores.read(part)[:, 0].to(weight.device)
             yield nodes[part], as_prediction(finish(products), objective, model.output)
 

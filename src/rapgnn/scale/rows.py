@@ -10,6 +10,7 @@ from torch import Tensor
 from rapgnn.fused import mixes
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.memory import blocks
 from rapgnn.network.polynomial import PolynomialFilter
 from rapgnn.network.propagation import (
     Propagation,
@@ -63,9 +64,7 @@ class StoredRows:
 
     def parts(self, size: int | None = None) -> Iterator[slice]:
         """All rows, so many at a time, or as many as may be read together."""
-        size = size or max(1, PART_BYTES // max(1, 4 * len(self.hops) * self.channels))
-        for start in range(0, len(self), size):
-            yield slice(start, min(len(self), start + size))
+        return blocks(len(self), size or PART_BYTES // max(1, 4 * len(self.hops) * self.channels))
 
     def expected(self, hops: Tensor) -> Tensor:
         """The expectation ``[rows, J·d]`` of the rows that have these hops, ``[rows, K, d]``."""
