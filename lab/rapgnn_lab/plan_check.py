@@ -47,7 +47,7 @@ def check(nodes: int, rates: Rates, folder: Path, memory: int) -> Record:
     """One size: what was predicted, and what it took."""
     labelled = max(1, round(SHARE * nodes / 2))
     size = PowerLaw(nodes, DEGREE * nodes, FEATURES, classes=4, train=labelled, val=labelled, test=0)
-    graph = write_power_law(size, folder / f"graph-{nodes}")
+    graph = write_power_law(size, folder)
     problem = Problem.of(graph, LAYERS)
     predicted = from_disk(problem, Machines(1, memory), rates)
     model = untrained(graph, LINEAR.update(normalize_features=False))

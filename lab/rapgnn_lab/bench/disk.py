@@ -42,7 +42,7 @@ def plan(
     limit."""
 
     def in_process(limit: str) -> Record:
-        graph = write_power_law(size, folder / f"{size.name}-{size.seed}".replace(" ", "-"))
+        graph = write_power_law(size, folder)
         request = {"graph": str(graph.folder), "limit": limit, "settings": settings, "device": device}
         request |= {"device_memory": device_memory, "compare": compare}
         if tables:

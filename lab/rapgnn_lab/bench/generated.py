@@ -1,7 +1,7 @@
 """Generated graphs of the size of the large published ones, with a few nodes that have most of the edges; in memory, or
-written to disk part by part, so that they may be larger than memory."""
+on disk."""
 
-import tempfile
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,10 +11,11 @@ import torch
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.scale.disk_graph import DiskGraph, about, array_path, is_sealed, read_manifest, seal, unseal
+from rapgnn.memory import blocks
+from rapgnn.scale.disk_graph import DiskGraph, is_sealed
 
-CHUNK = 1 << 23  # edges that are drawn, or sorted, at a time
-ROWS = 1 << 18  # whose features are drawn together
+CHUNK = 1 << 23  # edges that are drawn at a time
+ROWS = 1 << 18  # whose features are moved together
 EXPONENT = 0.4  # degrees fall like rank^-0.4: at ogbn-products' size the largest is about its 17,481
 
 
@@ -49,7 +50,8 @@ class PowerLaw:
         classes = rng.integers(self.classes, size=self.nodes)
         means = rng.standard_normal((self.classes, self.features), dtype=np.float32)
         x = rng.standard_normal((self.nodes, self.features), dtype=np.float32)
-        x += 0.5 * means[classes]
+        for some in blocks(self.nodes, ROWS):
+            x[some] += 0.5 * means[classes[some]]
         y = torch.from_numpy(classes)
         if self.labels:
             y = torch.from_numpy((rng.random((self.nodes, self.labels)) < 0.3).astype(np.float32))
@@ -128,59 +130,7 @@ def _check_share(share: float) -> None:
         raise InputError(f"the share of a size must lie above 0 and be at most 1, got {share:g}.")
 
 
-def write_power_law(size: PowerLaw, folder: Path, chunk: int = CHUNK, rows_at_once: int = ROWS) -> DiskGraph:
-    """The graph of ``PowerLaw`` with the same degrees, in a folder; one that is there already is used again."""
-    key = repr(size)
-    if is_sealed(folder) and read_manifest(folder).get("source") == key:
-        return DiskGraph.open(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    unseal(folder)
-    rng = np.random.default_rng(size.seed)
-    n, m = size.nodes, 2 * (size.edges // 2)
-    classes = rng.integers(size.classes, size=n)
-    means = rng.standard_normal((size.classes, size.features), dtype=np.float32)
-    features = _new_array(folder, "features", (n, size.features), np.float32)
-    for column in range(size.features):
-        for start in range(0, n, rows_at_once):
-            mine = classes[start : start + rows_at_once]
-            noise = rng.standard_normal(len(mine), dtype=np.float32)
-            features[start : start + rows_at_once, column] = noise + 0.5 * means[mine, column]
-    np.save(array_path(folder, "y"), classes)
-    rows = rng.permutation(n)[: size.train + size.val + size.test]
-    for name, part in zip(("train", "val", "test"), np.split(rows, [size.train, size.train + size.val]), strict=True):
-        np.save(array_path(folder, name), np.sort(part))
-    _write_edges(folder, size, m, rng, chunk)
-    manifest = about(size.name, n, m, size.features, size.classes, False, "node-classification", None)
-    seal(folder, {**manifest, "source": key})
-    return DiskGraph.open(folder)
-
-
-def _new_array(folder: Path, name: str, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    """A memory-mapped array to be filled part by part, columns one after another."""
-    return np.lib.format.open_memmap(array_path(folder, name), "w+", np.dtype(dtype), shape, fortran_order=True)
-
-
-def _write_edges(folder: Path, size: PowerLaw, m: int, rng: np.random.Generator, chunk: int) -> None:
-    """Edges go to one file per range of receivers; each range is then sorted by itself."""
-    degree = np.zeros(size.nodes, dtype=np.int64)
-    count = max(1, -(-m // chunk))
-    width = -(-size.nodes // count)
-    with tempfile.TemporaryDirectory(dir=folder) as work:
-        for ends in size.pairs(rng, chunk // 2):
-            pairs = np.concatenate([ends, ends[::-1]], axis=1)
-            np.add.at(degree, pairs[0], 1)
-            pairs = pairs[:, np.argsort(pairs[0] // width, kind="stable")]
-            bounds = np.searchsorted(pairs[0] // width, np.arange(count + 1))
-            listed = pairs.T.astype(np.int32)
-            for bucket in range(count):
-                with (Path(work) / str(bucket)).open("ab") as file:
-                    listed[bounds[bucket] : bounds[bucket + 1]].tofile(file)
-        np.save(array_path(folder, "indptr"), np.concatenate([[0], np.cumsum(degree)]))
-        indices = _new_array(folder, "indices", (m,), np.int32)
-        at = 0
-        for path in (Path(work) / str(bucket) for bucket in range(count)):
-            listed = np.fromfile(path, dtype=np.int32).reshape(-1, 2) if path.exists() else np.zeros((0, 2), np.int32)
-            key = np.sort((listed[:, 0].astype(np.int64) << 32) | listed[:, 1])
-            indices[at : at + len(key)] = (key & 0xFFFFFFFF).astype(np.int32)
-            at += len(key)
-            path.unlink(missing_ok=True)
+def write_power_law(size: PowerLaw, folder: Path) -> DiskGraph:
+    """The graph on disk, in a folder of its own below this one; one that is there already is used again."""
+    own = folder / hashlib.sha256(repr(size).encode()).hexdigest()[:8]
+    return DiskGraph.open(own) if is_sealed(own) else DiskGraph.write(own, size.generate())

@@ -21,44 +21,15 @@ from rapgnn.network.config import Config
 from rapgnn.search.portfolio import constrained
 from rapgnn.sparse import dense
 from rapgnn_lab.bench.suite.compare import best_trial, search
-from rapgnn_lab.bench.suite.rivals import Personalized, Ranges, Run, Settings, Stack, train_rival
+from rapgnn_lab.bench.suite.rivals import Personalized, Run, Settings, Stack, read_spaces, train_rival
 from rapgnn_lab.bench.timing import seconds_of
 from rapgnn_lab.store import Row, machine, with_ratios
 from rapgnn_lab.tune.search import open_study
 
-_DECAY = tuple(float(f"{10.0**e:.2g}") for e in np.linspace(-7, -3, 41))
-_RATES: Ranges = {"dropout": (0.2, 0.5, 0.8), "lr": (0.005, 0.01, 0.03), "hidden_channels": (16, 64, 128)}
-_TRAINED: Settings = {"dropout": 0.5, "lr": 0.01, "epochs": 200}
-PEERS: dict[str, tuple[str, Settings, Ranges, Ranges]] = {
-    "sgc": (
-        "SGC",
-        {"num_layers": 2, "lr": 0.2, "epochs": 100, "weight_decay": 5e-6},
-        {"num_layers": (1, 2, 3, 4), "lr": (0.01, 0.05, 0.2), "weight_decay": _DECAY, "epochs": (100, 200)},
-        {"weight_decay": _DECAY},
-    ),
-    "sign": (
-        "SIGN",  # PyG's example of it
-        _TRAINED | {"num_layers": 2, "hidden_channels": 1024, "weight_decay": 0.0},
-        {"num_layers": (1, 2, 3, 4), "hidden_channels": (64, 256, 512), "dropout": (0.2, 0.5, 0.8)}
-        | {"lr": (0.001, 0.003, 0.01), "weight_decay": (0.0, 1e-4, 5e-4, 5e-3)},
-        {},
-    ),
-    "appnp": (
-        "APPNP",
-        _TRAINED | {"num_layers": 10, "alpha": 0.1, "hidden_channels": 64, "weight_decay": 5e-3},
-        _RATES | {"num_layers": (5, 10, 20), "alpha": (0.05, 0.1, 0.2), "weight_decay": (5e-4, 5e-3, 1e-2)},
-        {},
-    ),
-    "gcn": (
-        "PyG GCN",
-        _TRAINED | {"num_layers": 2, "hidden_channels": 16, "weight_decay": 5e-4},
-        _RATES | {"num_layers": (1, 2, 3), "dropout": (0.0, 0.5, 0.8), "weight_decay": (0.0, 5e-4, 5e-3)},
-        {},
-    ),
-}
+PEERS: Record = read_spaces()["peers"]
 """Title, the authors' settings, what a search draws from, and what the authors chose on validation themselves."""
 TITLES = {"rap": "RAP, settings known", "rap-search": "RAP, search included"}
-TITLES |= {name: title for name, (title, *_) in PEERS.items()}
+TITLES |= {name: peer["title"] for name, peer in PEERS.items()}
 
 
 def plan(
@@ -95,8 +66,8 @@ def _warm_up(device: str) -> None:
     """Train everything for a moment on a tiny graph, so that loading libraries is charged to nobody."""
     graph = BlockModel(nodes=40, classes=2, features=8, train=5, val=10, test=10).generate()
     _fit_rap(graph, 0, device)
-    for name, (_, published, *_) in PEERS.items():
-        train_peer(name, graph, published | {"epochs": 2}, 0, device)
+    for name, peer in PEERS.items():
+        train_peer(name, graph, peer["published"] | {"epochs": 2}, 0, device)
 
 
 def _rap(graph: Graph, seeds: int, device: str, whole: bool) -> Record:
@@ -123,8 +94,7 @@ def _fit_rap(graph: Graph, seed: int, device: str, **known: Any) -> tuple[RAPNod
 def _peer(name: str, kind: str, graph: Graph, trials: int, seeds: int, device: str) -> Record:
     """One peer: its settings chosen on validation where they are not published, then a training per seed."""
     _warm_up(device)
-    _, published, ranges, own = PEERS[name]
-    space, points = ranges if kind == "tuned" else own, []
+    published, space, points = PEERS[name]["published"], PEERS[name]["ranges" if kind == "tuned" else "own"], []
     if space:
         fit = lambda point, stop: train_peer(name, graph, published | point, 0, device)  # noqa: E731
         points = search(open_study(None, name, higher=True), fit, space, trials, device)

@@ -13,25 +13,6 @@ from rapgnn.files import is_regular
 from rapgnn_lab.paper import layers, rows, timed
 from rapgnn_lab.paper.accuracy import ESTIMATOR
 from rapgnn_lab.paper.cells import Cell, Graphs, Item, Scale
-from rapgnn_lab.paper.rows import (
-    MOLBACE,
-    MOLECULES,
-    NOT_SEARCHED,
-    PLANETOID,
-    RESERVOIRS,
-    TU,
-    UNITS,
-    Row,
-    below,
-    cells_of,
-    figure,
-    note,
-    own_searches,
-    published,
-    show_cuts,
-    show_datasets,
-    strategies,
-)
 from rapgnn_lab.results import NONE, format_ms, format_table, one_published, title_of
 from rapgnn_lab.store import read_records
 from rapgnn_lab.tune.space import VARIANTS
@@ -39,17 +20,17 @@ from rapgnn_lab.tune.space import VARIANTS
 FOLDS_CUT = "the first 2 of 10 folds are held out, the others only train"
 _ANOTHER: Record = {"inference": "sample", "keep_draw": False}
 _UNIFORM: Record = {"distribution": "uniform", "params": (0.0, 1.0)}
-ANOTHER_DRAW = Row("RAP-GNN, another draw", "rap", rows.ANOTHER, _ANOTHER)
-EXACT = Row("RAP-GNN, exact expectation", "rap", rows.EXPECTATION, {"inference": "expected"})
+ANOTHER_DRAW = rows.Row("RAP-GNN, another draw", "rap", rows.ANOTHER, _ANOTHER)
+EXACT = rows.Row("RAP-GNN, exact expectation", "rap", rows.EXPECTATION, {"inference": "expected"})
 
 
-def _seeds_item(name: str, title: str, lines: Sequence[Row], datasets: Sequence[str], *notes: str) -> Item:
+def _seeds_item(name: str, title: str, lines: Sequence[rows.Row], datasets: Sequence[str], *notes: str) -> Item:
     """A table of datasets with a fixed split; ``notes`` are names in ``notes.toml``."""
     return Item(
         name,
         title,
-        lambda scale, graphs: cells_of(lines, datasets, scale, graphs),
-        lambda records: rows.show_seeds(records, lines, datasets, *map(note, notes)),
+        lambda scale, graphs: rows.cells_of(lines, datasets, scale, graphs),
+        lambda records: rows.show_seeds(records, lines, datasets, *map(rows.note, notes)),
     )
 
 
@@ -57,60 +38,64 @@ TABLE1 = _seeds_item(
     "table1",
     "Table 1: training strategies on the citation graphs",
     (
-        *strategies("planetoid", rows.METHODS_OF_TABLES),
+        *rows.strategies("planetoid", rows.METHODS_OF_TABLES),
         ANOTHER_DRAW,
         EXACT,
         rows.NOTHING_SET,
-        Row("Random Weights, another draw", "random-full", rows.ANOTHER, _ANOTHER),
-        *own_searches("fixed-diagonal", "fixed-full", "random-full"),
-        Row("Fixed Random Weights, U[0, 1]", "fixed-full", rows.UNIFORM, _UNIFORM),
-        Row("Random Weights, U[0, 1]", "random-full", rows.UNIFORM, _UNIFORM),
+        rows.Row("Random Weights, another draw", "random-full", rows.ANOTHER, _ANOTHER),
+        *rows.own_searches("fixed-diagonal", "fixed-full", "random-full"),
+        rows.Row("Fixed Random Weights, U[0, 1]", "fixed-full", rows.UNIFORM, _UNIFORM),
+        rows.Row("Random Weights, U[0, 1]", "random-full", rows.UNIFORM, _UNIFORM),
     ),
-    PLANETOID,
+    rows.PLANETOID,
     "draws",
     "shared",
     "own-search",
 )
-_ON_MOLECULES = (*strategies("molecules", rows.METHODS_OF_TABLES), ANOTHER_DRAW, EXACT, rows.NOTHING_SET)
-TABLE3 = _seeds_item("table3", "Table 3: training strategies on OGB's molecules", _ON_MOLECULES, MOLECULES, "shared")
-MOLBACE_ITEM = _seeds_item("molbace", "Appendix D.5: training strategies on molbace", _ON_MOLECULES, MOLBACE, "shared")
+_ON_MOLECULES = (*rows.strategies("molecules", rows.METHODS_OF_TABLES), ANOTHER_DRAW, EXACT, rows.NOTHING_SET)
+TABLE3 = _seeds_item(
+    "table3", "Table 3: training strategies on OGB's molecules", _ON_MOLECULES, rows.MOLECULES, "shared"
+)
+MOLBACE_ITEM = _seeds_item(
+    "molbace", "Appendix D.5: training strategies on molbace", _ON_MOLECULES, rows.MOLBACE, "shared"
+)
 _OF_WEIGHTS = ("end-to-end", "identity", "fixed-diagonal", "fixed-full", "random-full", "rap")
 IDENTITY = _seeds_item(
     "identity",
     "Appendix D.1: identity weights",
-    (*strategies("weights", _OF_WEIGHTS), *own_searches("identity")),
-    PLANETOID,
+    (*rows.strategies("weights", _OF_WEIGHTS), *rows.own_searches("identity")),
+    rows.PLANETOID,
     "shared",
 )
 
 # Table 2: the reservoir systems, then the paper's architecture, then the best there is. The best settings may have
 # other architectures than the paper's: rows of their own, not to be read against it.
 _ON_FOLDS = (
-    *strategies("tu", tuple(RESERVOIRS), both=tuple(RESERVOIRS)),
-    *strategies("tu", rows.METHODS_OF_TABLES, both=rows.WITH_BEST),
+    *rows.strategies("tu", tuple(rows.RESERVOIRS), both=tuple(rows.RESERVOIRS)),
+    *rows.strategies("tu", rows.METHODS_OF_TABLES, both=rows.WITH_BEST),
     EXACT,
 )
 _BEST_ON_FOLDS = tuple(
-    Row(f"{row.title}, best", row.method, rows.BEST, protocol=row.protocol)
+    rows.Row(f"{row.title}, best", row.method, rows.BEST, protocol=row.protocol)
     for row in _ON_FOLDS
     if rows.BEST in row.columns((rows.BEST,))
 )
 
 
 def _cells_on_folds(scale: Scale, graphs: Graphs) -> list[Cell]:
-    return cells_of((*_ON_FOLDS, *_BEST_ON_FOLDS), TU, scale, graphs, [rows.FAITHFUL])
+    return rows.cells_of((*_ON_FOLDS, *_BEST_ON_FOLDS), rows.TU, scale, graphs, [rows.FAITHFUL])
 
 
 def _show_folds(records: list[Record]) -> str:
     there = {r["title"] for r in records}
     best = [row for row in _BEST_ON_FOLDS if row.title in there]
-    return below(
-        show_datasets(records, (*_ON_FOLDS, *best), TU, ("accuracy", "strict", "paper", "difference")),
-        note("folds", spread=rows.spread(records)),
-        note("best-on-folds"),
-        note("shared"),
-        note("reservoirs", systems=", ".join(RESERVOIRS.values())),
-        show_cuts(records, FOLDS_CUT),
+    return rows.below(
+        rows.show_datasets(records, (*_ON_FOLDS, *best), rows.TU, ("accuracy", "strict", "paper", "difference")),
+        rows.note("folds", spread=rows.spread(records)),
+        rows.note("best-on-folds"),
+        rows.note("shared"),
+        rows.note("reservoirs", systems=", ".join(rows.RESERVOIRS.values())),
+        rows.show_cuts(records, FOLDS_CUT),
     )
 
 
@@ -120,17 +105,19 @@ TABLE2 = Item(
 
 # Appendix D.4: RAP-GNN on PROTEINS by the number of graphs that share one draw of the weights.
 _BATCHES = tuple(
-    Row(f"batches of {size:,}", "rap", changes={"batch_size": size}, published={"table": "batches", "batch_size": size})
+    rows.Row(
+        f"batches of {size:,}", "rap", changes={"batch_size": size}, published={"table": "batches", "batch_size": size}
+    )
     for size in (256, 512, 1024)
 )
 BATCHES = Item(
     "batches",
     "Appendix D.4: RAP-GNN by batch size",
-    lambda scale, graphs: cells_of(_BATCHES, ("proteins",), scale, graphs, [rows.FAITHFUL]),
-    lambda records: below(
-        show_datasets(records, _BATCHES, ("proteins",), ("accuracy", "paper", "difference")),
-        note("batches", spread=rows.spread(records)),
-        show_cuts(records, FOLDS_CUT),
+    lambda scale, graphs: rows.cells_of(_BATCHES, ("proteins",), scale, graphs, [rows.FAITHFUL]),
+    lambda records: rows.below(
+        rows.show_datasets(records, _BATCHES, ("proteins",), ("accuracy", "paper", "difference")),
+        rows.note("batches", spread=rows.spread(records)),
+        rows.show_cuts(records, FOLDS_CUT),
     ),
 )
 
@@ -144,11 +131,11 @@ EMBEDDING_TITLES = {
 }
 # One linear map and linear layers: the map may come after the hops, which are walked once.
 _LINEAR: Record = VARIANTS["learnable-linear"] | {"pretrain_dropout": 0.0}
-_LEARNABLE_LINEAR = Row("learnable, linear", "rap", rows.LINEAR, _LINEAR, "learnable-linear")
+_LEARNABLE_LINEAR = rows.Row("learnable, linear", "rap", rows.LINEAR, _LINEAR, "learnable-linear")
 _OF_EMBEDDINGS = (
-    *strategies("embeddings", ("end-to-end",)),
+    *rows.strategies("embeddings", ("end-to-end",)),
     *(
-        Row(title, "rap", embedding=name, published={"table": "embeddings", "embedding": name})
+        rows.Row(title, "rap", embedding=name, published={"table": "embeddings", "embedding": name})
         for name, title in EMBEDDING_TITLES.items()
     ),
     _LEARNABLE_LINEAR,
@@ -160,40 +147,40 @@ def _show_embeddings(records: list[Record]) -> str:
     """A table for each graph, and one of what training an embedding together with the head costs."""
     trained = {(r["title"], r["dataset"]): r for r in records if r["column"] in (rows.FAITHFUL, rows.LINEAR)}
     titles = (EMBEDDING_TITLES["learnable"], _LEARNABLE_LINEAR.title, EMBEDDING_TITLES["pretrained"])
-    body = [[title, *(_time(trained.get((title, dataset))) for dataset in PLANETOID)] for title in titles]
+    body = [[title, *(_time(trained.get((title, dataset))) for dataset in rows.PLANETOID)] for title in titles]
     return rows.show_seeds(
         records,
         _OF_EMBEDDINGS,
-        PLANETOID,
-        "Training, ms per epoch, faithful settings:\n\n" + format_table(["", *map(title_of, PLANETOID)], body),
-        note("learnable-linear"),
+        rows.PLANETOID,
+        "Training, ms per epoch, faithful settings:\n\n" + format_table(["", *map(title_of, rows.PLANETOID)], body),
+        rows.note("learnable-linear"),
     )
 
 
 def _time(record: Record | None) -> str:
     if record is None:
-        return NOT_SEARCHED
+        return rows.NOT_SEARCHED
     return f"{format_ms(record['train_ms_per_epoch'])}, {ENGINES[record['engine']]}"
 
 
 EMBEDDINGS = Item(
     "embeddings",
     "Appendix D.2: the embedding before the random layers",
-    lambda scale, graphs: cells_of(_OF_EMBEDDINGS, PLANETOID, scale, graphs),
+    lambda scale, graphs: rows.cells_of(_OF_EMBEDDINGS, rows.PLANETOID, scale, graphs),
     _show_embeddings,
 )
 
 # Past the paper: the estimators with nothing set beside RAP-GNN and End-to-End, on folds by the strict protocol too.
 _BESIDE = ("end-to-end", "rap")
-_ALL = {"planetoid": PLANETOID, "tu": TU, "molecules": (*MOLECULES, *MOLBACE)}
+_ALL = {"planetoid": rows.PLANETOID, "tu": rows.TU, "molecules": (*rows.MOLECULES, *rows.MOLBACE)}
 
 
 def _cells_beside(scale: Scale, graphs: Graphs) -> list[Cell]:
     """The estimator, then the trainings that the other tables have as well."""
     ours, cells = replace(rows.NOTHING_SET, column="nothing set"), []
     for table, datasets in _ALL.items():
-        beside = strategies(table, _BESIDE, both=_BESIDE if table == "tu" else ())
-        cells += cells_of((ours, *beside), datasets, scale, graphs, [rows.FAITHFUL])
+        beside = rows.strategies(table, _BESIDE, both=_BESIDE if table == "tu" else ())
+        cells += rows.cells_of((ours, *beside), datasets, scale, graphs, [rows.FAITHFUL])
     return cells
 
 
@@ -208,20 +195,20 @@ def _show_estimators(records: list[Record]) -> str:
         body.append(
             [
                 title_of(dataset),
-                UNITS[ours["metric"]].partition(",")[0],
-                f"**{figure(ours)}**",
-                *(NONE if other is None else figure(other) for other in others),
-                published(one_published(table=table, dataset=dataset, method="rap")),
+                rows.UNITS[ours["metric"]].partition(",")[0],
+                f"**{rows.figure(ours)}**",
+                *(NONE if other is None else rows.figure(other) for other in others),
+                rows.published(one_published(table=table, dataset=dataset, method="rap")),
                 _gap(ours, others[0]),
                 f"{ours['fit_seconds']:.1f}",
             ]
         )
     header = ["", "metric", "nothing set", "End-to-End", "RAP-GNN", "paper's RAP-GNN", "difference", "fit, s"]
-    return below(
+    return rows.below(
         format_table(header, body),
-        note("nothing-set"),
-        note("estimators-on-folds"),
-        show_cuts(records, "2 seeds instead of 5, 1 of the estimators, 2 of 10 folds"),
+        rows.note("nothing-set"),
+        rows.note("estimators-on-folds"),
+        rows.show_cuts(records, "2 seeds instead of 5, 1 of the estimators, 2 of 10 folds"),
     )
 
 

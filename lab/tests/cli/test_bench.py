@@ -97,9 +97,9 @@ def test_bench_spmm(rapgnn, bench, monkeypatch):
 
 
 def test_bench_peers(rapgnn, bench, monkeypatch):
-    for _, published, ranges, _ in peers.PEERS.values():
-        monkeypatch.setitem(published, "epochs", 2)
-        monkeypatch.setitem(ranges, "epochs", (2,))
+    for peer in peers.PEERS.values():
+        monkeypatch.setitem(peer["published"], "epochs", 2)
+        monkeypatch.setitem(peer["ranges"], "epochs", (2,))
     refused(rapgnn("bench", "peers", "sbm:labels=3"), "classifiers of nodes")
     records, out, _ = bench("peers", "sbm", "--methods", "rap,sgc", "--trials", 2, "--repeats", 2)
     assert [(r["method"], r["kind"]) for r in records] == [("rap", "known"), ("sgc", "published"), ("sgc", "tuned")]

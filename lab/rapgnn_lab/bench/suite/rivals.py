@@ -2,9 +2,12 @@
 training of each, in which the state of the best validation epoch counts."""
 
 import time
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +16,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from rapgnn.compare import Record
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import edge_bounds
 from rapgnn.graph.scores import metrics_for
@@ -23,34 +27,22 @@ from rapgnn_lab.bench.suite.graphs import both_ways
 from rapgnn_lab.bench.timing import Network, train, wait
 
 Settings = dict[str, Any]
-Ranges = dict[str, tuple[Any, ...]]
+Ranges = dict[str, Sequence[Any]]
 Stop = Callable[[Sequence[float]], bool]  # asked after every epoch with the best merit after each
+
+
+@cache
+def read_spaces() -> Record:
+    """What is searched, by ``"rivals"`` and ``"peers"``."""
+    return tomllib.loads(files("rapgnn_lab.bench.suite").joinpath("spaces.toml").read_text(encoding="utf-8"))
+
+
 TITLES = {"gcn": "GCN", "sage": "GraphSAGE", "appnp": "APPNP", "gin": "GIN"}
 EPOCHS = 200
 HOPS = {"sgc": sgconv, "sign": sign}  # networks of stored hops
 WIDE = 256  # columns from which sparse features stay sparse
 EVALUATED = 1024  # graphs that are scored at a time
-_COMMON: Ranges = {
-    "hidden_channels": (16, 32, 64, 128, 256),
-    "dropout": (0.0, 0.2, 0.5, 0.8),
-    "lr": (0.003, 0.01, 0.03),
-    "weight_decay": (0.0, 5e-5, 5e-4, 5e-3),
-    "scale": ("none", "rows", "columns"),
-}
-SPACES: dict[str, Ranges] = {
-    "gcn": _COMMON | {"num_layers": (1, 2, 3, 5), "residual": (False, True)},
-    "sage": _COMMON | {"num_layers": (1, 2, 3, 5), "residual": (False, True)},
-    "appnp": _COMMON | {"num_layers": (5, 10, 20), "alpha": (0.05, 0.1, 0.2, 0.5)},
-    "gin": {
-        "hidden_channels": (16, 32, 64, 128),
-        "num_layers": (2, 3, 4, 5),
-        "dropout": (0.0, 0.2, 0.5),
-        "lr": (0.001, 0.003, 0.01),
-        "weight_decay": (0.0, 1e-4, 1e-3),
-        "batch_size": (64, 256),
-        "scale": ("none", "columns"),
-    },
-}
+SPACES: dict[str, Ranges] = read_spaces()["rivals"]
 """What a search draws from, each value as likely as the others."""
 
 

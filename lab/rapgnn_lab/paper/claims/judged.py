@@ -15,21 +15,6 @@ from itertools import pairwise
 
 from rapgnn.compare import Record
 from rapgnn_lab.paper.claims import figures, scores
-from rapgnn_lab.paper.claims.figures import (
-    DIAGONAL,
-    NOT_DIAGONAL,
-    ONE,
-    ONE_DIRECTION,
-    ONE_RANK,
-    RANKS,
-    REACHED,
-    TRAIN,
-    WAYS,
-    Finding,
-    Records,
-    decisive,
-    left,
-)
 from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, UNTESTED
 from rapgnn_lab.results import NONE, format_table
 
@@ -71,26 +56,28 @@ def _count(rows: Sequence[Record], outcome: str) -> int:
 
 
 def _reached(rows: Sequence[Record], way: str) -> list[bool]:
-    return [row["outcome"] == REACHED for row in decisive(rows) if row["method"] == way]
+    return [row["outcome"] == figures.REACHED for row in figures.decisive(rows) if row["method"] == way]
 
 
 def _reached_in_part(rows: Sequence[Record]) -> bool:
-    steps, whole = (_reached(rows, way) for way in WAYS)
-    less = [row["ratio"] > 1 for row in decisive(rows) if row["method"] == next(iter(WAYS))]
+    steps, whole = (_reached(rows, way) for way in figures.WAYS)
+    less = [row["ratio"] > 1 for row in figures.decisive(rows) if row["method"] == next(iter(figures.WAYS))]
     return any(steps) or (bool(less) and all(less)) or (bool(whole) and all(whole))
 
 
 def _savings(rows: Sequence[Record]) -> list[list[float]]:
     """Milliseconds by depth, of training and of inference."""
-    return [[row["saved_ms"] for row in rows if (row["figure"] == TRAIN) == training] for training in (True, False)]
+    return [
+        [row["saved_ms"] for row in rows if (row["figure"] == figures.TRAIN) == training] for training in (True, False)
+    ]
 
 
 def _risen(rows: Sequence[Record]) -> list[bool]:
-    return [rows[0][f"{rank}_last"] > rows[1][f"{rank}_last"] for rank in RANKS]
+    return [rows[0][f"{rank}_last"] > rows[1][f"{rank}_last"] for rank in figures.RANKS]
 
 
 def _every_step(rows: Sequence[Record]) -> bool:
-    steps = _reached(rows, next(iter(WAYS)))
+    steps = _reached(rows, next(iter(figures.WAYS)))
     return bool(steps) and all(steps)
 
 
@@ -112,16 +99,16 @@ RULES = {
         lambda rows: all(b > a for curve in _savings(rows) for a, b in pairwise(curve)),
         lambda rows: any(curve[-1] > curve[0] for curve in _savings(rows) if curve),
     ),
-    "collapses": every(_is(ONE_RANK), lambda rows: any(map(_is(ONE_DIRECTION), rows))),
+    "collapses": every(_is(figures.ONE_RANK), lambda rows: any(map(_is(figures.ONE_DIRECTION), rows))),
     "keeps-rank": every(
-        lambda row: left(row, "rank") >= WHOLE and left(row, "effective_rank") >= HALF,
-        lambda rows: all(left(row, "rank") >= HALF for row in rows),
+        lambda row: figures.left(row, "rank") >= WHOLE and figures.left(row, "effective_rank") >= HALF,
+        lambda rows: all(figures.left(row, "rank") >= HALF for row in rows),
     ),
     "higher-rank": Rule(lambda rows: all(_risen(rows)), lambda rows: any(_risen(rows)), least=2),
     "faster": Rule(lambda rows: rows[0]["outcome"] == AHEAD, lambda rows: rows[0]["difference"] > 0),
-    "not-diagonal": every(_is(NOT_DIAGONAL)),
+    "not-diagonal": every(_is(figures.NOT_DIAGONAL)),
 }
-MEASURES: dict[str, Callable[..., Finding | None]] = {
+MEASURES: dict[str, Callable[..., figures.Finding | None]] = {
     measure.__name__: measure
     for measure in (
         *(scores.methods, scores.reservoirs, scores.ends, scores.at_depths, scores.embeddings, scores.batch_sizes),
@@ -143,11 +130,11 @@ class Claim:
     name: str
     says: str
     rule: str
-    measure: Callable[[Records], Finding | None]
+    measure: Callable[[figures.Records], figures.Finding | None]
 
-    def judge(self, records: Records) -> Record:
+    def judge(self, records: figures.Records) -> Record:
         """What becomes of it, as a record; ``quick``: a record behind it is of a quick run."""
-        measured = self.measure(records) or Finding("No records.", "none", [])
+        measured = self.measure(records) or figures.Finding("No records.", "none", [])
         rows = measured.details
         deciding = [r for r in rows if r.get("column") == rows[0].get("column") and r.get("outcome") != UNTESTED]
         return {
@@ -167,8 +154,8 @@ def _claim(name: str, says: str, rule: str, measure: str, **settings: object) ->
 
 
 _ROWS = tomllib.loads(files("rapgnn_lab.paper.claims").joinpath("claims.toml").read_text(encoding="utf-8"))
-_LIMITS = {"stable": STABLE, "sharp": SHARP, "small": SMALL, "one": ONE}
-_LIMITS |= {name: 100 * share for name, share in (("whole", WHOLE), ("half", HALF), ("diagonal", DIAGONAL))}
+_LIMITS = {"stable": STABLE, "sharp": SHARP, "small": SMALL, "one": figures.ONE}
+_LIMITS |= {name: 100 * share for name, share in (("whole", WHOLE), ("half", HALF), ("diagonal", figures.DIAGONAL))}
 SENTENCES = {name: sentence.format(**_LIMITS) for name, sentence in _ROWS["rules"].items()}
 """The rules for people."""
 CLAIMS = tuple(_claim(name, **row) for name, row in _ROWS["claims"].items())
@@ -181,7 +168,7 @@ INTERVAL = "95 % interval"
 P_VALUES = ("p", "p_holm", "p_shared")
 
 
-def judge_claims(records: Records) -> list[Record]:
+def judge_claims(records: figures.Records) -> list[Record]:
     """What becomes of every claim, as ``Claim.judge`` says it."""
     return [claim.judge(records) for claim in CLAIMS]
 
