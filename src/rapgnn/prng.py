@@ -25,6 +25,7 @@ class Stream(IntEnum):
     RANDOM_NET = 8  # weights that are drawn once and kept
     NODE_MARKS = 9  # columns that tell nodes apart
     LANDMARKS = 10  # rows that others are compared with
+    POSTERIOR = 11  # what stands for the uncertainty of a solved head
     FORWARD = 100  # plus the number of a module's forward pass: its dropout
 
 

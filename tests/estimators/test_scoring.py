@@ -8,7 +8,7 @@ import torch
 from sklearn.base import clone
 from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, roc_auc_score
 
-from rapgnn import Config, InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, from_pyg
+from rapgnn import Config, InputError, InputNotice, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, from_pyg
 from rapgnn.estimators.evaluation import counting_split, evaluate, fit_without_edges
 from rapgnn.network.network import Average
 from rapgnn.search.candidate import Candidate
@@ -166,20 +166,30 @@ def test_exact_error_bars_are_those_of_many_draws(head, jumping):
     model = RAPNodeClassifier(
         num_layers=3, hidden_channels=64, head=head, jumping=jumping, epochs=50, settings=settings, search=False
     ).fit(data)
-    mean, exact = model.predict_proba(data, method="exact", return_std=True)
-    sampled, spread = model.predict_proba(data, n_samples=600, return_std=True)
+    graph, every = model._graph(data), torch.arange(300)
+    mean, exact = _draws(model._prediction(graph, every, inference="expected", error_bars=True))
+    sampled, spread = _draws(model._prediction(graph, every, inference="mean", num_samples=600))
     assert spread.max() > 1e-3
     large = spread > 0.2 * spread.max()
     ratio = exact[large] / spread[large]
     assert abs(np.median(ratio) - 1) < 0.05
     assert 0.75 < np.quantile(ratio, 0.02) < np.quantile(ratio, 0.98) < 1.3
     np.testing.assert_allclose(mean, sampled, atol=0.02)
-    np.testing.assert_array_equal(model.predict_proba(data, method="exact", return_std=True)[1], exact)  # no sampling
+    again = model._prediction(graph, every, inference="expected", error_bars=True)
+    np.testing.assert_array_equal(_draws(again)[1], exact)  # no sampling
+    parts = [part.numpy() for part in again.parts.values()]
+    assert list(again.parts) == (["draws", "head"] if head == "ridge" else ["draws"])
+    whole = model.predict_proba(data, method="exact", return_std=True)[1]
+    np.testing.assert_allclose(whole, np.sqrt(np.square(parts).sum(0)), rtol=1e-5)
     # Calibrated: of the draws of a probability, about 68 and 95 percent lie within one and two error bars.
     draws = np.stack([_draw(model, data, i) for i in range(100)])
     z = (np.abs(draws - mean) / np.maximum(exact, 1e-9))[:, large]
     assert 0.60 < (z < 1).mean() < 0.78
     assert (z < 2).mean() > 0.90
+
+
+def _draws(found):
+    return found.probabilities.numpy(), found.parts["draws"].numpy()
 
 
 def _draw(model, data, number):
@@ -196,8 +206,18 @@ def test_exact_error_bars_are_refused_where_they_are_not_exact():
     with pytest.raises(InputError, match="no exact form"):
         model.predict_proba(data, method="exact")
     assert model.predict_proba(data, return_std=True)[1].max() > 0  # by draws instead
-    fixed = RAPNodeClassifier(**FAST).set_params(settings=FAST["settings"] | {"schedule": "fixed"}).fit(data)
-    assert fixed.predict_proba(data, method="exact", return_std=True)[1].max() == 0
+    fixed = (
+        RAPNodeClassifier(**FAST)
+        .set_params(settings=FAST["settings"] | {"schedule": "fixed", "head": "linear"})
+        .fit(data)
+    )
+    assert fixed.config_.head == "linear"
+    with pytest.warns(InputNotice, match="no error bars"):  # never 0, which would read as certainty
+        assert np.isnan(fixed.predict_proba(data, method="exact", return_std=True)[1]).all()
+    table = fixed.error_bars(data)
+    assert list(table.columns) == ["id", "label", "probability", "spread", "draws", "head", "members"]
+    assert table[["spread", "draws", "head", "members"]].isna().to_numpy().all()
+    assert list(table.attrs["missing"]) == ["draws", "head", "members"]
 
 
 def test_exact_error_bars_of_an_average_are_those_of_many_draws_within_two_percent():
@@ -214,11 +234,12 @@ def test_exact_error_bars_of_an_average_are_those_of_many_draws_within_two_perce
     rows = torch.arange(300)
     exact = model_on(average, graph, inference="expected", error_bars=True)(rows)
     drawn = model_on(average, graph, inference="mean", num_samples=4000)(rows)
-    assert exact.spread is not None
-    assert drawn.spread is not None
-    assert float(drawn.spread.max()) > 1e-3
-    large = drawn.spread > 0.2 * drawn.spread.max()
-    ratio = (exact.spread / drawn.spread)[large]
+    exact, parts = exact.parts["draws"], exact.parts
+    drawn = drawn.parts["draws"]
+    assert list(parts) == ["draws", "head", "members"]
+    assert float(drawn.max()) > 1e-3
+    large = drawn > 0.2 * drawn.max()
+    ratio = (exact / drawn)[large]
     assert abs(float(ratio.median()) - 1) < 0.02
     assert float(ratio.quantile(0.02)) > 0.85
     assert float(ratio.quantile(0.98)) < 1.15
@@ -234,3 +255,18 @@ def test_without_training_rows_or_own_features_there_is_no_model_without_edges(s
     with pytest.raises(InputError, match="made of the edges"):
         fit_without_edges(replace(small_graph, encoding=Encoding("structural")), model.config_, 0)
     assert counting_split(replace(empty, val=empty.val[:0], test=empty.test[:0]))[0] == "all"
+
+
+def test_error_bars_of_fixed_filters_are_not_certainty():
+    """An average whose members draw nothing had a spread of 0 on every row."""
+    data = node_data()
+    model = RAPNodeClassifier(coefficients="fixed", known_labels=1, jumping="cat").fit(data)
+    table = model.error_bars(data)
+    assert (table["head"] > 0).all()
+    assert table["draws"].isna().all()
+    p, spread = model.predict_proba(data, return_std=True)
+    np.testing.assert_array_equal(p, model.predict_proba(data))
+    np.testing.assert_array_equal(p.max(1), table["probability"])
+    np.testing.assert_array_equal(spread[np.arange(300), p.argmax(1)], table["spread"])
+    squares = table[["head", "members"]].fillna(0).pow(2).sum(axis=1)
+    np.testing.assert_allclose(table["spread"], np.sqrt(squares), rtol=1e-6)

@@ -45,12 +45,12 @@ def method_record(method: str, graph: Graph, **settings: Any) -> dict[str, Any]:
 
 
 def estimator_record(model: Any, graph: Graph) -> dict[str, Any]:
-    probability, spread = model.predict_proba(graph, return_std=True)
+    probability, bars = model.predict_proba(graph), model.error_bars(graph)
     chosen = {name: getattr(model.config_, name) for name in ("backbone", "num_layers", "jumping", "embedding", "head")}
     return {
         "chosen": chosen,
         "probability": probability[:SHOWN].tolist(),
-        "spread": spread[:SHOWN].tolist(),
+        "spread": bars[["draws", "head", "members"]][:SHOWN].to_numpy().tolist(),
         "representation": model.transform(graph)[:SHOWN, :SHOWN].tolist(),
         "trials": [trial.value for trial in getattr(model, "trials_", [])],
     }

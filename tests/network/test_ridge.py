@@ -88,9 +88,8 @@ class Problem:
             w = torch.ones(len(h), dtype=h.dtype) if self.weights is None else self.weights[known]
             center, level = w @ h / w.sum(), w @ t / w.sum()
             m, y = h - center, t - level
-            sums.append(
-                RidgeSums(columns, center, level, m.T @ (w[:, None] * m), m.T @ (w[:, None] * y), self.scatter(known))
-            )
+            gram, right, square = m.T @ (w[:, None] * m), m.T @ (w[:, None] * y), y.T @ (w[:, None] * y)
+            sums.append(RidgeSums(columns, center, level, gram, right, self.scatter(known), square, float(w.sum())))
         return RidgeRegression.of_sums((self.h.shape[1], self.t.shape[1]), sums)
 
     def by_hand(self, penalty, left_out=None):
@@ -246,3 +245,53 @@ def test_the_first_that_gives_one_is_added(shift, added):
     expected = before + added * torch.eye(6, dtype=torch.float64)
     assert torch.allclose(factor @ factor.T, expected, atol=1e-8)
     assert torch.equal(matrix, before)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(problem=problems, penalty=st.sampled_from([1e-2, 1.0, 30.0]))
+def test_every_way_gives_the_posterior_of_the_normal_equations(problem, penalty):
+    """Of a prior λ and noise of the size that makes the labels likeliest; wide roots are random projections."""
+    columns = problem.h.shape[1]
+    ways = [problem.regression(many=False), problem.regression(many=True), problem.of_sums()]
+    if len(list(same_gaps(problem.t))) > 1:  # one root would not do for all labels
+        assert all(way.posterior(penalty) is None for way in ways)
+        return
+    w = torch.ones(len(problem.h)).double() if problem.weights is None else problem.weights
+    center = w @ problem.h / w.sum()
+    m, outputs = (problem.h - center) * w.sqrt()[:, None], problem.covariance.shape[2]
+    whole = torch.zeros(outputs, columns // outputs, outputs, columns // outputs).double()
+    for channel, block in enumerate(problem.scatter(torch.ones(len(m), dtype=torch.bool))):
+        whole[:, channel, :, channel] = block
+    whole = whole.view(columns, columns)
+    matrix = m.T @ m + whole + floor_of(problem.h, problem.weights, whole, penalty) * torch.eye(columns).double()
+    t = (problem.t - w @ problem.t / w.sum()) * w.sqrt()[:, None]
+    left = (t.T @ t - t.T @ m @ torch.linalg.solve(matrix, m.T @ t)) / w.sum()
+    exact = torch.linalg.inv(matrix)
+    for way in ways:
+        found = way.posterior(penalty)
+        assert found.root.shape == (columns, min(columns, heads.SKETCH))
+        assert found.level == pytest.approx(1 / float(w.sum()))
+        torch.testing.assert_close(found.noise @ found.noise.T, left, rtol=1e-5, atol=1e-7 * float(left.max()))
+        size = float(exact.diagonal().max())
+        spread = 1e-6 if columns <= heads.SKETCH else 1.0
+        torch.testing.assert_close(found.root @ found.root.T, exact, rtol=1e-5, atol=spread * size)
+        trace = float((found.root @ found.root.T).trace() / exact.trace())
+        assert trace == pytest.approx(1, abs=1e-5 if columns <= heads.SKETCH else 0.5)
+
+
+def test_the_variance_of_a_head_is_that_of_fits_to_new_noise():
+    """Least squares on many rows: x̃ᵀ(MᵀM)⁻¹x̃ σ², over labels that are drawn again and again."""
+    g = torch.Generator().manual_seed(0)
+    h, at = torch.randn(200, 3, generator=g), torch.randn(20, 3, generator=g)
+    true, noise = torch.randn(3, 1, generator=g), 0.5 * torch.randn(400, 200, 1, generator=g)
+    scores, variances = [], []
+    for one in noise:
+        regression, head = RidgeRegression(h, h @ true + one), RidgeHead(3, 1)
+        head.take(regression.solve(1e-6), regression.posterior(1e-6))
+        scores.append(head(at))
+        variances.append(head.variance(at) * head.noise.square().sum())
+    stated, came = torch.stack(variances).mean(0).sqrt(), torch.stack(scores).std(0)[:, 0]
+    torch.testing.assert_close(stated, came, rtol=0.15, atol=0.0)
+    before = float(head.noise.square().sum())
+    head.multiply(3.0)
+    assert float(head.noise.square().sum()) == pytest.approx(9 * before)

@@ -56,7 +56,7 @@ def test_heads_that_were_solved_outlive_the_rows(config):
     candidate, other = (Candidate(graph, config, 3, {}) for _ in range(2))
     candidate.scores(0.1, False)
     candidate.scores(1.0, False)
-    candidate.forget_rows()
+    candidate.forget_rows(0.1)
     state, expected = (one.finished(0.1, 2.0).state_dict() for one in (candidate, other))
     assert all(torch.equal(state[name], expected[name]) for name in expected)
     with pytest.raises(AssertionError, match="forgotten"):

@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from rapgnn import Config, InputError, RAPGraphClassifier, fit
+from rapgnn import Config, InputError, Propagation, RandomWeights, RAPGraphClassifier, fit
 from rapgnn.graph.tasks import TASKS
-from rapgnn.network.heads import Head
-from rapgnn.network.polynomial import PolynomialFilter
+from rapgnn.network import polynomial
+from rapgnn.network.heads import Head, RidgeHead, RidgeRegression
+from rapgnn.network.polynomial import HopMoments, PolynomialFilter
 from rapgnn.prng import seeded
 from rapgnn.training.predict import predictor_on
-from rapgnn.training.uncertainty import spread_of
+from rapgnn.training.uncertainty import head_spread, spread_of
 
 
 def setting(targets: int, outputs: int = 2, d: int = 30, rows: int = 6, size: float = 0.15):
@@ -75,6 +76,47 @@ def test_a_probability_of_one_has_no_spread_made_of_rounding():
     spread = spread_of(head, TASKS["node-classification"], expectation, covariance)
     assert torch.isfinite(spread).all()
     assert float(spread.max()) < 1e-6
+
+
+@pytest.mark.parametrize("targets", [2, 4])
+@pytest.mark.parametrize("gap", [100.0, 373.0, 2600.0])
+def test_no_gap_between_scores_makes_a_spread_that_is_no_number(targets, gap):
+    """1 - p is 0 in any precision; of two classes both have the same spread."""
+    head, expectation, covariance, _ = setting(targets)
+    with torch.no_grad():
+        head.mlp.linears()[0].bias[1] = gap
+    spread = spread_of(head, TASKS["node-classification"], expectation, covariance)
+    assert torch.isfinite(spread).all()
+    if targets == 2:
+        torch.testing.assert_close(spread[:, 0], spread[:, 1], rtol=1e-3, atol=1e-20)
+
+
+@pytest.mark.parametrize(
+    ("task", "targets"),
+    [("node-classification", 2), ("node-classification", 4), ("node-multilabel", 3), ("graph-regression", 2)],
+)
+def test_the_spread_of_a_solved_head_is_that_of_heads_from_its_posterior(task, targets):
+    g, objective = torch.Generator().manual_seed(0), TASKS[task]
+    h, y = torch.randn(60, 5, generator=g), torch.randn(60, targets, generator=g)
+    regression, head = RidgeRegression(h, y), RidgeHead(5, targets)
+    head.take(regression.solve(0.1), regression.posterior(0.1))
+    at = torch.randn(12, 5, generator=g)
+    x = torch.cat([torch.full((12, 1), float(head.level)).sqrt(), (at - head.center) @ head.root], dim=1)
+    drawn = torch.einsum("rk,nkj,tj->nrt", x, torch.randn(20_000, x.shape[1], targets, generator=g), head.noise)
+    sampled = objective.read(head(at) + drawn).std(0)
+    torch.testing.assert_close(head_spread(head, objective, at), sampled, rtol=0.05, atol=0.002)
+
+
+def test_many_outputs_side_by_side_are_the_same_product_without_every_pair_of_factors():
+    """Of 65 outputs the factors of all pairs took a hundred gigabytes."""
+    spec = Propagation("gcn", 12, RandomWeights(seed=1), jumping="cat")
+    stored = torch.rand(13, 3, 4, generator=torch.Generator().manual_seed(0))
+    moments = HopMoments(spec, stored)
+    whole = moments(stored)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(polynomial, "MOST_PRODUCTS", 0)
+        blocked = moments(stored)
+    torch.testing.assert_close(blocked, whole, rtol=1e-4, atol=1e-7)
 
 
 def test_no_rows():

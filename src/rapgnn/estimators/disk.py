@@ -212,10 +212,8 @@ class DiskEstimator(RAPEstimator):
             raise InputError("predictions on a graph on disk are exact: leave n_samples and method out.")
         order, places = np.unique(rows.numpy(), return_inverse=True)
         parts = [part for _, part in self.predict_parts(graph, order, bool(how.get("error_bars")))]
-        fields = [[getattr(part, name) for part in parts] for name in ("scores", "probabilities", "spread")]
-        every = (None if not field or field[0] is None else torch.cat(field) for field in fields)
         at = torch.from_numpy(places.reshape(-1))
-        return Prediction(*(None if field is None else field[at] for field in every))  # type: ignore[arg-type]
+        return Prediction.joined(parts).each(lambda values: values[at])
 
 
 def _bare(fixed: dict[str, Any]) -> bool:

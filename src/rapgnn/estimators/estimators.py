@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from sklearn.base import ClassifierMixin, RegressorMixin
 from torch import Tensor
 
@@ -50,7 +49,9 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
         rows: Any = None,
         **given: Any,
     ) -> Any:
-        """Probabilities ``[rows, classes]``, and with ``return_std`` their standard deviation over draws.
+        """Probabilities ``[rows, classes]``, and with ``return_std`` their standard deviation.
+
+        It is the root of the sum of squares of what ``error_bars`` shows apart; NaN where none of these exists.
 
         The probabilities are the same numbers with and without ``return_std``: those of the expected scores, which the
         temperature was fitted for. They are not the mean over draws of the probabilities; ``n_samples`` asks for that.
@@ -63,8 +64,8 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
         found = self._with_spread(data, n_samples, return_std, method, rows, given)
         if not return_std:
             return found.probabilities.numpy()
-        spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread
-        return found.probabilities.numpy(), spread.numpy()
+        assert found.spread is not None
+        return found.probabilities.numpy(), found.spread.numpy()
 
 
 class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
@@ -84,7 +85,7 @@ class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
         rows: Any = None,
         **given: Any,
     ) -> Any:
-        """Numbers of all rows, and with ``return_std`` their standard deviation over draws.
+        """Numbers of all rows, and with ``return_std`` their standard deviation, as in ``predict_proba``.
 
         Args:
             n_samples, method: as in the classifiers' ``predict_proba``.
@@ -93,8 +94,8 @@ class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
         found = self._with_spread(data, n_samples, return_std, method, rows, given)
         if not return_std:
             return self._read(found.probabilities)
-        spread = torch.zeros_like(found.probabilities) if found.spread is None else found.spread
-        return self._read(found.probabilities), self._read(spread)
+        assert found.spread is not None
+        return self._read(found.probabilities), self._read(found.spread)
 
     def _metric(self, scores: Tensor, y: Tensor) -> float:
         return r2(scores, y)

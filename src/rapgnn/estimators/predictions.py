@@ -19,6 +19,7 @@ from rapgnn.errors import InputError, InputNotice, check_choice, shown
 from rapgnn.estimators.explain import Explainer, Explanation
 from rapgnn.estimators.importances import Importances, Shuffling
 from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
+from rapgnn.estimators.table import prediction_table
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import unseen_labels_note, unseen_note
 from rapgnn.graph.scores import check_metric, metrics_for
@@ -26,7 +27,7 @@ from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import Config, bounds
 from rapgnn.training.nearby import Nearby
-from rapgnn.training.predict import Prediction, model_on, represented_by
+from rapgnn.training.predict import Prediction, model_on, no_error_bars, represented_by
 from rapgnn.training.schema import Schema
 
 ERROR_BARS = ("auto", "sample", "exact")  # ways to get them
@@ -174,20 +175,42 @@ class Predicting:
             raise InputError('method "exact" draws no samples: leave n_samples out.')
         graph, rows = self._asked(data, rows, given)
         if method == "exact":
-            return self._prediction(graph, rows, inference="expected", error_bars=True)
-        if n_samples is not None or method == "sample":
-            return self._prediction(graph, rows, inference="mean", num_samples=n_samples)
-        return self._own_way(graph, rows, spread)
+            found = self._prediction(graph, rows, inference="expected", error_bars=True)
+        elif n_samples is not None or method == "sample":
+            found = self._prediction(graph, rows, inference="mean", num_samples=n_samples)
+        else:
+            found = self._own_way(graph, rows, spread)
+        if spread and not found.parts:
+            warnings.warn(no_error_bars(found), InputNotice, stacklevel=3)
+        return found
 
-    def _own_way(self, graph: Graph, rows: Tensor, spread: bool) -> Prediction:
+    def _own_way(self, graph: Graph, rows: Tensor, spread: bool = True) -> Prediction:
         """As the model predicts; the spread, where asked for, stands beside the same numbers."""
         if spread and self.config_.inference in ("auto", "expected"):
             with contextlib.suppress(InputError):  # there may be no exact form
                 return self._prediction(graph, rows, inference="expected", error_bars=True)
         found = self._prediction(graph, rows)
-        if not spread or found.spread is not None:
+        if not spread or found.parts is not None:
             return found
-        return replace(found, spread=self._prediction(graph, rows, inference="mean").spread)
+        drawn = self._prediction(graph, rows, inference="mean")
+        return replace(found, parts=drawn.parts, missing=drawn.missing)
+
+    def error_bars(self, data: Any, **given: Any) -> pd.DataFrame:
+        """How sure the predictions are, and what that comes from: a table with a line per row.
+
+        Columns ``id``, then ``label, probability`` (or ``value``), its standard deviation ``spread``, the root of the
+        sum of squares of its parts, and these: ``draws``, over draws of the random weights; ``head``, over the
+        posterior of heads that were solved; ``members``, between the members of an average. A part that does not exist
+        is empty, and ``table.attrs["missing"]`` says why. With several labels or numbers each has columns of its own.
+
+        Args:
+            data, given: as in ``predict``.
+        """
+        self._fitted()
+        graph = self._graph(data, given=given)
+        rows = asked_rows(data, graph)
+        classes = getattr(self, "classes_", None)
+        return prediction_table(graph, lambda rows: self._own_way(graph, rows), classes, rows=rows, parts=True)
 
     def transform(self, data: Any, **given: Any) -> np.ndarray:
         """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.files import write_atomic
 from rapgnn.graph.graph import Graph
-from rapgnn.training.predict import Prediction
+from rapgnn.training.predict import PARTS, Prediction
 
 TABLES = (".csv", ".parquet")
 
@@ -23,6 +23,8 @@ def prediction_table(
     classes: Sequence[Any] | None = None,
     probabilities: bool = False,
     known: Tensor | None = None,
+    rows: Tensor | None = None,
+    parts: bool = False,
 ) -> pd.DataFrame:
     """Columns by kind of label; rows and labels are called as the user called them.
 
@@ -30,25 +32,30 @@ def prediction_table(
     * many labels: ``id``, then ``label_j, probability_j, spread_j`` for each;
     * numbers: ``id``, then ``value_j, spread_j``.
 
-    A spread is there only where the prediction has one.
+    A spread is there only where the prediction has one; ``attrs["missing"]`` says why parts of it are not.
 
     Args:
         classes: what the class numbers stand for.
         probabilities: whether every class shall have a column ``probability_j``.
         known: the rows whose label the data have, for a last column ``known``: yes or no; None leaves it out.
+        rows: those that the table has; None: all.
+        parts: whether the parts of the spread have columns, behind it.
     """
     kind = graph.objective.metric
     if probabilities and kind == "rmse":
         raise InputError("numbers have no probabilities: leave --probabilities out.")
-    rows = torch.arange(graph.num_rows)
+    rows = torch.arange(graph.num_rows) if rows is None else rows
     result = predict(rows)
-    values, spread = result.probabilities.numpy(), None if result.spread is None else result.spread.numpy()
+    values, at = result.probabilities.numpy(), np.arange(len(rows))
     names = range(values.shape[1]) if classes is None else classes
-    table: dict[str, Any] = {"id": rows.numpy() if graph.ids is None else graph.ids}
+    table: dict[str, Any] = {"id": rows.numpy() if graph.ids is None else graph.ids[rows.numpy()]}
+    bars = {} if result.spread is None else {"spread": result.spread.numpy()}
+    if parts and result.parts is not None:
+        bars |= {name: result.parts[name].numpy() if name in result.parts else None for name in PARTS}
     if kind == "accuracy":
         label = result.scores.argmax(dim=-1).numpy()  # as predict and evaluate read it
-        table |= {"label": np.array(names)[label], "probability": values[rows, label]}
-        table |= {} if spread is None else {"spread": spread[rows, label]}
+        table |= {"label": np.array(names)[label], "probability": values[at, label]}
+        table |= {name: np.nan if bar is None else bar[at, label] for name, bar in bars.items()}
         table |= {f"probability_{name}": values[:, j] for j, name in enumerate(names)} if probabilities else {}
     for j, name in enumerate(names if kind != "accuracy" else ()):
         suffix, column = "" if values.shape[1] == 1 else f"_{name}", values[:, j]
@@ -56,10 +63,12 @@ def prediction_table(
             table[f"value{suffix}"] = column
         else:
             table |= {f"label{suffix}": (column > 0.5).astype(int), f"probability{suffix}": column}
-        table |= {} if spread is None else {f"spread{suffix}": spread[:, j]}
+        table |= {f"{part}{suffix}": np.nan if bar is None else bar[:, j] for part, bar in bars.items()}
     if known is not None:
         table["known"] = np.where(np.isin(rows, known.cpu()), "yes", "no")
-    return pd.DataFrame(table)
+    frame = pd.DataFrame(table)
+    frame.attrs["missing"] = result.missing
+    return frame
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

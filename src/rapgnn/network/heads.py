@@ -11,6 +11,7 @@ from rapgnn.errors import InputError
 from rapgnn.graph.tasks import Objective
 from rapgnn.network.encode import SMALLEST, inverse
 from rapgnn.network.mlp import MLP, Noise
+from rapgnn.prng import Stream, seeded
 
 
 class Head(nn.Module):
@@ -184,6 +185,26 @@ class RidgeSolution:
     bias: Tensor
 
 
+SKETCH = 64  # columns of a root that stands for a larger one: what it gives is off by 1 / sqrt(2 · 64), 9 %, on average
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """How uncertain a solution is: scores of a row h have the covariance N Nᵀ (1/n + ‖(h − center) R‖²).
+
+    Args:
+        center: the mean of the training rows ``[J·d]``.
+        root: R ``[J·d, k]``, R Rᵀ = (MᵀM + Σ + λI)⁻¹; of more than 64 columns a random projection of it.
+        noise: N ``[t, k]``, N Nᵀ what is left of the targets, the minimised objective divided by n; likewise.
+        level: 1/n.
+    """
+
+    center: Tensor
+    root: Tensor
+    noise: Tensor
+    level: float
+
+
 class RidgeHead(nn.Module):
     r"""The linear head that minimises the expected squared error over all draws, in one solve.
 
@@ -191,10 +212,16 @@ class RidgeHead(nn.Module):
 
     Channels are independent, so the variance enters as a diagonal penalty: training on infinitely many draws. Where a
     channel has several outputs (jumping knowledge) these depend on one another, and the penalty is one block each.
+
+    λ is a normal prior of W, and the solution the middle of its posterior, whose width is stored beside it.
     """
 
     weight: Tensor
     bias: Tensor
+    center: Tensor
+    root: Tensor
+    noise: Tensor
+    level: Tensor
 
     def __init__(self, in_channels: int, out_channels: int):
         super().__init__()
@@ -202,6 +229,10 @@ class RidgeHead(nn.Module):
         self.inverse_temperature = 1.0  # what the solution was multiplied with, to turn its scores into logits
         self.register_buffer("weight", torch.zeros(in_channels, out_channels, dtype=torch.float32))
         self.register_buffer("bias", torch.zeros(out_channels, dtype=torch.float32))
+        self.register_buffer("center", torch.zeros(in_channels, dtype=torch.float32))
+        self.register_buffer("root", torch.zeros(in_channels, min(in_channels, SKETCH), dtype=torch.float32))
+        self.register_buffer("noise", torch.zeros(out_channels, min(out_channels, SKETCH), dtype=torch.float32))
+        self.register_buffer("level", torch.zeros((), dtype=torch.float32))  # 0: there is no posterior
 
     def fit(self, mean: Tensor, scatter: Callable[[Tensor], Tensor], targets: Tensor, ridge: float) -> "RidgeHead":
         """Solve for one λ.
@@ -215,11 +246,17 @@ class RidgeHead(nn.Module):
         return self
 
     @torch.no_grad()
-    def take(self, solution: RidgeSolution) -> None:
+    def take(self, solution: RidgeSolution, posterior: Posterior | None = None) -> None:
         """Make a solution this head's."""
         self.weight.copy_(solution.weight)
         self.bias.copy_(solution.bias)
         self.penalty, self.inverse_temperature = solution.penalty, 1.0
+        for name in ("center", "root", "noise", "level"):
+            getattr(self, name).copy_(0.0 if posterior is None else torch.as_tensor(getattr(posterior, name)))
+
+    def variance(self, h: Tensor) -> Tensor:
+        """1/n + x̃ᵀ(MᵀM + Σ + λI)⁻¹x̃ of every row ``[r]``: what ``noise`` is multiplied with."""
+        return self.level + ((h - self.center) @ self.root).square().sum(1)
 
     def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return h @ self.weight + self.bias
@@ -227,8 +264,8 @@ class RidgeHead(nn.Module):
     @torch.no_grad()
     def multiply(self, factor: float) -> None:
         """Make all scores so many times larger."""
-        self.weight.mul_(factor)
-        self.bias.mul_(factor)
+        for part in (self.weight, self.bias, self.noise):
+            part.mul_(factor)
         self.inverse_temperature *= factor
 
     @torch.no_grad()
@@ -246,6 +283,7 @@ class RidgeSums:
         center, level: the (weighted) means of the representation ``[J·d]`` and of the targets ``[t]``.
         gram: MᵀM ``[J·d, J·d]`` and right: MᵀT ``[J·d, t]``, both centred and weighted.
         scatter: ``[d, J, J]``, the covariance of each channel's outputs, summed over the rows.
+        square: TᵀT ``[t, t]``, likewise; rows: how many there are, or the sum of their weights.
     """
 
     columns: list[int]
@@ -254,6 +292,8 @@ class RidgeSums:
     gram: Tensor
     right: Tensor
     scatter: Tensor
+    square: Tensor
+    rows: float
 
 
 @dataclass
@@ -264,6 +304,7 @@ class _Labels:
     center: Tensor
     level: Tensor
     equations: "_Equations"
+    rows: float
     known: Tensor | None = None
     weights: Tensor | None = None
 
@@ -303,7 +344,7 @@ class RidgeRegression:
             equations = _Equations.of_rows(m, t, covariance, DECOMPOSED if many else DECOMPOSED_ONCE)
             if equations.size < (4 * torch.finfo(torch.float32).eps) ** 2 * float(w.sum() * center.square().mean()):
                 equations.size = 0.0  # constant columns: what is left of them is rounding, which λ is not relative to
-            self._labels.append(_Labels(columns, center, level, equations, known, w))
+            self._labels.append(_Labels(columns, center, level, equations, float(w.sum()), known, w))
 
     @classmethod
     def of_sums(cls, shape: tuple[int, int], sums: Sequence[RidgeSums]) -> "RidgeRegression":
@@ -311,7 +352,7 @@ class RidgeRegression:
         regression = cls.__new__(cls)
         regression.shape, regression.rows = shape, 0
         regression._device = sums[0].center.device if sums else torch.device("cpu")
-        regression._labels = [_Labels(s.columns, s.center, s.level, _Equations.of_sums(s)) for s in sums]
+        regression._labels = [_Labels(s.columns, s.center, s.level, _Equations.of_sums(s), s.rows) for s in sums]
         return regression
 
     def solve(self, penalty: float) -> RidgeSolution:
@@ -322,6 +363,20 @@ class RidgeRegression:
             found = labels.equations.solve(penalty)
             weight[:, labels.columns], bias[labels.columns] = found, labels.level - labels.center @ found
         return RidgeSolution(float(penalty), weight, bias)
+
+    def posterior(self, penalty: float) -> Posterior | None:
+        """That of the solution for λ; None where labels are known for different rows: one root would not do for all."""
+        if len(self._labels) != 1:
+            return None
+        labels, generator = self._labels[0], seeded(0, Stream.POSTERIOR)
+        left = labels.equations.left_over(penalty) / labels.rows
+        most = float(left.diagonal().amax())
+        noise = left.new_zeros(self.shape[1], min(self.shape[1], SKETCH))
+        if most > 0:
+            factor = factored((left + left.T) / 2, 1e-9 * most)
+            factor = factor @ _identity_root(len(factor), generator, left.device)
+            noise[labels.columns, : factor.shape[1]] = factor
+        return Posterior(labels.center, labels.equations.root(penalty, generator), noise, 1 / labels.rows)
 
     def left_out(self, penalty: float) -> Tensor:
         """The scores ``[r, t]`` of the training rows, each by the solution without it; NaN where the label is unknown.
@@ -367,6 +422,7 @@ class _Equations:
     def __init__(self, m: Any, t: Any, gram: Any, right: Any, scatter: Tensor | None, decomposed: int):
         self.m: Any = m
         self.t: Any = t
+        self.square: Any = None  # TᵀT, where there are no targets
         self.gram: Any
         self.scatter: Any = None if scatter is None else scatter.double()
         channels = len(gram) if m is None else m.shape[1]
@@ -395,7 +451,9 @@ class _Equations:
 
     @classmethod
     def of_sums(cls, sums: RidgeSums) -> "_Equations":
-        return cls(None, None, sums.gram.clone(), sums.right, sums.scatter, 0)
+        equations = cls(None, None, sums.gram.clone(), sums.right, sums.scatter, 0)
+        equations.square = sums.square
+        return equations
 
     def solve(self, penalty: float) -> Tensor:
         """W ``[J·d, t]``."""
@@ -406,6 +464,27 @@ class _Equations:
         factor, _, left = self._factored(floor)
         found = torch.cholesky_solve(self.right, factor)
         return found if left is None else left @ found
+
+    def left_over(self, penalty: float) -> Tensor:
+        """The minimised objective ``[t, t]``: TᵀT - TᵀMW."""
+        weight, square = self.solve(penalty), self.t.T @ self.t if self.square is None else self.square
+        return square - (self.t.T @ (self.m.double() @ weight) if self.dual else self.right.T @ weight)
+
+    def root(self, penalty: float, generator: torch.Generator) -> Tensor:
+        """R ``[J·d, k]`` of R Rᵀ = (MᵀM + Σ + λI)⁻¹, in expectation where there are more than 64 columns."""
+        floor, size = self._floor(penalty), self.m.shape[1] if self.dual else len(self.gram)
+        if self.dual and size <= SKETCH:
+            m = self.m.double()
+            return _Equations(None, None, m.T @ m, m.T @ self.t, self.scatter, 0).root(penalty, generator)
+        noise = _identity_root(size, generator, self.right.device)
+        factor, _, left = self._factored(floor)
+        if left is None:
+            return torch.linalg.solve_triangular(factor.mT, noise, upper=True)
+        # A⁻¹(Mᵀε + P^½ε') has the covariance A⁻¹(MᵀM + P)A⁻¹ = A⁻¹, for A = MᵀM + P, P = Σ + λI.
+        m = self.m.double()
+        drawn = m.T @ _normal(len(m), generator, m.device) + self._of_penalty(floor, noise, root=True)
+        drawn = self._of_penalty(floor, drawn)
+        return drawn - left @ torch.cholesky_solve(m @ drawn, factor)
 
     def fitted(self, penalty: float) -> tuple[Tensor, Tensor]:
         """What the solution gives for its own rows ``[r, t]``, and how much each of them counts in its own."""
@@ -427,7 +506,7 @@ class _Equations:
     def _factored(self, floor: float) -> tuple[Tensor, float, Tensor | None]:
         """(C, a, L): C Cᵀ is the matrix of the equations, a what was added to its diagonal, L turns duals into W."""
         if self.dual and self.scatter is not None:  # (M P⁻¹ Mᵀ + I) duals, P = Σ + λI
-            left = self._inverse_penalty(floor)
+            left = self._of_penalty(floor, self.m.double().T)
             return factored(self.m.double() @ left, 1.0), 1.0, left
         if self._factor is None or self._factor[0] != floor:
             self._factor = floor, factored(self.gram, floor)
@@ -438,19 +517,35 @@ class _Equations:
             return 1.0
         return max(penalty, 1e-12) * self.size
 
-    def _inverse_penalty(self, floor: float) -> Tensor:
-        """P⁻¹ Mᵀ ``[J·d, r]``, P one J × J block per channel."""
-        (d, outputs), m = self.scatter.shape[:2], self.m.double()
+    def _of_penalty(self, floor: float, x: Tensor, root: bool = False) -> Tensor:
+        """P⁻¹x ``[J·d, r]``, P = Σ + λI one J × J block per channel; or P^½x."""
+        if self.scatter is None:
+            return x * floor**0.5 if root else x / floor
+        d, outputs = self.scatter.shape[:2]
         if outputs == 1:
-            return (m / (self.variance + floor)).T
-        blocks = self.scatter + floor * torch.eye(outputs, dtype=m.dtype, device=m.device)
-        by_channel = m.T.reshape(outputs, d, len(m)).transpose(0, 1)
-        return torch.linalg.solve(blocks, by_channel).transpose(0, 1).reshape(-1, len(m))
+            diagonal = (self.variance + floor)[:, None]
+            return x * diagonal.sqrt() if root else x / diagonal
+        blocks = self.scatter + floor * torch.eye(outputs, dtype=x.dtype, device=x.device)
+        by_channel = x.reshape(outputs, d, x.shape[1]).transpose(0, 1)
+        found = torch.linalg.cholesky(blocks) @ by_channel if root else torch.linalg.solve(blocks, by_channel)
+        return found.transpose(0, 1).reshape(-1, x.shape[1])
 
     @staticmethod
     def _add_scatter(gram: Tensor, scatter: Tensor) -> None:
         d, outputs = scatter.shape[:2]
         gram.view(outputs, d, outputs, d).diagonal(dim1=1, dim2=3).add_(scatter.permute(1, 2, 0))
+
+
+def _identity_root(rows: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    """E ``[rows, k]`` with E Eᵀ the identity: itself, or its random projection where it has many columns."""
+    if rows <= SKETCH:
+        return torch.eye(rows, dtype=torch.float64, device=device)
+    return _normal(rows, generator, device)
+
+
+def _normal(rows: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    drawn = torch.randn(rows, SKETCH, generator=generator, dtype=torch.float64, device="cpu")
+    return drawn.to(device) / SKETCH**0.5
 
 
 def factored(product: Tensor, added: float, most: float = float("inf")) -> Tensor:

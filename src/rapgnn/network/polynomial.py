@@ -285,6 +285,9 @@ def expected_product(
     return horner(operator.matrix, spec.num_layers, part, after)
 
 
+MOST_PRODUCTS = 1 << 27  # of two factors that are held at once
+
+
 class HopMoments:
     """Hops ``[K, rows, w]`` -> their expectation ``[rows, J, w]``, and the covariance ``[rows, P, w]`` of outputs."""
 
@@ -299,7 +302,11 @@ class HopMoments:
         width, J = stored.shape[2], self.outputs
         mixed = self.mixing @ stored.reshape(len(stored), -1)
         deviations = mixed[J:].view(J, self.factors, -1, width)
-        covariance = (deviations[self.first] * deviations[self.second]).sum(1)
+        if len(self.first) * deviations[0].numel() <= MOST_PRODUCTS:
+            covariance = (deviations[self.first] * deviations[self.second]).sum(1)
+        else:  # of many outputs: a product of matrices for every entry holds no pair's factors
+            by_entry = deviations.permute(2, 3, 0, 1)  # [rows, w, J, f]
+            covariance = (by_entry @ by_entry.mT)[:, :, self.first, self.second].permute(2, 0, 1)
         return mixed[:J].view(J, -1, width).transpose(0, 1), covariance.transpose(0, 1)
 
 

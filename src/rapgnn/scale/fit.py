@@ -14,7 +14,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.graph.scores import with_goal
 from rapgnn.network.config import Config
-from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
+from rapgnn.network.heads import Posterior, RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
 from rapgnn.network.propagation import coefficient_covariance, stored_hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph
@@ -235,11 +235,16 @@ class StreamedRidge:
         # The covariance between a channel's outputs, summed over the rows; none where nothing is random.
         covariance = coefficient_covariance(train.spec) * float(is_random(train.spec))
         scatter = [torch.einsum("jkml,dkl->djm", covariance, product) for product in products]
-        parts = zip(groups, centers, levels, grams, rights, scatter, strict=True)
+        squares = [_square(known[:, columns] - level, w) for (columns, w), level in zip(groups, levels, strict=True)]
+        rows = [float(weight.sum()) for _, weight in groups]
+        parts = zip(groups, centers, levels, grams, rights, scatter, squares, rows, strict=True)
         return [RidgeSums(columns, *rest) for (columns, _), *rest in parts]
 
     def solve(self, penalty: float) -> RidgeSolution:
         return self.regression.solve(penalty)
+
+    def posterior(self, penalty: float) -> Posterior | None:
+        return self.regression.posterior(penalty)
 
     def best(self, merit: Merit) -> RidgeSolution:
         return choose_penalty(self.regression, merit)
@@ -247,3 +252,8 @@ class StreamedRidge:
     def held_out(self, head: RidgeHead) -> Tensor:
         parts = [head(self.val.expected(self.val.read(part))) for part in self.val.parts()]
         return torch.cat([torch.zeros(0, self.targets.shape[1]), *parts])
+
+
+def _square(targets: Tensor, weight: Tensor) -> Tensor:
+    """TᵀT ``[t, t]`` of weighted rows."""
+    return targets.T @ (weight[:, None] * targets)

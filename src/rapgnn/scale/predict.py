@@ -26,7 +26,7 @@ from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import Budget, Hops, OnHop, block_width, check_config, hop_folder, picked_parts, silent
 from rapgnn.scale.rows import StoredRows, is_random, mean_coefficients
 from rapgnn.scale.store import Columns
-from rapgnn.training.predict import Prediction, as_prediction
+from rapgnn.training.predict import Prediction, as_prediction, with_parts
 from rapgnn.training.uncertainty import spread_of
 
 MOMENT_BYTES = 64 << 20  # of the covariances of the rows that get error bars together
@@ -57,16 +57,12 @@ def predict(
     check_config(model.config)
     nodes = np.arange(graph.num_nodes) if nodes is None else nodes
     model = model.to(budget.device).eval()
-    if error_bars and is_random(model.spec):
+    if error_bars:
         parts = _with_spread(hops(graph, model, budget), objective, nodes, store, on_hop)
     else:
         parts = _without(graph, model, budget, objective, nodes, on_hop)
     for part, prediction in parts:
-        spread = prediction.spread
-        if error_bars and spread is None:
-            spread = torch.zeros_like(prediction.probabilities)
-        spread = None if spread is None else spread.cpu()
-        prediction = Prediction(prediction.scores.cpu(), prediction.probabilities.cpu(), spread)
+        prediction = prediction.each(Tensor.cpu)
         if not bool(torch.isfinite(prediction.scores).all()):
             raise InputError(
                 "the predictions are not finite: the features or edge weights are too large, rescale them."
@@ -132,11 +128,15 @@ def _with_spread(hops: Hops, objective: Objective, nodes: np.ndarray, store: Pat
         pairs = rows.outputs * (rows.outputs + 1) // 2
         per_row = 4 * rows.channels * (len(rows.hops) + pairs * (2 + moments.factors) + rows.outputs)
         for part in rows.parts(max(1, MOMENT_BYTES // per_row)):
-            mean, covariance = moments(rows.read(part).to(device).permute(1, 0, 2).contiguous())
-            expectation = mean.flatten(1)
+            stored, draws = rows.read(part).to(device), None
+            if is_random(model.spec):
+                mean, covariance = moments(stored.permute(1, 0, 2).contiguous())
+                expectation = mean.flatten(1)
+                draws = model.output.scale_spread(spread_of(model.head, objective, expectation, covariance))
+            else:
+                expectation = rows.expected(stored)
             prediction = as_prediction(model.head(expectation), objective, model.output)
-            spread = model.output.scale_spread(spread_of(model.head, objective, expectation, covariance))
-            yield nodes[part], Prediction(prediction.scores, prediction.probabilities, spread)
+            yield nodes[part], with_parts(prediction, model, objective, expectation, draws)
 
 
 def first_map(head: Head | RidgeHead) -> tuple[Tensor, Callable[[Tensor], Tensor]]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import BALANCED, with_goal
 from rapgnn.network.config import Config
-from rapgnn.network.heads import PENALTIES, Head, RidgeHead, RidgeRegression, RidgeSolution
+from rapgnn.network.heads import PENALTIES, Head, Posterior, RidgeHead, RidgeRegression, RidgeSolution
 from rapgnn.network.hop_network import HopNetwork, pool_of
 from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.network.mlp import dropout_generator
@@ -51,6 +51,7 @@ class Candidate:
         # Such a head is not solved again: it needs rows to stop by, or it learned from another network.
         self.final = not solved or config.previous is not None or pseudo_labels is not None
         self._solutions: dict[float, RidgeSolution] = {}
+        self._posteriors: dict[float, Posterior | None] = {}
         self._regression: RidgeRegression | None = None
         self._held_out: Any = None  # the representation of the validation rows
         self._scores: Tensor | None = None  # of the validation rows, by a head that is trained
@@ -129,13 +130,19 @@ class Candidate:
         """The network with this head."""
         head = self.network.head
         if isinstance(head, RidgeHead):
-            head.take(self._solution(penalty))
+            head.take(self._solution(penalty), self._posterior(penalty))
         if self.network.output.plain:
             head.multiply(factor / head.inverse_temperature)
         return self.network.eval()
 
-    def forget_rows(self) -> None:
-        """Keep the heads that were solved, and let go of the representation of the rows they were solved on."""
+    def forget_rows(self, penalty: float | None = None) -> None:
+        """Keep the heads that were solved, and let go of the representation of the rows they were solved on.
+
+        Args:
+            penalty: of the head that may be a member's; None: it would be solved again for that.
+        """
+        if penalty is not None:
+            self._posterior(penalty)
         self._regression, self._held_out = None, None
 
     def on(self, graph: Graph, shared: Shared) -> "Candidate":
@@ -143,6 +150,11 @@ class Candidate:
         if self.graph.objective.class_weight != graph.objective.class_weight:  # one of those with other weights
             graph = with_goal(graph, graph.objective.scoring, BALANCED)
         return Candidate(graph, self.config, self.seed, shared)
+
+    def _posterior(self, penalty: float) -> Posterior | None:
+        if penalty not in self._posteriors and self._regression is not None:
+            self._posteriors[penalty] = self._regression.posterior(penalty)
+        return self._posteriors.get(penalty)
 
     def _solution(self, penalty: float) -> RidgeSolution:
         if penalty not in self._solutions:

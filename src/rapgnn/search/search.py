@@ -108,6 +108,7 @@ class Search:
         self.tried: set[Config] = set()
         self.refusal: InputError | None = None
         self._shared: Shared = {}
+        self._again = False  # whether the members' heads are solved again in the end
 
     def run(
         self, allowance: float, reweigh: bool = False, everything: Graph | None = None, first_only: bool = False
@@ -119,7 +120,7 @@ class Search:
             everything: the graph with all training rows, where some were held out to judge.
             first_only: nothing but the first point is tried.
         """
-        allowance = min(allowance, ENDLESS)
+        allowance, self._again = min(allowance, ENDLESS), everything is not None
         first = [self.first] if self.fixed or first_only else []
         left = self._walk(first, allowance) - allowance  # which is always tried
         left = 0.0 if first_only else self._try_all(allowance + left)
@@ -235,7 +236,8 @@ class Search:
             return
         if one is None:
             return
-        candidate.forget_rows()  # dozens of candidates on many rows would fill the memory
+        # Dozens of candidates on many rows would fill the memory.
+        candidate.forget_rows(None if self._again and not candidate.final else one.penalty)
         self.scored.append(one)
         value = graph.objective.merit(one.merit)
         settings = candidate.settings | ({} if on is None else {"class_weight": BALANCED})

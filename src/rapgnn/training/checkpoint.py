@@ -369,7 +369,7 @@ def _index(folder: Path) -> dict[str, Any]:
 
 
 IN_INDEX = ("draw_seed",)  # the index has it
-VERSION = 7  # of the format
+VERSION = 8  # of the format
 MOST_MEMBERS = 64
 
 

@@ -15,6 +15,7 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
 from rapgnn.network.heads import (
     PENALTIES,
+    Posterior,
     RidgeHead,
     RidgeRegression,
     RidgeSolution,
@@ -75,7 +76,7 @@ def solve_head(
     if len(graph.val):
         best = merit(solution)
         history = [objective.merit(best[0])]
-    head.take(solution)
+    head.take(solution, problem.posterior(solution.penalty))
     if objective.metric != "rmse":
         fit_temperature()
     if on_epoch:
@@ -96,6 +97,10 @@ class Problem(Protocol):
 
     def solve(self, penalty: float) -> RidgeSolution:
         """For one penalty."""
+        ...
+
+    def posterior(self, penalty: float) -> Posterior | None:
+        """How uncertain the solution for one penalty is."""
         ...
 
     def best(self, merit: Merit) -> RidgeSolution:
@@ -127,6 +132,9 @@ class DirectProblem:
 
     def solve(self, penalty: float) -> RidgeSolution:
         return self.regression.solve(penalty)
+
+    def posterior(self, penalty: float) -> Posterior | None:
+        return self.regression.posterior(penalty)
 
     def best(self, merit: Merit) -> RidgeSolution:
         """The solution with the penalty that is best on validation."""

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,19 +19,62 @@ from rapgnn.network.polynomial import OnHop, expected_product
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.representation import EmbeddedGraph
 from rapgnn.network.weights import EVALUATION
-from rapgnn.training.uncertainty import spread_of
+from rapgnn.training.uncertainty import head_spread, spread_of
 
 HOP_BYTES = 512 << 20  # of the hops stored for the rows that are predicted together
 MOMENT_BYTES = 1 << 30  # of the expectations and variances of rows that get error bars together, features being wide
 
 
+PARTS = ("draws", "head", "members")
+"""Of the spread: over draws of the weights, of the solved head's posterior, between the members of an average."""
+NO_DRAWS = "the weights are drawn once and stay"
+NO_POSTERIOR = "a head that is trained has no posterior in closed form"
+GAPS = "the labels have gaps in different rows, or the model was fitted without a posterior"
+ALONE = "the model is one network"
+
+
 @dataclass(frozen=True)
 class Prediction:
-    """Scores (higher: likelier), probabilities, and the probabilities' standard deviation over draws, if asked for."""
+    """Scores (higher: likelier), probabilities, and how sure these are, if asked for.
+
+    Args:
+        parts: the standard deviation of the probabilities by what it comes from, names from ``PARTS``.
+        missing: why the other parts are not there.
+    """
 
     scores: Tensor
     probabilities: Tensor
-    spread: Tensor | None = None
+    parts: dict[str, Tensor] | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def spread(self) -> Tensor | None:
+        """The root of the parts' sum of squares; NaN where there is no part, None where it was not asked for."""
+        if self.parts is None:
+            return None
+        if not self.parts:
+            return torch.full_like(self.probabilities, float("nan"))
+        return torch.stack([part.square() for part in self.parts.values()]).sum(0).sqrt()
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Prediction":
+        """The same with every tensor changed."""
+        parts = None if self.parts is None else {name: change(part) for name, part in self.parts.items()}
+        return replace(self, scores=change(self.scores), probabilities=change(self.probabilities), parts=parts)
+
+    @classmethod
+    def joined(cls, found: Sequence["Prediction"]) -> "Prediction":
+        """Of all rows, from those of some rows at a time by one model."""
+        first = found[0]
+        parts = first.parts
+        if parts is not None:
+            parts = {name: torch.cat([(one.parts or {})[name] for one in found]) for name in parts}
+        scores, probabilities = (torch.cat([getattr(one, n) for one in found]) for n in ("scores", "probabilities"))
+        return cls(scores, probabilities, parts, first.missing)
+
+
+def no_error_bars(found: Prediction) -> str:
+    """Why a prediction has no spread."""
+    return f"there are no error bars: {'; '.join(found.missing.values())}."
 
 
 def predictor_on(
@@ -67,10 +110,7 @@ def predictor_on(
             raise InputError(
                 "the predictions are not finite: the features or edge weights are too large, rescale them."
             )
-        if device is None:
-            return found
-        parts = (found.scores, found.probabilities, found.spread)
-        return Prediction(*(None if part is None else part.cpu() for part in parts))  # type: ignore[arg-type]
+        return found if device is None else found.each(Tensor.cpu)
 
     return checked
 
@@ -116,15 +156,17 @@ def predictor(
             return as_prediction(_expected_scores(model, embedded, rows), objective, model.output)
         # The shortcut stores hops of what it predicts: some rows at a time, so that this stays small on any graph.
         size = max(1, HOP_BYTES // max(1, hop_size)) if embedded.engine == "polynomial" else max(1, len(rows))
-        parts = [
-            torch.stack([model.head(h) for h in embedded.rows(part).draws(counters, steps=steps)])
-            for part in rows.split(size)
-        ]
-        scores = torch.cat(parts, dim=1)
+        found = [drawn(list(embedded.rows(part).draws(counters, steps=steps))) for part in rows.split(size)]
+        return Prediction.joined(found or [drawn([model.head(embedded.expectation(rows))])])
+
+    def drawn(h: list[Tensor]) -> Prediction:
+        scores = torch.stack([model.head(one) for one in h])
         if count == 1:
-            return as_prediction(scores[0], objective, model.output)
-        drawn = as_prediction(scores, objective, model.output).probabilities
-        return Prediction(drawn.mean(0), drawn.mean(0), drawn.std(0))
+            found = as_prediction(scores[0], objective, model.output)
+            return with_parts(found, model, objective, h[0], None) if error_bars or inference == "mean" else found
+        read = as_prediction(scores, objective, model.output).probabilities
+        found = Prediction(read.mean(0), read.mean(0))
+        return with_parts(found, model, objective, torch.stack(h).mean(0), read.std(0))
 
     return predict
 
@@ -147,21 +189,32 @@ def _commutes(embedded: EmbeddedGraph, outputs: int) -> bool:
 
 def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Objective, rows: Tensor) -> Prediction:
     """The exact expectation's prediction, with the spread that follows from the exact variance; nothing is drawn."""
-    if embedded.constant:
-        certain = as_prediction(model.head(embedded.expectation(rows)), objective, model.output)
-        return replace(certain, spread=torch.zeros_like(certain.probabilities))
-    if not (isinstance(model.head, RidgeHead) and _commutes(embedded, model.head.weight.shape[1]) and len(rows)):
-        expectation, covariance = embedded.expectation_and_covariance(rows)
-        found = as_prediction(model.head(expectation), objective, model.output)
-        spread = spread_of(model.head, objective, expectation, covariance)
-        return replace(found, spread=model.output.scale_spread(spread))
-    # Wide: some rows at a time, so that this stays small, each time over all hops.
     found = as_prediction(_expected_scores(model, embedded, rows), objective, model.output)
+    if embedded.constant:
+        return with_parts(found, model, objective, embedded.expectation(rows), None)
+    # Some rows at a time, so that this stays small, each time over all hops.
     outputs = len(embedded.spec.outputs)
     row_bytes = 2 * model.embedding.out_channels * outputs * (outputs + 3)
-    parts = rows.split(max(1, MOMENT_BYTES // row_bytes))
-    spread = [spread_of(model.head, objective, *embedded.expectation_and_covariance(part)) for part in parts]
-    return replace(found, spread=model.output.scale_spread(torch.cat(spread)))
+    parts = []
+    for part in rows.split(max(1, MOMENT_BYTES // row_bytes)):
+        expectation, covariance = embedded.expectation_and_covariance(part)
+        draws = model.output.scale_spread(spread_of(model.head, objective, expectation, covariance))
+        place = slice(sum(map(len, parts)), sum(map(len, parts)) + len(part))
+        parts.append(with_parts(found.each(lambda t, at=place: t[at]), model, objective, expectation, draws))
+    return Prediction.joined(parts)
+
+
+def with_parts(found: Prediction, network: Any, objective: Objective, h: Tensor, draws: Tensor | None) -> Prediction:
+    """A prediction with the parts of its spread: over draws, where that is known, and of the head's posterior."""
+    parts, missing = ({}, {"draws": NO_DRAWS}) if draws is None else ({"draws": draws}, {})
+    head = network.head
+    if not isinstance(head, RidgeHead):
+        missing["head"] = NO_POSTERIOR
+    elif not float(head.level):
+        missing["head"] = GAPS
+    else:
+        parts["head"] = network.output.scale_spread(head_spread(head, objective, h))
+    return replace(found, parts=parts, missing=missing | {"members": ALONE})
 
 
 def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> Prediction:
@@ -215,11 +268,11 @@ def model_on(model: Any, graph: Graph, shared: Shared | None = None, **how: Any)
         hops = None if how.get("device") is not None else hops_for(model, graph, shared)
         return predictor_on(model, graph, hops=hops, **how)
     if isinstance(model, HopNetwork):
-        return _hop_predictor(model, graph, shared)
+        return _hop_predictor(model, graph, shared, bool(how.get("error_bars")) or how.get("inference") == "mean")
     return average_on(model, graph, shared=shared, **how)
 
 
-def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared) -> Predict:
+def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared, error_bars: bool) -> Predict:
     hops = hops_for(network, graph, shared)
     whole: list[Tensor] = []  # the scores of all nodes
 
@@ -227,12 +280,17 @@ def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared) -> Predict
     def predict(rows: Tensor) -> Prediction:
         if hops is not None and network.goes_first(hops):
             whole[:] = whole or [network.scores_by_products(graph, hops)]
+        if whole and not error_bars:
             return Prediction(whole[0][rows], graph.objective.read(whole[0][rows]))
         size = max(1, min(ROWS, BLOCK_BYTES // (4 * network.channels)))
         size = max(1, len(rows)) if network.config.unit_hops else size  # which go through the graph as a whole
-        parts = [network.scores(network.represent(graph, part, hops)) for part in rows.split(size)]
-        scores = torch.cat(parts) if parts else network.output.shift.new_zeros(0, len(network.output.shift))
-        return Prediction(scores, graph.objective.read(scores))
+        found = []
+        for part in rows.split(size):  # of no rows there is one part, which is empty
+            h = network.represent(graph, part, hops)
+            scores = whole[0][part] if whole else network.scores(h)
+            one = Prediction(scores, graph.objective.read(scores))
+            found.append(with_parts(one, network, graph.objective, h, None) if error_bars else one)
+        return Prediction.joined(found)
 
     return predict
 
@@ -250,11 +308,7 @@ def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tens
 def average_on(
     average: Average, graph: Graph, device: str | None = None, shared: Shared | None = None, **how: Any
 ) -> Predict:
-    """rows -> the mean over the members; as ``predictor_on`` for one model.
-
-    Members draw on their own, so the variance of the mean is the sum of theirs by the squares of their shares. Networks
-    whose weights are fixed have none.
-    """
+    """rows -> the mean over the members; as ``predictor_on`` for one model, with the spread of ``mean_prediction``."""
     if device is not None:
         average, graph = average.to(device), graph.to(device)
     members = average.weighted_for(graph)
@@ -267,10 +321,7 @@ def average_on(
     def predict(rows: Tensor) -> Prediction:
         rows = rows.to(graph.y.device)
         mean = mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
-        if device is None:
-            return mean
-        parts = (mean.scores, mean.probabilities, mean.spread)
-        return Prediction(*(None if part is None else part.cpu() for part in parts))  # type: ignore[arg-type]
+        return mean if device is None else mean.each(Tensor.cpu)
 
     return predict
 
@@ -278,19 +329,32 @@ def average_on(
 def mean_prediction(
     found: list[Prediction], weights: Sequence[float], objective: Objective, spread: bool
 ) -> Prediction:
-    """The weighted mean of several predictions, and the standard deviation that independent members give it."""
+    """The weighted mean of several predictions, and the parts of its spread.
+
+    Members draw on their own, so the variance over draws is the sum of theirs by the squares of their shares; members
+    whose weights are fixed add nothing. Their heads were solved for the same labels, so the head's spread is the mean
+    of those that have one. Beside them stands how far the members' predictions lie apart.
+    """
     if len(found) == 1:
-        one = found[0]
-        return replace(one, spread=torch.zeros_like(one.probabilities)) if spread and one.spread is None else one
+        return found[0]
     mean = weighted_mean([one.probabilities for one in found], weights)
-    deviation = None
-    if spread:
-        squares = [
-            torch.zeros_like(mean) if one.spread is None else (weight * one.spread).square()
-            for one, weight in zip(found, weights, strict=True)
-        ]
-        deviation = torch.stack(squares).sum(0).sqrt() / sum(weights)
-    return Prediction(scores_of(mean, objective), mean, deviation)
+    whole = Prediction(scores_of(mean, objective), mean)
+    if not spread:
+        return whole
+    parts, missing = {}, {}
+    for name in ("draws", "head"):
+        have = [(one.parts[name], w) for one, w in zip(found, weights, strict=True) if one.parts and name in one.parts]
+        mine = [part for part, _ in have]
+        if not have:
+            missing[name] = found[0].missing[name]
+        elif name == "head":
+            parts[name] = weighted_mean(mine, [weight for _, weight in have])
+        else:
+            squares = [(weight * part).square() for part, weight in have]
+            parts[name] = torch.stack(squares).sum(0).sqrt() / sum(weights)
+    apart = [(one.probabilities - mean).square() for one in found]
+    parts["members"] = weighted_mean(apart, weights).sqrt()
+    return replace(whole, parts=parts, missing=missing)
 
 
 def weighted_mean(parts: Sequence[Tensor], weights: Sequence[float]) -> Tensor:

@@ -58,6 +58,28 @@ def spread_of(head: Head | RidgeHead, objective: Objective, expectation: Tensor,
     return torch.cat([expectation.new_zeros(0, targets), *found])
 
 
+@torch.no_grad()
+def head_spread(head: RidgeHead, objective: Objective, h: Tensor) -> Tensor:
+    """The standard deviation of what scores are read as, over the posterior of a head that was solved ``[rows, t]``.
+
+    Scores have the covariance v N Nᵀ, v a number of every row's own. Classes are taken to first order in the log-odds
+    of each against all others; of two classes that is exact.
+    """
+    variance, noise, scores = head.variance(h)[:, None].double(), head.noise.double(), head(h)
+    square = noise.square().sum(1)
+    if objective.metric == "rmse":
+        return (variance * square).sqrt().to(h)
+    if objective.metric == "rocauc":
+        return _sigmoid_spread(scores.double(), variance * square).to(h)
+    log_p, log_rest, top, shares = _against_the_rest(scores)
+    at_top = noise[top[:, 0]]
+    u = shares @ noise - at_top
+    along, cross = u @ noise.T, at_top @ noise.T
+    apart = square - 2 * cross + cross.gather(1, top)
+    products = apart, along - along.gather(1, top), u.square().sum(1, keepdim=True)
+    return _sigmoid_spread(log_p - log_rest, variance * _odds(*products, log_rest, top)).to(h)
+
+
 def _diagonal(slope: Tensor, covariance: Tensor) -> Tensor:
     """The variance of every score, ``[rows, t]``."""
     first, second, weight = _pairs(slope)
@@ -69,18 +91,16 @@ def _diagonal(slope: Tensor, covariance: Tensor) -> Tensor:
 
 def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor) -> Tensor:
     """For every class; scores are taken relative to the likeliest class, where differences lose no digits."""
-    log_p = torch.log_softmax(scores.double(), dim=1)
-    log_rest, top = _log_rest(log_p), log_p.argmax(1, keepdim=True)
-    others = log_p.exp().scatter(1, top, 0.0).to(scores)
+    log_p, log_rest, top, shares = _against_the_rest(scores)
     few = len(slope) == 1 and scores.shape[1] <= LIKELIEST
     if few:
         sigma = _between_classes(slope, covariance)
-        apart, numerator = _from_matrix(sigma, others, top)
+        products = _from_matrix(sigma, shares.to(scores), top)
     else:
         sigma = None
-        apart, numerator = _from_products(slope, covariance, others, top, log_rest.gather(1, top).exp())
-    odds = numerator.clamp(min=0).double() / log_rest.exp().square()
-    spread = _sigmoid_spread(log_p - log_rest, odds).to(scores)
+        products = _from_products(slope, covariance, shares.to(scores), top)
+    apart = products[0]
+    spread = _sigmoid_spread(log_p - log_rest, _odds(*products, log_rest, top)).to(scores)
     rows = (apart.amax(1) > SMALL**2).nonzero()[:, 0]
     if scores.shape[1] > 2 and len(rows):
         if sigma is None:
@@ -91,6 +111,25 @@ def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor) -> Tensor:
         found = _integrated(scores[rows], classes, sigma, spread[rows])
         spread[rows] = _with_rare_draws(found, scores[rows], apart[rows], top[rows])
     return spread
+
+
+def _against_the_rest(scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(log p, log(1 - p), the likeliest class, the other classes' shares of what it leaves), in double precision."""
+    log_p = torch.log_softmax(scores.double(), dim=1)
+    top = log_p.argmax(1, keepdim=True)
+    return log_p, _log_rest(log_p), top, torch.softmax(log_p.scatter(1, top, -torch.inf), dim=1).nan_to_num()
+
+
+def _odds(apart: Tensor, along: Tensor, within: Tensor, log_rest: Tensor, top: Tensor) -> Tensor:
+    """The variance of the log-odds of every class, (e - p)ᵀ Σ (e - p) / (1 - p)², for p = e_top + r (s - e_top).
+
+    Args:
+        apart, along, within: of x = e - e_top and s - e_top: xᵀΣx, xᵀΣ(s - e_top) ``[rows, t]``, and the last with
+            itself ``[rows, 1]``.
+    """
+    rest = log_rest.gather(1, top).exp()
+    variance = apart.double() - 2 * rest * along.double() + rest.square() * within.double()
+    return (variance / log_rest.exp().square()).scatter(1, top, within.double()).clamp(min=0)
 
 
 def _with_rare_draws(spread: Tensor, scores: Tensor, apart: Tensor, top: Tensor) -> Tensor:
@@ -116,34 +155,28 @@ def _between_classes(slope: Tensor, covariance: Tensor) -> Tensor:
     return sigma
 
 
-def _from_matrix(sigma: Tensor, others: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
-    """(variance of the difference to the likeliest class, variance of the log-odds times (1 − p)²) ``[rows, t]``."""
+def _from_matrix(sigma: Tensor, shares: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``apart``, ``along`` and ``within`` of ``_odds``; the first: the variance of the difference to the likeliest."""
     to_top = sigma.gather(2, top[:, :, None].expand(-1, sigma.shape[1], 1))[:, :, 0]
     at_top = to_top.gather(1, top)
     relative = sigma - to_top[:, :, None] - to_top[:, None] + at_top[:, :, None]
-    along = (relative @ others[:, :, None])[:, :, 0]
-    within = (along * others).sum(1, keepdim=True)
-    apart = relative.diagonal(dim1=1, dim2=2).clamp(min=0)
-    return apart, (apart - 2 * along + within).scatter(1, top, within)
+    along = (relative @ shares[:, :, None])[:, :, 0]
+    return relative.diagonal(dim1=1, dim2=2).clamp(min=0), along, (along * shares).sum(1, keepdim=True)
 
 
-def _from_products(
-    slope: Tensor, covariance: Tensor, others: Tensor, top: Tensor, rest: Tensor
-) -> tuple[Tensor, Tensor]:
+def _from_products(slope: Tensor, covariance: Tensor, shares: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The same without Σ: by its products with two vectors."""
     one = len(slope) == 1
     weights = slope[0] if one else slope  # [t, J, d] or [rows, t, J, d]
     at_top = weights[top[:, 0]] if one else weights[torch.arange(len(top), device=top.device), top[:, 0]]
     times_each = "vji,tji->vt" if one else "vji,vtji->vt"
-    u = torch.einsum("vt,tji->vji" if one else "vt,vtji->vji", others, weights)
-    u = u - rest.to(u)[:, :, None] * at_top
+    u = torch.einsum("vt,tji->vji" if one else "vt,vtji->vji", shares, weights) - at_top
     z = _times(covariance, u)
     along = torch.einsum(times_each, z, weights)
     along = along - along.gather(1, top)
     cross = torch.einsum(times_each, _times(covariance, at_top), weights)
     apart = (_diagonal(slope, covariance) - 2 * cross + cross.gather(1, top)).clamp(min=0)
-    within = (z * u).sum((1, 2))[:, None]
-    return apart, (apart - 2 * along + within).scatter(1, top, within)
+    return apart, along, (z * u).sum((1, 2))[:, None]
 
 
 def _of_classes(slope: Tensor, covariance: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
