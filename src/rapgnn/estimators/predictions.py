@@ -19,6 +19,7 @@ from rapgnn.errors import InputError, InputNotice, check_choice, shown
 from rapgnn.estimators.explain import Explainer, Explanation
 from rapgnn.estimators.importances import Importances, Shuffling
 from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
+from rapgnn.estimators.serving import Served
 from rapgnn.estimators.table import prediction_table
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import unseen_labels_note, unseen_note
@@ -158,6 +159,16 @@ class Predicting:
         if graph.ptr is None and graph.edge_index.shape[1]:
             hops = shuffling.hops()
         return Importances(columns, hops, measured.measure(shuffling.before, graph.y[rows]), together)
+
+    def serve(self, data: Any, *, walk: bool = True, **given: Any) -> Served:
+        """The model with a graph, ready to answer for rows by id, and to take new nodes and edges.
+
+        Args:
+            data, given: as in ``predict``.
+            walk: predict all rows now; False: each when it is first asked for.
+        """
+        self._fitted()
+        return Served(self, self._graph(data, given=given), walk)
 
     def _with_spread(
         self, data: Any, n_samples: int | None, spread: bool, method: str, rows: Any, given: dict[str, Any]

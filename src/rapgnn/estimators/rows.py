@@ -199,12 +199,14 @@ def named_rows(graph: Graph, rows: Any) -> Tensor:
     if array.dtype == bool:
         return check_rows(array, count, "rows")
     if graph.ids is not None:
-        found = pd.Index(graph.ids.astype(str)).get_indexer(array.astype(str))
+        names = array.ravel().astype(str).tolist()
+        wanted = set(names)
+        places = {name: i for i, name in enumerate(map(str, graph.ids.tolist())) if name in wanted}
         numbers_too = graph.ids.dtype.kind not in "iu" and array.dtype.kind in "iu"
-        if (found >= 0).all() or not numbers_too:
-            if len(missing := array[found < 0]):
-                raise InputError(f"no row has the id {shown(missing.tolist()[0])}: rows are ids, or a mask of all rows.")
-            return torch.from_numpy(found.astype(np.int64))
+        if len(places) == len(wanted) or not numbers_too:
+            if missing := [row for row, name in zip(array.ravel().tolist(), names, strict=True) if name not in places]:
+                raise InputError(f"no row has the id {shown(missing[0])}: rows are ids, or a mask of all rows.")
+            return torch.tensor([places[name] for name in names], dtype=torch.int64)
     if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= count)):
         raise InputError(f"rows must be a mask, or name rows 0 to {count - 1}.")
     return torch.from_numpy(array.astype(np.int64))

@@ -178,19 +178,39 @@ class Known:
     """
 
     def __init__(self, graph: Graph):
-        self.graph = graph
-        self.found: dict[int, tuple[Any, Tensor, bool]] = {}
+        self.graph, self.later = graph, list[Graph]()
+        self._found: dict[int, tuple[Any, list[Tensor], bool]] = {}
 
-    def of(self, seen: Any, find: Callable[[Graph], Tensor]) -> tuple[Tensor, bool]:
-        """Which of the seen nodes each node is, -1: none; and whether there is any.
+    def add(self, nodes: Graph) -> None:
+        """Nodes that come after those that there are."""
+        self.later.append(nodes)
+
+    def any(self, seen: Any) -> bool:
+        """Whether any of the seen nodes is there."""
+        return self._of(seen)[2]
+
+    def numbers(self, seen: Any, nodes: Tensor) -> Tensor:
+        """Which of the seen ones these nodes are; -1: none.
 
         Args:
-            seen: who asks, and stays beside the answer, so that no other gets its place.
+            seen: who knows, by its ``numbers_in(graph)``.
+            nodes: their numbers in the whole; -1: none of its nodes.
         """
-        if id(seen) not in self.found:
-            numbers = find(self.graph)
-            self.found[id(seen)] = seen, numbers, bool((numbers >= 0).any())
-        return self.found[id(seen)][1:]
+        _, (first, *later), _ = self._of(seen)
+        nodes = nodes.to(first.device)
+        numbers = torch.where(nodes >= 0, first[nodes.clamp(0, len(first) - 1)], -1)
+        late = nodes >= len(first)
+        if bool(late.any()):
+            numbers[late] = torch.cat(later)[nodes[late] - len(first)]
+        return numbers
+
+    def _of(self, seen: Any) -> tuple[Any, list[Tensor], bool]:
+        parts, there = self._found[id(seen)][1:] if id(seen) in self._found else ([], False)
+        for graph in [self.graph, *self.later][len(parts) :]:
+            parts.append(seen.numbers_in(graph))
+            there = there or bool((parts[-1] >= 0).any())
+        self._found[id(seen)] = seen, parts, there  # who asks stays beside the answer: no other gets its place
+        return self._found[id(seen)]
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,12 @@ class Incidence:
     def __init__(self, edge_index: Tensor, num_nodes: int):
         self.first, self.later = edge_index.cpu().numpy(), np.zeros((2, 0), dtype=np.int64)
         self.num_nodes = num_nodes
-        self._sides = [_by_node(side, num_nodes) for side in self.first]
+        self._sides: list[tuple[np.ndarray, np.ndarray]] = []
         self._more: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
+
+    def index(self) -> None:
+        """Sort the edges by their ends, which pays where nodes are looked up again and again."""
+        self._sides = [_by_node(side, self.num_nodes) for side in self.first]
 
     @property
     def num_edges(self) -> int:
@@ -54,13 +58,19 @@ class Incidence:
 
     def edges_of(self, nodes: np.ndarray, side: int) -> np.ndarray:
         """The edges that nodes send (side 0) or receive (1)."""
-        starts, edges = self._sides[side]
-        old = nodes[nodes < len(starts) - 1]
-        begin = starts[old]
-        _, places = ranges(torch.from_numpy(begin), torch.from_numpy(starts[old + 1] - begin))
+        if self._sides:
+            starts, edges = self._sides[side]
+            old = nodes[nodes < len(starts) - 1]
+            sizes = starts[old + 1] - starts[old]
+            first = edges[np.arange(sizes.sum()) + np.repeat(starts[old] - sizes.cumsum() + sizes, sizes)]
+        else:
+            chosen = np.zeros(self.num_nodes, dtype=bool)
+            chosen[nodes] = True
+            first = np.flatnonzero(chosen[self.first[side]])
         more = self._more[side]
-        added = np.intersect1d(np.fromiter(more, np.int64, len(more)), nodes) if more else nodes[:0]
-        return np.concatenate([edges[places.numpy()], *(np.array(more[int(node)]) for node in added)]).astype(np.int64)
+        few = nodes.tolist() if len(nodes) < len(more) else np.intersect1d(np.fromiter(more, np.int64), nodes).tolist()
+        later = [edge for node in few if node in more for edge in more[node]]
+        return np.concatenate([first, np.array(later, dtype=np.int64)]).astype(np.int64)
 
     def around(self, nodes: np.ndarray, steps: int, sides: tuple[int, ...] = (1,), most: int | None = None) -> Any:
         """All nodes from which a message reaches these in so many steps, ascending; None where they are more than

@@ -46,9 +46,7 @@ class SeenNodes(nn.Module):
     def numbers_in(self, graph: Graph) -> Tensor:
         """Which of them each node of a graph is; -1: none. Of a part, what its nodes are in the whole graph decides."""
         if graph.part is not None:
-            numbers = graph.part.known.of(self, self.numbers_in)[0]
-            nodes = graph.part.nodes.to(numbers.device)
-            return torch.where(nodes >= 0, numbers[nodes.clamp(min=0)], -1)
+            return graph.part.known.numbers(self, graph.part.nodes)
         places = self._places_in(graph)
         there = places >= 0
         numbers = torch.full((graph.num_nodes,), -1, dtype=torch.int64, device=places.device)
@@ -73,7 +71,7 @@ class SeenNodes(nn.Module):
     def are_in(self, graph: Graph) -> bool:
         """Whether a graph has any of them."""
         if graph.part is not None:
-            return graph.part.known.of(self, self.numbers_in)[1]
+            return graph.part.known.any(self)
         return bool((self._places_in(graph) >= 0).any())
 
 
