@@ -1,6 +1,7 @@
 """What the workers of the distributed tests do; the tests import it, and so do the workers."""
 
 import contextlib
+import io
 import multiprocessing
 import os
 import socket
@@ -23,7 +24,7 @@ from rapgnn.scale.homes import WorkersHops, open_home
 from rapgnn.scale.hops import Budget, untrained
 from rapgnn.scale.workers import joined
 
-PRELOADED = ["rapgnn.scale.fit", "rapgnn.training.fit", "torch._dynamo"]
+PRELOADED = ["rapgnn.scale.fit", "rapgnn.training.fit", "rapgnn.estimators.estimators", "torch._dynamo"]
 OPERATORS = [("gcn", False), ("gcn", True), ("sage", False), ("sage", True), ("gin", False)]
 HOPS = {"gcn": (0, 1, 2, 3, 4), "sage": (0, 1, 2, 3, 4), "gin": (4,)}
 
@@ -40,6 +41,11 @@ def wanted_rows(nodes: int) -> np.ndarray:
     return np.arange(0, nodes, 2)
 
 
+def operators(graph: str) -> list[tuple[str, bool]]:
+    """The ones that a graph is propagated with; small ones have a few."""
+    return OPERATORS if graph in ("directed", "signed weights") else OPERATORS[1::3]
+
+
 def hop_config(backbone: str, loops: bool) -> Config:
     layers = {"num_layers": 4, "jumping": "last" if backbone == "gin" else "cat"}
     fixed = {"embedding": "identity", "activation": "identity", "normalize_features": loops}
@@ -52,7 +58,7 @@ def fill_all(folder: Path, stores: Path) -> dict[tuple[str, str, bool], float]:
     with joined() as workers:
         for name in graphs():
             graph = DiskGraph.open(folder / name, verify=False)
-            for backbone, loops in OPERATORS:
+            for backbone, loops in operators(name):
                 model = untrained(graph, hop_config(backbone, loops), all_layers=False)
                 hops = WorkersHops(graph, model, Budget(), workers, width=4 if name == "directed" else 7)
                 hops.store(stores / f"{name} {backbone} {loops}", wanted_rows(graph.num_nodes))
@@ -114,6 +120,19 @@ def refuse_all(folder: Path) -> str:
         except InputError as error:
             return str(error)
     return ""
+
+
+def command(words: list[str]) -> tuple[int, str, str]:
+    """What a command gives in each worker: (exit code, standard output, standard error)."""
+    from rapgnn.cli import main
+
+    sys.argv, out, err = ["rapgnn", *words], io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as stop:
+            return int(stop.code or 0), out.getvalue(), err.getvalue()
+    return 0, out.getvalue(), err.getvalue()
 
 
 def run_together(size: int, folder: Path, function: Callable[..., Any], *given: Any) -> list[Any]:

@@ -1,14 +1,12 @@
 """Commands that torchrun starts: every worker runs the command, one of them tells the result."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from commands import refused
+from distributed_cases import command, run_together
 from rapgnn import InputError, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.scale.disk_graph import DiskGraph
@@ -21,18 +19,12 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
     return DiskGraph.write(tmp_path_factory.mktemp("graph") / "graph", model.generate())
 
 
-def torchrun(*arguments: object) -> tuple[int, str, str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "rapgnn"]
-    command += map(str, arguments)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    found = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-    return found.returncode, found.stdout, found.stderr
-
-
 def test_workers_fit_what_one_process_does(graph: DiskGraph, rapgnn, tmp_path: Path):
     given = ["fit", graph.folder, "--layers", 3]
-    code, out, err = torchrun(*given, "--store", tmp_path / "store", "--out", tmp_path / "together")
-    assert code == 0, err
+    words = [*map(str, given), "--store", str(tmp_path / "store"), "--out", str(tmp_path / "together")]
+    told = run_together(2, tmp_path / "told", command, words)
+    assert [code for code, _, _ in told] == [0, 0], told
+    out = "".join(out for _, out, _ in told)
     assert out.count("saved") == 1
     assert len(HopStore.open(tmp_path / "store").blocks) == 1
     code, alone, err = rapgnn(*given, "--out", tmp_path / "alone")

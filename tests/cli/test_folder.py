@@ -100,15 +100,15 @@ def test_options_name_columns_and_travel_with_the_model(rapgnn, tmp_path):
     nodes.loc[4, "leaves"] = np.nan
     folder, model = write(tmp_path / "g", nodes=nodes, edges=edges), tmp_path / "model"
     options = ("--label", "species", "--ignore", "name", "--impute", "--directed")
-    code, _, err = rapgnn("fit", folder, "--out", model, *options)
+    code, _, err = rapgnn("fit", "--no-search", folder, "--out", model, *options)
     assert code == 0, err
     code, _, err = rapgnn("evaluate", model, folder)  # the model knows how its table is read
     assert code == 0, err
     assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv")[0] == 0
-    code, _, err = rapgnn("fit", folder, "--out", model, "--label", "genus")
+    code, _, err = rapgnn("fit", "--no-search", folder, "--out", model, "--label", "genus")
     assert code == 2
     assert "no column named 'genus'" in err
-    err = rapgnn("fit", folder, "--out", model, "--label", "species", "--ignore", "nothing")[2]
+    err = rapgnn("fit", "--no-search", folder, "--out", model, "--label", "species", "--ignore", "nothing")[2]
     assert "no column 'nothing' to ignore" in err
 
 
@@ -140,7 +140,7 @@ def test_many_graphs_with_numbers(rapgnn, tmp_path):
     size = frames["nodes"].groupby("graph").size()
     frames["graphs"]["label"] = [size[g] + 0.5 for g in frames["graphs"]["id"]]
     folder, model = write(tmp_path / "sizes", **frames), tmp_path / "model"
-    code, out, err = rapgnn("fit", folder, "--out", model)
+    code, out, err = rapgnn("fit", folder, "--out", model, "--no-search")
     assert code == 0, err
     assert "RMSE" in out
     assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv")[0] == 0
@@ -155,13 +155,13 @@ def test_a_model_predicts_without_the_label_column_and_keeps_its_features(rapgnn
     nodes = pd.DataFrame({"id": range(60), "x": kind + rng.random(60), "y": rng.random(60), "class": rng.random(60)})
     edges = pd.DataFrame({"source": range(59), "target": range(1, 60)})
     folder = write(tmp_path / "a", nodes=nodes.assign(label=np.array(["no", "yes"])[kind]), edges=edges)
-    assert rapgnn("fit", folder, "--out", tmp_path / "m")[0] == 0
+    assert rapgnn("fit", "--no-search", folder, "--out", tmp_path / "m")[0] == 0
     fresh = write(tmp_path / "b", nodes=nodes, edges=edges)
     code, _, err = rapgnn("predict", tmp_path / "m", fresh, "--out", tmp_path / "p.csv")
     assert code == 0, err
     assert (pd.read_csv(tmp_path / "p.csv")["label"] == np.array(["no", "yes"])[kind]).mean() > 0.7
     named = write(tmp_path / "c", nodes=nodes.assign(species=np.array(["no", "yes"])[kind]), edges=edges)
-    assert rapgnn("fit", named, "--label", "species", "--out", tmp_path / "m2")[0] == 0
+    assert rapgnn("fit", "--no-search", named, "--label", "species", "--out", tmp_path / "m2")[0] == 0
     code, _, err = rapgnn("predict", tmp_path / "m2", fresh, "--out", tmp_path / "p.csv")
     assert code == 0, err
     assert rapgnn("predict", tmp_path / "m2", fresh, "--out", tmp_path / "p.csv", "--samples", 1)[0] == 2
@@ -173,7 +173,7 @@ def test_many_labels_keep_their_names_whatever_their_order(rapgnn, tmp_path):
     coin = np.random.default_rng(0).integers(2, size=60)
     frames["graphs"] = frames["graphs"].assign(label_ring=ring, label_coin=coin, colour="red")
     folder, model = write(tmp_path / "g", **frames), tmp_path / "m"
-    code, _, err = rapgnn("fit", folder, "--out", model)
+    code, _, err = rapgnn("fit", folder, "--out", model, "--no-search")
     assert code == 0, err
     assert "left out: colour" in err
     assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv")[0] == 0
@@ -195,7 +195,7 @@ def test_arrays_with_an_ignored_column(rapgnn, tmp_path):
     y = np.arange(60) % 2
     np.savez(tmp_path / "nodes.npz", x=rng.random((60, 3)) + y[:, None], y=y, name=np.arange(60))
     np.savez(tmp_path / "edges.npz", source=np.arange(59), target=np.arange(1, 60))
-    assert "put it into x, or ignore it" in rapgnn("fit", tmp_path, "--out", tmp_path / "m")[2]
-    assert rapgnn("fit", tmp_path, "--out", tmp_path / "m", "--ignore", "name")[0] == 0
+    assert "put it into x, or ignore it" in rapgnn("fit", "--no-search", tmp_path, "--out", tmp_path / "m")[2]
+    assert rapgnn("fit", "--no-search", tmp_path, "--out", tmp_path / "m", "--ignore", "name")[0] == 0
     code, _, err = rapgnn("predict", tmp_path / "m", tmp_path, "--out", tmp_path / "p.csv")
     assert code == 0, err

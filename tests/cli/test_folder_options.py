@@ -158,7 +158,7 @@ def test_options_of_the_file(rapgnn, garten, tmp_path):
     assert code == 2
     assert "--sep" in err
     form = ("--sep", "^", "--decimal", ",", "--encoding", "cp850")
-    code, _, err = rapgnn("fit", garten, "--out", model, *OPTIONS, *form)
+    code, _, err = rapgnn("fit", garten, "--out", model, *OPTIONS, *form, "--no-search")
     assert code == 0, err
     assert rapgnn("predict", model, garten, "--out", tmp_path / "p.csv")[0] == 2
     code, _, err = rapgnn("predict", model, garten, "--out", tmp_path / "p.csv", *form)
@@ -177,7 +177,7 @@ def test_unknown_edges(rapgnn, garten, tmp_path):
 
 
 def test_unseen_categories_are_counted(rapgnn, garten, tmp_path):
-    assert rapgnn("fit", garten, "--out", tmp_path / "m", *OPTIONS)[0] == 0
+    assert rapgnn("fit", garten, "--no-search", "--out", tmp_path / "m", *OPTIONS)[0] == 0
     nodes = (garten / "nodes.csv").read_bytes().decode("cp1252")
     (garten / "nodes.csv").write_bytes(nodes.replace("Lehm", "Torf", 3).encode("cp1252"))
     code, _, err = rapgnn("predict", tmp_path / "m", garten, "--out", tmp_path / "p.csv")
@@ -201,7 +201,9 @@ def test_edges_alone(rapgnn, tmp_path):
 
 
 def test_a_model_of_the_structure_predicts_for_edges_alone(rapgnn, garten, tmp_path):
-    code, _, err = rapgnn("fit", garten, "--out", tmp_path / "m", *OPTIONS, "--ignore", "höhe,gepflanzt,boden,name")
+    code, _, err = rapgnn(
+        "fit", garten, "--no-search", "--out", tmp_path / "m", *OPTIONS, "--ignore", "höhe,gepflanzt,boden,name"
+    )
     assert code == 0, err
     (garten / "nodes.csv").unlink()
     code, _, err = rapgnn("predict", tmp_path / "m", garten, "--out", tmp_path / "p.csv")

@@ -37,7 +37,7 @@ def interrupt(process: subprocess.Popen, after: float = 0.0) -> list[str]:
 
 @pytest.mark.parametrize(
     "after",
-    [0.5, 1.2, 5.0, *(pytest.param(0.25 + 0.1 * n, marks=pytest.mark.slow) for n in range(40))],
+    [0.5, 1.2, 3.5, *(pytest.param(0.25 + 0.1 * n, marks=pytest.mark.slow) for n in range(40))],
 )
 def test_ctrl_c_is_one_line(tmp_path, after):
     """In the middle of imports, of loading, and of training."""

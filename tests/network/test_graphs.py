@@ -15,7 +15,7 @@ from strategies import batches
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))
 @pytest.mark.parametrize("backbone", BACKBONES)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     batch=batches(),
     num_layers=st.sampled_from([1, 2, 3, 5, 16, 33]),

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from distributed_cases import (
     HOPS,
-    OPERATORS,
     deep_hops,
     fill_all,
     fit_all,
     graphs,
+    operators,
     refuse_all,
     run_together,
     wanted_rows,
@@ -59,7 +59,7 @@ def in_one_process(graph: Graph, backbone: str, loops: bool) -> tuple[float, Ten
 def test_hops_are_those_of_one_process(folder: Path, tmp_path: Path):
     rates = run_together(3, tmp_path, fill_all, folder, tmp_path / "stores")[-1]
     for name, graph in graphs().items():
-        for backbone, loops in OPERATORS:
+        for backbone, loops in operators(name):
             rate, right = in_one_process(graph, backbone, loops)
             store = HopStore.open(tmp_path / "stores" / f"{name} {backbone} {loops}")
             found = store.read(slice(None))
