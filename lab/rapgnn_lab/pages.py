@@ -307,6 +307,12 @@ TABLES: dict[str, Table] = {
 """By the name of their place in a page."""
 
 
+def forget() -> None:
+    """Read the reproduction's records anew."""
+    _measured.cache_clear()
+    _judged.cache_clear()
+
+
 def find_pages(root: Path) -> list[Path]:
     """README.md and every page of docs/."""
     return [page for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))) if page.is_file()]
@@ -327,8 +333,7 @@ def render(page: Path, root: Path) -> str:
 
 def changed_pages(root: Path = Path()) -> dict[Path, str]:
     """{page: what it should say} of the pages that say anything else than results/."""
-    _measured.cache_clear()
-    _judged.cache_clear()
+    forget()
     results_folder(root)
     rendered = {page: render(page, root) for page in find_pages(root)}
     return {page: text for page, text in rendered.items() if page.read_text(encoding="utf-8") != text}

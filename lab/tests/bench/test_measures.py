@@ -143,7 +143,7 @@ def test_memory_in_a_process_of_its_own():
     assert record["data_mb"] > 0
     assert record["memory_ratio_vs_end_to_end"] is None  # which was not measured
     with pytest.raises(InputError):
-        in_child("rapgnn_lab.bench.depth", {"method": "rap"})
+        in_child("rapgnn_lab.bench.none", {})
 
 
 def test_sizes_are_measured_with_their_floor_and_slopes():
