@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
+from folders import tables, write
 from nearby_cases import NETWORKS, network, ring
 from rapgnn import InputError, RAPNodeClassifier
 from rapgnn.estimators.serving import Served
@@ -116,3 +117,30 @@ def test_what_cannot_be_is_refused_and_changes_nothing():
     assert not ready._stale[:400].any()
     with pytest.raises(InputError, match="one graph"):
         served(collection(), network(graph, NETWORKS["last"]))
+
+
+def test_a_folder_is_updated_as_if_its_files_had_grown(tmp_path):
+    nodes, edges = tables()
+    folder = write(tmp_path / "garden", nodes=nodes, edges=edges)
+    model = RAPNodeClassifier(**FAST, num_layers=1).fit(folder)
+    ready = model.serve(folder)
+    new = nodes.iloc[:2].assign(id=["late", "later"], label=None)
+    links = pd.DataFrame({"source": ["late", "plant 3"], "target": ["plant 3", "later"]})
+    ready.update(new.drop(columns="label"), links)
+    grown = write(tmp_path / "grown", nodes=pd.concat([nodes, new]), edges=pd.concat([edges, links]))
+    names = ["late", "later", *nodes["id"]]
+    wanted = model.predict_proba(grown, rows=names)
+    np.testing.assert_allclose(ready.predict_proba(names), wanted, atol=1e-6)
+
+
+def test_nodes_that_a_reader_has_numbered_are_numbered_on():
+    graph = replace(ring(names=False), ids=np.arange(400))
+    model = network(graph, NETWORKS["labels"])
+    ready = served(graph, model)
+    ready.update(graph.x[:1], [["400"], ["3"]], ids=[400])
+    assert ready.graph().ids is None
+    wanted = model_on(model, ready.graph())(torch.tensor([400, 3])).probabilities
+    np.testing.assert_allclose(ready.predict_proba(["400", "3"]), wanted.numpy(), atol=1e-6)
+    for wrong in ({"ids": [7]}, {"edges": [["402"], ["3"]]}, {"edges": [["x"], ["3"]]}):
+        with pytest.raises(InputError, match="number"):
+            ready.update(graph.x[:1], **wrong)

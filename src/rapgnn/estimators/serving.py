@@ -6,6 +6,7 @@ their answer, and get a new one from their own surroundings when they are asked 
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +45,8 @@ class Served:
             raise InputError("features that are made of edges cannot be kept up to date: predict the whole data anew.")
         self._estimator, self._model, self._lock = estimator, estimator.model_, threading.RLock()
         self._all = list(self._model.members) if isinstance(self._model, Average) else [self._model]
+        encoding = estimator.schema_.encoding
+        self._mirrored = graph.read_as is not None and encoding is not None and not encoding.directed
         self._begin(graph)
         if walk:
             self._walk()
@@ -84,7 +87,13 @@ class Served:
             return replace(graph, edge_index=edges, y=torch.cat([graph.y, y]), ids=ids, read_as=None, **fields)
 
     def update(
-        self, nodes: Any = None, edges: Any = None, *, ids: Any = None, edge_weight: Any = None, directed: bool = True
+        self,
+        nodes: Any = None,
+        edges: Any = None,
+        *,
+        ids: Any = None,
+        edge_weight: Any = None,
+        directed: bool | None = None,
     ) -> "Served":
         """Add nodes and edges: all of them, or, where something is refused, none.
 
@@ -93,7 +102,7 @@ class Served:
             edges: two rows, senders and receivers, by id (by number where there are no ids), new nodes among them.
             ids: of the new nodes, where the graph's have ids and ``nodes`` has no column of them.
             edge_weight: of the new edges; None: 1.
-            directed: False adds the reverse of every edge, too.
+            directed: False adds the reverse of every edge, too; None: as the folder was read, otherwise as listed.
         """
         with self._lock, threads(1):  # so little work that a second thread would only be waited for
             added, names = self._new_nodes(nodes, ids)
@@ -106,7 +115,7 @@ class Served:
                 raise InputError("the edges of the graph have no weights: leave edge_weight out.")
             weight = torch.ones(places.shape[1])
             weight = weight if edge_weight is None else check_edge_weight(edge_weight, places.shape[1])
-            if not directed:
+            if directed is False or (directed is None and self._mirrored):
                 places, weight = np.concatenate([places, places[::-1]], axis=1), weight.repeat(2)
             if added is not None:
                 self._later["x"] = _stacked(self._later.get("x"), _like(added.x, self._graph.x))
@@ -133,9 +142,11 @@ class Served:
         named = (encoding.id if encoding is not None else None) or "id"
         if ids is None and isinstance(nodes, pd.DataFrame) and named in nodes:
             ids = nodes[named]
+        names, first = [] if ids is None else list(ids), len(self)
         if self._ids is None:
+            if names and list(map(str, names)) != [str(first + i) for i in range(added.num_nodes)]:
+                raise InputError(f"nodes are numbered here: {added.num_nodes} new ones begin with {first}.")
             return added, []
-        names = [] if ids is None else list(ids)
         new = set(map(str, names))
         if len(new) != added.num_nodes or len(names) != len(new) or any(name in self._places for name in new):
             raise InputError(f"{added.num_nodes} new nodes need as many ids that no node has: give ids.")
@@ -146,9 +157,11 @@ class Served:
         rows = rows.iloc[:, :2].to_numpy().T if isinstance(rows, pd.DataFrame) else rows
         rows = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else np.asarray(rows)
         if self._ids is None:
-            if rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= count):
-                raise InputError(f"nodes are named by their numbers here, 0 to {count - 1}.")
-            return rows.astype(np.int64)
+            with suppress(ValueError):
+                numbers = rows.astype(np.int64) if rows.dtype.kind in "iu" else rows.astype(str).astype(np.int64)
+                if not numbers.size or (numbers.min() >= 0 and numbers.max() < count):
+                    return numbers
+            raise InputError(f"nodes are named by their numbers here, 0 to {count - 1}.")
         found = [self._places.get(str(name), new.get(str(name), -1)) for name in rows.ravel().tolist()]
         if -1 in found:
             raise InputError(f"no node has the id {shown(rows.ravel()[found.index(-1)])}.")
