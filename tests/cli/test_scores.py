@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import average_precision_score
 
 from commands import QUICK, SBM, refused
 from folders import many, tables, write
+from rapgnn import load_model
 
 
 @pytest.fixture
@@ -47,6 +49,33 @@ def test_fit_says_that_accuracy_alone_is_useless_where_one_class_is_rare(rapgnn,
     for key in ("balanced_accuracy", "rocauc", "average_precision", "calibration_error", "without_edges"):
         assert 0 <= record[key] <= 1
     assert [row["class"] for row in record["per_class"]] == ["fine", "fraud"]
+
+
+def test_average_precision_is_that_of_the_class_one_looks_for(rapgnn, fraud, tmp_path):
+    nodes = pd.read_csv(fraud / "nodes.csv").assign(
+        split=np.array(["train", "train", "val", "test"])[np.arange(900) % 4]
+    )
+    nodes.loc[:9, "split"] = ""
+    record, out, _ = fitted(rapgnn, tmp_path, write(fraud, nodes=nodes), "--metric", "f1_weighted")
+    assert "by weighted F1: " in out
+    assert "average precision of fraud (chance" in out
+    model, rows = load_model(tmp_path / "model"), np.flatnonzero(nodes["split"] == "test")
+    for j, (name, options) in enumerate({"fine": ("--positive", "fine"), "fraud": ()}.items()):
+        p, y = model.predict_proba(fraud)[rows, j], nodes["label"].to_numpy()[rows] == name
+        code, out, err = rapgnn("evaluate", tmp_path / "model", fraud, *options, "--json", tmp_path / "e.json")
+        assert code == 0, err
+        found = json.loads((tmp_path / "e.json").read_text())[0]
+        assert (found["metric"], found["positive"]) == ("f1_weighted", name)
+        assert found["average_precision"] == pytest.approx(average_precision_score(y, p))
+        assert found["positive_share"] == pytest.approx(y.mean())
+    assert record["average_precision"] == pytest.approx(found["average_precision"])
+    assert "positive class 'theft' is none" in rapgnn("evaluate", tmp_path / "model", fraud, "--positive", "theft")[2]
+
+
+def test_few_rows_have_no_verdict(rapgnn, tmp_path):
+    sbm = "sbm:nodes=200,classes=2,features=8,train=5,val=40,test=19"
+    record, _, _ = fitted(rapgnn, tmp_path, sbm, "--no-search")
+    assert record["verdict"] == ["19 rows are too few for a verdict: at least 20 would tell something."]
 
 
 def test_fit_by_another_metric_beats_the_majority(rapgnn, fraud, tmp_path):

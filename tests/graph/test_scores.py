@@ -43,13 +43,15 @@ def expected_calibration_error(p: np.ndarray, y: np.ndarray) -> float:
 def test_metrics_of_classes_are_those_of_scikit_learn(classes):
     p, y = predictions(classes)
     answer, truth = p.argmax(1), np.eye(classes)[y]
-    columns = (p[:, 1], y) if classes == 2 else (p, truth)
+    rare = int(2 * y.sum() <= len(y))  # of two classes the one that is looked for
+    columns = (p[:, rare], y == rare) if classes == 2 else (p, truth)
     expected = {
         "accuracy": sk.accuracy_score(y, answer),
         "balanced_accuracy": sk.balanced_accuracy_score(y, answer),
         "rocauc": sk.roc_auc_score(y, p[:, 1] if classes == 2 else p, multi_class="ovr"),
         "average_precision": sk.average_precision_score(columns[1], columns[0]),
         "f1_macro": sk.f1_score(y, answer, average="macro"),
+        "f1_weighted": sk.f1_score(y, answer, average="weighted"),
         "log_loss": sk.log_loss(y, p),
         "calibration_error": expected_calibration_error(p.numpy(), y.numpy()),
     }

@@ -18,6 +18,9 @@ MetricOption = Annotated[str | None, typer.Option("--metric", help="Choose by ro
 ClassWeightOption = Annotated[str | None, typer.Option("--class-weight", help="balanced: classes count the same.")]
 
 
+PositiveOption = Annotated[str | None, typer.Option("--positive", help="The class looked for; else the rarer of two.")]
+
+
 @shared.app.command()
 @shared.folder_options()
 @shared.network_options
@@ -29,6 +32,7 @@ def fit(
     no_search: Annotated[bool, typer.Option("--no-search", help="Train one network with general settings.")] = False,
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
+    positive: PositiveOption = None,
     report: Annotated[Path | None, typer.Option(help="An HTML page about the model.")] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds to search for what is not given.")] = None,
     memory: hops.MemoryOption = None,
@@ -61,7 +65,7 @@ def fit(
         shared.show_columns(graph)
         check_goal(metric, class_weight, graph.task)
         estimator = estimator_for(graph.task)(settings=overrides, search=not no_search, time_budget=budget, **goal)
-        fit_and_save(estimator, graph, out, json_file)
+        fit_and_save(estimator, graph, out, json_file, positive)
         if report is not None:
             write_page(estimator, graph, report)
     else:
@@ -83,7 +87,9 @@ def check_folder(reading: Any) -> None:
             raise InputError(f"--{name} is for graphs in memory: leave out --memory, --store and --cluster.")
 
 
-def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None = None) -> dict[str, Any]:
+def fit_and_save(
+    estimator: Any, graph: Any, out: Path, json_file: Path | None = None, positive: str | None = None
+) -> dict[str, Any]:
     """Train an estimator, save the model, and print its scores: the record of it."""
     from rapgnn.errors import InputNotice
     from rapgnn.estimators.describe import describe_model
@@ -113,8 +119,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     weights, trials = estimator.class_weight_, len(estimator.trials_)
     record = {"dataset": graph.name, "task": graph.task, "engine": estimator.engine_, "model": str(out)}
     record |= {"config": estimator.config_.to_dict(), "candidates": trials, "class_weight": weights}
-    goal = {"scoring": estimator.scoring, "class_weight": weights or estimator.class_weight}
-    record |= score_model(estimator, graph, **goal)
+    record |= score_model(estimator, graph, positive)
     shared.write_json([record], json_file)
     shared.tell(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     if trials:
@@ -219,6 +224,7 @@ def evaluate(
     model: shared.ModelFolder,
     reading: Any,
     data: shared.Data = None,
+    positive: PositiveOption = None,
     memory: hops.MemoryOption = None,
     device: shared.Device = "cpu",
     data_dir: shared.DataDir = None,
@@ -240,18 +246,22 @@ def evaluate(
         shared.write_json([record], json_file)
         return
     estimator, graph = shared.open_model(model, data, data_dir, reading, device=device)
-    record = {"dataset": graph.name, "task": graph.task, "model": str(model)} | score_model(estimator, graph)
+    record = {"dataset": graph.name, "task": graph.task, "model": str(model)} | score_model(
+        estimator, graph, positive=positive
+    )
     shared.write_json([record], json_file)
     show_scores(graph, record)
 
 
-def score_model(estimator: Any, graph: Any, **goal: Any) -> dict[str, Any]:
-    """The record of a model's scores; ``goal``: what it was trained for."""
+def score_model(estimator: Any, graph: Any, positive: str | None = None) -> dict[str, Any]:
+    """The record of a model's scores, by the metric it was trained for."""
     from rapgnn.estimators.evaluation import evaluate as evaluate_model
     from rapgnn.training.predict import model_on
 
-    predictor, how = model_on(estimator.model_, graph, device=estimator.device), {"device": estimator.device}
-    record = evaluate_model(graph, predictor, estimator.model_.config, seed=estimator.seed, **how, **goal)
+    predictor = model_on(estimator.model_, graph, device=estimator.device)
+    weights = getattr(estimator, "class_weight_", None) or estimator.class_weight
+    goal = {"scoring": estimator.scoring, "class_weight": weights, "positive": positive, "seed": estimator.seed}
+    record = evaluate_model(graph, predictor, estimator.model_.config, device=estimator.device, **goal)
     if "all" in record:
         shared.say("the data name no split: every labelled row counts, also any that the model was trained on.")
     return record

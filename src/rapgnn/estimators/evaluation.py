@@ -4,6 +4,7 @@ What ``rapgnn fit`` and ``rapgnn evaluate`` print and what a report shows is the
 """
 
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,9 +13,11 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
+from rapgnn.errors import shown as shown_value
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import POOLINGS
-from rapgnn.graph.scores import Metric, metrics_for, per_class
+from rapgnn.graph.scores import Metric, metrics_for, per_class, rarer_class
+from rapgnn.graph.tasks import average_precision
 from rapgnn.graph.validate import SPLITS
 from rapgnn.search.costs import cost, training_cost
 from rapgnn.search.search import train
@@ -24,6 +27,7 @@ from rapgnn.training.predict import Prediction
 
 Predictor = Callable[[Tensor], Prediction]
 LARGE_MAJORITY = 0.75  # share of one class from which accuracy alone says little
+LEAST_ROWS = 20  # that a verdict stands on
 BESIDE = ("balanced_accuracy", "rocauc", "average_precision", "calibration_error", "mae", "r2")
 
 
@@ -50,6 +54,7 @@ def evaluate(
     *,
     scoring: str | None = None,
     class_weight: Any = None,
+    positive: Any = None,
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
@@ -59,13 +64,14 @@ def evaluate(
         predict: rows -> the model's predictions.
         config: its settings, for a model without edges beside it; None: they are not known, and there is none.
         scoring: the metric for the model and for what it is compared with; None: the task's own.
+        positive: of two classes the one that average precision is of; None: the rarer.
 
     Returns:
         ``metric``; the metric of every split that has rows, or of ``all`` labelled rows; for the split that counts
         ``scored_split, scored_rows, score, majority, without_edges`` (or ``without_edges_missing``, why there is
-        none); for classes and labels ``balanced_accuracy, rocauc, average_precision`` (binary only),
-        ``calibration_error, per_class``; for numbers ``mae, r2``; and ``verdict``, sentences about where the model is
-        no better.
+        none); for classes and labels ``balanced_accuracy, rocauc, average_precision`` (binary only, of the class
+        ``positive``, with ``positive_share``, which chance would reach), ``calibration_error, per_class``; for numbers
+        ``mae, r2``; and ``verdict``, sentences about where the model is no better.
     """
     split, rows = counting_split(graph)
     if not len(rows):
@@ -89,9 +95,27 @@ def evaluate(
     binary = p.shape[1] == (2 if y.dim() == 1 else 1)
     left_out = () if binary else ("average_precision",)
     record |= {key: metrics[key].measure(p, y) for key in BESIDE if key in metrics and key not in left_out}
+    if binary and y.dim() == 1:
+        j = class_number(graph, positive, y)
+        at = y == j
+        record |= {
+            "positive": j if graph.classes is None else graph.classes[j],
+            "positive_share": float(at.double().mean()),
+        }
+        record["average_precision"] = average_precision(p[:, j : j + 1], at[:, None].to(p.dtype))
     if graph.objective.metric != "rmse":
         record["per_class"] = per_class(p, y, graph.classes)
     return record | {"verdict": _verdict(graph, metric, name, record)}
+
+
+def class_number(graph: Graph, name: Any, y: Tensor) -> int:
+    """The number of the class that is looked for: the one of this name, or the rarer of two."""
+    if name is None:
+        return rarer_class(y)
+    names = [str(one) for one in (range(graph.num_outputs) if graph.classes is None else graph.classes)]
+    if str(name) not in names:
+        raise InputError(f"the positive class {shown_value(name)} is none of the classes: {', '.join(names[:10])}.")
+    return names.index(str(name))
 
 
 def facts(graph: Graph, record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -101,7 +125,11 @@ def facts(graph: Graph, record: dict[str, Any]) -> list[tuple[str, str]]:
     beside = {"always the same answer": record["majority"], "without edges": record["without_edges"]}
     lines = [(f"{metric.title}, {title}", shown(metric, v)) for title, v in beside.items() if v is not None]
     others = [key for key in BESIDE if key in record and key != record["metric"]]
-    return lines + [(metrics[key].title, shown(metrics[key], record[key])) for key in others]
+    titles = {key: metrics[key].title for key in others}
+    if "positive" in record and "average_precision" in titles:
+        chance = f"chance {100 * record['positive_share']:.1f} %"
+        titles["average_precision"] += f" of {textwrap.shorten(str(record['positive']), 9)} ({chance})"
+    return lines + [(titles[key], shown(metrics[key], record[key])) for key in others]
 
 
 def _constant(graph: Graph, rows: Tensor) -> tuple[Tensor, Any]:
@@ -119,6 +147,8 @@ def _verdict(graph: Graph, metric: Metric, name: str, record: dict[str, Any]) ->
     """Where the model is no better than what it is compared with, or accuracy says little."""
     kind, sentences = graph.objective.metric, []
     value, rows = record["score"], max(1, record["scored_rows"])
+    if rows < LEAST_ROWS:
+        return [f"{rows} rows are too few for a verdict: at least {LEAST_ROWS} would tell something."]
     # A share of so many rows is uncertain by this much.
     chance = math.sqrt(max(0.0, value * (1 - value)) / rows) if metric.percent and 0 <= value <= 1 else 0.0
     always = "chance"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,17 @@ Values = Callable[[Tensor, Tensor], float]
 
 
 def _columns(p: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Class numbers as columns of 0 and 1; of two classes only the second, since the first says the same."""
+    """Class numbers as columns of 0 and 1; of two classes only the rarer, which is the one that is looked for."""
     if y.dim() == 2:
         return p, y
     truth = torch.nn.functional.one_hot(y, p.shape[1]).to(p.dtype)
-    return (p[:, 1:], truth[:, 1:]) if p.shape[1] == 2 else (p, truth)
+    j = rarer_class(y)
+    return (p[:, j : j + 1], truth[:, j : j + 1]) if p.shape[1] == 2 else (p, truth)
+
+
+def rarer_class(y: Tensor) -> int:
+    """Of two classes the rarer among some rows; the second where they are as many."""
+    return int(2 * int((y == 1).sum()) <= len(y))
 
 
 def class_accuracy(p: Tensor, y: Tensor) -> float:
@@ -45,14 +51,17 @@ def balanced_accuracy(p: Tensor, y: Tensor) -> float:
     return float(np.mean([*found, *negatives])) if found or negatives else float("nan")
 
 
-def f1_macro(p: Tensor, y: Tensor) -> float:
-    """The mean over classes of 2 · precision · recall / (precision + recall)."""
-    values = []
+def f1_macro(p: Tensor, y: Tensor, weighted: bool = False) -> float:
+    """The mean over classes of 2 · precision · recall / (precision + recall); ``weighted``: by their rows."""
+    values, rows = [], []
     for count, precision, recall in _counts(p, y):
         if count or precision == precision:  # a class that neither occurs nor is answered does not count
             right = 0.0 if not (precision > 0 and recall > 0) else 2 * precision * recall / (precision + recall)
             values.append(right)
-    return float(np.mean(values)) if values else float("nan")
+            rows.append(count)
+    if weighted and not sum(rows):
+        return float("nan")
+    return float(np.average(values, weights=rows if weighted else None)) if values else float("nan")
 
 
 def log_loss(p: Tensor, y: Tensor) -> float:
@@ -126,6 +135,7 @@ CLASS_METRICS = {
     "rocauc": Metric("ROC-AUC", True, True, _ranked(rocauc)),
     "average_precision": Metric("average precision", True, True, _ranked(average_precision)),
     "f1_macro": Metric("macro F1", True, True, f1_macro),
+    "f1_weighted": Metric("weighted F1", True, True, partial(f1_macro, weighted=True)),
     "log_loss": Metric("log loss", False, False, log_loss),
     "calibration_error": Metric("calibration error", True, False, calibration_error),
 }

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from scipy import special, stats
 
-from rapgnn.estimators.evaluation import facts, shown
+from rapgnn.estimators.evaluation import LEAST_ROWS, facts, shown
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
 from rapgnn.report import parts as plots
@@ -28,7 +28,13 @@ def score_parts(subject: Subject) -> list[Part]:
     for sentence in record["verdict"]:
         tone = "bad" if sentence.startswith(("no better", "the graph does not")) else "mixed"
         parts.append(Notice(sentence[0].upper() + sentence[1:], tone))
-    if bare is not None and bare == bare and not any("without edges" in sentence for sentence in record["verdict"]):
+    enough = len(subject.rows) >= LEAST_ROWS
+    if (
+        enough
+        and bare is not None
+        and bare == bare
+        and not any("without edges" in sentence for sentence in record["verdict"])
+    ):
         gain = f"{100 * abs(value - bare):.2f} points" if metric.percent else f"{abs(value - bare):.3f}"
         helps = f"The graph helps: {metric.title} is better by {gain} than that of a model without edges."
         parts.append(Notice(helps, "good"))
