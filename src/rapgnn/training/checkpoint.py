@@ -13,7 +13,7 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,26 +83,19 @@ def read_header(path: Path) -> Header:
     """The header alone; nothing that it announces is allocated."""
     try:
         with open_regular(path) as file:
-            return _header(path, file)
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= min(MOST_HEADER, size - 8):
+                raise ValueError
+            entries = json.loads(file.read(length))
+        index = (entries.pop("__metadata__", None) or {}).get("index")
+        tensors = {name: (tuple(entry["shape"]), entry["dtype"]) for name, entry in entries.items()}
+        if 8 + length + max((entry["data_offsets"][1] for entry in entries.values()), default=0) != size:
+            raise ValueError
     except FileNotFoundError as error:
         raise MissingError(f"{path.parent} is damaged: {path.name} is missing.") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
-
-
-def _header(path: Path, file: BinaryIO) -> Header:
-    size = os.fstat(file.fileno()).st_size
-    length = int.from_bytes(file.read(8), "little")
-    try:
-        if not 2 <= length <= min(MOST_HEADER, size - 8):
-            raise ValueError
-        told = json.loads(file.read(length))
-        kept = told.pop("__metadata__", None) or {}
-        tensors = {name: (tuple(entry["shape"]), entry["dtype"]) for name, entry in told.items()}
-        ends = [entry["data_offsets"][1] for entry in told.values()]
-        if 8 + length + max(ends, default=0) != size:
-            raise ValueError
-        index = kept.get("index")
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is truncated or altered: it does not begin with its tensors' sizes.") from error
     return Header(index if isinstance(index, str) else None, tensors, size)
@@ -187,8 +180,8 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
 
     folder = Path(folder)
     check_target(folder)
-    kept = {name: t for name, t in model.state_dict().items() if not name.endswith(IN_INDEX)}
-    state = {name: t.detach().cpu().contiguous().clone() for name, t in kept.items()}  # members may share tensors
+    tensors = {name: t for name, t in model.state_dict().items() if not name.endswith(IN_INDEX)}
+    state = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}  # members may share them
     index: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -243,10 +236,10 @@ def _named(folder: Path) -> Path | None:
 
 def _is_ours(index: Path) -> bool:
     try:
-        told = json.loads(read_regular(index, MOST_INDEX))
+        content = json.loads(read_regular(index, MOST_INDEX))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(told, dict) and told.get("format") == FORMAT
+    return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def _is_left_over(path: Path) -> bool:
@@ -254,18 +247,11 @@ def _is_left_over(path: Path) -> bool:
 
     So is what is gone by now: another save has renamed or removed it since the folder was listed.
     """
-    return _looks_left_over(path) or not os.path.lexists(path)
-
-
-def _looks_left_over(path: Path) -> bool:
-    if TEMPORARY.fullmatch(path.name):
-        return is_regular(path)
-    if not _NUMBERS.fullmatch(path.name) or not is_regular(path):
-        return False
-    try:
-        return read_header(path).index is not None
-    except InputError:
-        return False
+    left = is_regular(path) and TEMPORARY.fullmatch(path.name) is not None
+    if is_regular(path) and _NUMBERS.fullmatch(path.name):
+        with contextlib.suppress(InputError):
+            left = read_header(path).index is not None
+    return left or not os.path.lexists(path)
 
 
 def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]:
@@ -293,10 +279,10 @@ def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]
 def _moment(folder: Path) -> tuple[Any, ...] | None:
     """What changes whenever a save replaces the index."""
     try:
-        found = os.stat(folder / INDEX)
+        state = os.stat(folder / INDEX)
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+    return state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def _load(folder: Path, task: str | None) -> tuple[RAPGNN | Average, Schema]:
@@ -422,16 +408,15 @@ def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGN
 
 def described(model: Average) -> list[dict[str, Any]]:
     """What an index says of the members, from which ``build`` makes them."""
-    found = []
+    members = []
     for member, use, weight in zip(model.members, model.uses, model.weights, strict=True):
         one: Any = member
-        said = {"config": one.config.to_dict(), "seed": int(one.seed)}
+        members.append({"config": one.config.to_dict(), "seed": int(one.seed), "use": use, "weight": weight})
         if isinstance(one, HopNetwork) and one.known is not None:
-            said["known"] = list(one.known.y.shape)
+            members[-1]["known"] = list(one.known.y.shape)
         if isinstance(one, HopNetwork) and one.nodes is not None:
-            said["nodes"] = len(one.nodes.keys)
-        found.append(said | {"use": use, "weight": weight})
-    return found
+            members[-1]["nodes"] = len(one.nodes.keys)
+    return members
 
 
 def _is_shape(given: Any) -> bool:
