@@ -1,7 +1,7 @@
 """Training on a graph on disk: the labelled rows' hops go to a store, and the head sees nothing else."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -151,38 +151,34 @@ def check_room(small: Graph, model: RAPGNN, budget: Budget) -> None:
     if isinstance(model.head, RidgeHead):
         y = small.y[small.train]
         groups = 1 if y.dim() == 1 else len(list(same_gaps(y)))
-        equations = min(gram_bytes(width, groups), 40 * train * width)
+        # The sums, and for one penalty at a time a copy and its factor; or the equations of the rows.
+        equations = min(8 * width * width * (groups + 3), 40 * train * width)
         labels = 32 * train * small.num_outputs + 24 * val * small.num_outputs
         budget.room(equations + labels + SUMMED * PART_BYTES, f"for a ridge head on {width:,} columns", 1)
     else:
-        budget.room(_training_bytes(small, model), f"to train on {train:,} rows at once (or set batch_size)", 1)
+        need, _ = _training_bytes(small, model)
+        budget.room(need, f"to train on {train:,} rows at once (or set batch_size)", 1)
     if model.embedding.kind.trained == "before":
         need = 4 * (train + val) * (2 * small.num_features + 8 * model.config.hidden_channels)
         budget.room(need, "to pretrain the embedding", 1)
 
 
-def _training_bytes(small: Graph, model: RAPGNN) -> int:
-    """What a head that is trained holds besides the hops: draws of a batch, their gradients, the validation rows."""
+def _training_bytes(small: Graph, model: RAPGNN) -> tuple[int, int]:
+    """What a head that is trained holds, draws of a batch, their gradients, the validation rows; and the hops."""
     d, config = model.embedding.out_channels, model.config
     width, hops = d * len(model.spec.outputs), d * len(stored_hops(model.spec))
     batch = min(config.batch_size or len(small.train), len(small.train))
-    return 4 * (batch * (2 * hops + 6 * (width + config.hidden_channels)) + 2 * len(small.val) * width) + PART_BYTES
+    draws = batch * (2 * hops + 6 * (width + config.hidden_channels)) + 2 * len(small.val) * width
+    return 4 * draws + PART_BYTES, 4 * len(small.train) * hops
 
 
 def _fits(small: Graph, model: RAPGNN, budget: Budget) -> bool:
     """Whether the hops of the training rows can be in memory while a head is trained."""
-    hops = 4 * len(small.train) * model.embedding.out_channels * len(stored_hops(model.spec))
-    if torch.device(budget.device).type == "cuda":
-        return hops + _training_bytes(small, model) <= budget.device_room()
-    return budget.left(hops + _training_bytes(small, model)) > 0
+    need = sum(_training_bytes(small, model))
+    return need <= budget.device_room() if torch.device(budget.device).type == "cuda" else budget.left(need) > 0
 
 
 # The ridge head from sums over the rows of a hop store, which are never in memory together.
-
-
-def gram_bytes(width: int, groups: int = 1) -> int:
-    """What the equations of so many unknowns take: the sums, and for one penalty at a time a copy and its factor."""
-    return 8 * width * width * (groups + 3)
 
 
 class StreamedRidge:
@@ -209,8 +205,8 @@ class StreamedRidge:
         train, targets = self.train, self.targets
         count = torch.ones(len(targets), dtype=torch.float64) if self.weights is None else self.weights.double()
         groups = [(columns, known.double() * count) for columns, known in same_gaps(targets)]
-        width, hops = train.outputs * train.channels, len(train.hops)
-        centers = [torch.zeros(width, dtype=torch.float64) for _ in groups]
+        width, zeros = train.outputs * train.channels, partial(torch.zeros, dtype=torch.float64)
+        centers = [zeros(width) for _ in groups]
         for part in train.parts():
             mean = train.expected(train.read(part)).double()
             for center, (_, weight) in zip(centers, groups, strict=True):
@@ -219,9 +215,8 @@ class StreamedRidge:
             center /= weight.sum()
         known = targets.double().nan_to_num()
         levels = [weight @ known[:, columns] / weight.sum() for columns, weight in groups]
-        grams = [torch.zeros(width, width, dtype=torch.float64) for _ in groups]
-        rights = [torch.zeros(width, len(columns), dtype=torch.float64) for columns, _ in groups]
-        products = [torch.zeros(train.channels, hops, hops, dtype=torch.float64) for _ in groups]
+        grams, rights = [zeros(width, width) for _ in groups], [zeros(width, len(columns)) for columns, _ in groups]
+        products = [zeros(train.channels, len(train.hops), len(train.hops)) for _ in groups]
         for part in train.parts():
             stored = train.read(part)
             mean = train.expected(stored).double()

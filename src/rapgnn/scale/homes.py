@@ -128,14 +128,15 @@ class WholeHops:
 
     def write(self, hop: int, rows: slice, h: Tensor) -> None:
         """This worker's rows of a hop; the one before is removed when all workers have this one."""
+        here, before = (self.folder / f"{k:05}.{rows.start}-{rows.stop}.npy" for k in (hop, hop - 1))
         if rows.start < rows.stop:
-            write_atomic(self._path(hop, rows), lambda temporary: np.save(temporary, h.cpu().numpy()))
+            write_atomic(here, lambda temporary: np.save(temporary, h.cpu().numpy()))
         self.workers.wait()
-        self._path(hop - 1, rows).unlink(missing_ok=True)
+        before.unlink(missing_ok=True)
 
     def read(self, hop: int, rows: slice) -> Tensor:
         """Rows of a hop, from the files of any workers."""
-        files = [(first, last, np.load(path, mmap_mode="r")) for first, last, path in self._files(hop)]
+        files = [(first, last, np.load(path, mmap_mode="r")) for k, first, last, path in self._files() if k == hop]
         h = np.empty((rows.stop - rows.start, files[0][2].shape[1]), dtype=np.float32)
         for first, last, array in files:
             a, b = max(first, rows.start), min(last, rows.stop)
@@ -145,22 +146,16 @@ class WholeHops:
 
     def last(self) -> int:
         """The last hop from which all workers can go on; -1: from the start."""
-        names = [self.NAME.fullmatch(path.name) for path in self.folder.glob("*.npy")]
-        done = max((k for k in {int(name[1]) for name in names if name} if self._covers(k)), default=-1)
-        done = int(self.workers.smallest(done))
+        ends: dict[int, int] = {}  # of each hop, how many rows the files have from the first one on
+        for hop, first, last, _ in self._files():
+            if first <= ends.get(hop, 0):
+                ends[hop] = max(ends.get(hop, 0), last)
+        whole = [hop for hop, end in ends.items() if end >= self.nodes]
+        done = int(self.workers.smallest(max(whole, default=-1)))
         stored = all(path.is_file() for path in self.stored if int(path.stem.rpartition("-")[2]) <= done)
-        return done if self.workers.smallest(done >= 0 and stored and self._covers(done)) else -1
+        return done if self.workers.smallest(done in whole and stored) else -1
 
-    def _covers(self, hop: int) -> bool:
-        at = 0
-        for first, last, _ in self._files(hop):
-            at = max(at, last) if first <= at else at
-        return at >= self.nodes
-
-    def _path(self, hop: int, rows: slice) -> Path:
-        return self.folder / f"{hop:05}.{rows.start}-{rows.stop}.npy"
-
-    def _files(self, hop: int) -> Iterator[tuple[int, int, Path]]:
-        """(first row, end, path) of a hop's files, in order."""
-        names = [(self.NAME.fullmatch(path.name), path) for path in self.folder.glob(f"{hop:05}.*.npy")]
-        yield from sorted((int(name[2]), int(name[3]), path) for name, path in names if name)
+    def _files(self) -> list[tuple[int, int, int, Path]]:
+        """(hop, first row, end, path) of every file, in order."""
+        names = [(self.NAME.fullmatch(path.name), path) for path in self.folder.glob("*.npy")]
+        return sorted((int(name[1]), int(name[2]), int(name[3]), path) for name, path in names if name)

@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ class RayHops(Hops):
     def __init__(
         self, graph: DiskGraph, model: RAPGNN, budget: Budget, *, address: str = "auto", width: int | None = None
     ):
-        import_ray()  # before any work is done
+        if find_spec("ray") is None:  # before any work is done
+            raise InputError(MISSING)
         super().__init__(graph, model, Budget(), width=1)
         self.address, self.task_width, self.nodes = address, width, max(1, graph.num_nodes)
 
@@ -87,15 +89,6 @@ def hops_of_block(of: HopsOf, folder: Path, model: RAPGNN, rows: np.ndarray, col
 _last: dict[HopsOf, Hops] = {}
 
 
-def import_ray() -> Any:
-    """Ray, or one sentence that says how to get it."""
-    try:
-        import ray
-    except ImportError:
-        raise InputError(MISSING) from None
-    return ray
-
-
 def cores_of(ray: Any) -> int:
     """All cores of the cluster; a task has one."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -111,7 +104,8 @@ def connected(address: str = "auto", workers: int | None = None) -> Iterator[Any
         workers: cores of a Ray that is started here; None: all.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = import_ray()
+    import ray
+
     if ray.is_initialized():
         yield ray
         return
