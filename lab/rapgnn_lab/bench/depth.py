@@ -407,7 +407,7 @@ def peak_of(request: Record, graph: ReadyGraph) -> Record:
     config = bench_config(request["num_layers"], request["hidden_channels"])
     _train(name, tiny_graph(device), bench_config(2, 8))  # what libraries take is nobody's
     sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
-    sizes["data_mb"] = (_bytes(graph.x) + _bytes(graph.operator("gcn").matrix)) / 2**20
+    sizes["data_mb"] = (bytes_of(graph.x) + bytes_of(graph.operator("gcn").matrix)) / 2**20
     if not fits(needed_bytes(name, graph, config), device):
         return sizes | {"peak_memory_mb": None, "note": "does not fit"}
     gc.collect()
@@ -440,7 +440,8 @@ def _train(name: str, graph: ReadyGraph, config: Config) -> None:
     fit("rap" if name == "rap-stepwise" else name, graph, config, 0)
 
 
-def _bytes(x: torch.Tensor | SparseMatrix) -> int:
+def bytes_of(x: torch.Tensor | SparseMatrix) -> int:
+    """Of a table, or of a sparse matrix."""
     parts = (x.values, x.col, x.crow) if isinstance(x, SparseMatrix) else (x,)
     return sum(part.element_size() * part.numel() for part in parts)
 

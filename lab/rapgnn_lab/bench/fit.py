@@ -29,6 +29,7 @@ from rapgnn.graph.splits import split_per_class
 from rapgnn.memory import anonymous_bytes
 from rapgnn.network.config import Config
 from rapgnn.sparse import SparseMatrix, dense
+from rapgnn_lab.bench.depth import bytes_of
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.bench.suite.compare import PLAIN, time_run
 from rapgnn_lab.bench.suite.graphs import documents
@@ -116,7 +117,7 @@ def measure(request: Record) -> Record:
         values.append(float(model.score(graph, split="test")))
         candidates = len(model.trials_)
     median = sorted(watches, key=lambda watch: watch.wall)[len(watches) // 2]
-    sizes = {"edges": graph.edge_index.shape[1], "labelled": len(graph.train), "feature_mb": _bytes(graph.x) / 2**20}
+    sizes = {"edges": graph.edge_index.shape[1], "labelled": len(graph.train), "feature_mb": bytes_of(graph.x) / 2**20}
     beside = {"gcn_seconds": _gcn_seconds(graph), "trees_seconds": None} | floor(graph)
     if cell.columns <= TREE_COLUMNS and fits(12 * graph.num_nodes * cell.columns, "cpu"):
         beside |= _trees(graph)
@@ -193,15 +194,10 @@ def kind_of(config: Config) -> str:
     return "kernels" if config.kernel != "none" else "linear filters"
 
 
-def _bytes(x: torch.Tensor | SparseMatrix) -> int:
-    parts = (x.values, x.col, x.crow) if isinstance(x, SparseMatrix) else (x,)
-    return sum(part.element_size() * part.numel() for part in parts)
-
-
 def floor(graph: Graph) -> Record:
     """The least: bytes of one hop (matrix, features in and out), flops of one ridge solve, and seconds of both here."""
     rows, columns = len(graph.train), graph.num_features
-    moved = _bytes(graph.operator("gcn").matrix) + 2 * _bytes(graph.x)
+    moved = bytes_of(graph.operator("gcn").matrix) + 2 * bytes_of(graph.x)
     small = min(rows, columns)
     flops = rows * columns * small + small**3 / 3
     side = torch.rand(1024, 1024)

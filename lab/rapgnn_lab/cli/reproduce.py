@@ -91,21 +91,20 @@ def _show_tables(items: Sequence[Any], records: dict[str, list[Any]]) -> None:
 
 def _show_list(items: Sequence[Any], scale: Any, graphs: Any, store: Any) -> list[dict[str, Any]]:
     """Print the items with how many of their cells are there; the same as records."""
-    from rich.table import Table
+    from rich.markdown import Markdown
 
     from rapgnn_lab.paper.run import is_there
+    from rapgnn_lab.results import make_table
 
-    table, records = Table("item", "what it is"), []
-    table.add_column("cells there", justify="right")
+    records = []
     for item in items:
         record: dict[str, Any] = {"item": item.name, "title": item.title}
         try:
             cells = item.cells(scale, graphs)
             record |= {"there": sum(is_there(cell, graphs, store) for cell in cells), "cells": len(cells)}
-            state = f"{record['there']} of {record['cells']}"
         except InputError as error:
-            record["failed"] = state = str(error)
-        table.add_row(item.name, item.title, state)
+            record["failed"] = str(error)
         records.append(record)
-    wide_console().print(table)
+    shown = [r | {"state": r.get("failed") or f"{r['there']} of {r['cells']}"} for r in records]
+    wide_console().print(Markdown(make_table(shown, "item: {item} | what it is: {title} | cells there: {state:s}")))
     return records

@@ -8,7 +8,7 @@ by the raw equation, whose values outgrow float32. The kinds "layer" and "matrix
 
 import base64
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Parts, Scale
 from rapgnn_lab.paper.collapse import collapse_metrics
-from rapgnn_lab.paper.rows import Row, below, bold, note
+from rapgnn_lab.paper.rows import Row, below, by_place, note
 from rapgnn_lab.results import NONE, format_table
 
 FIGURES = ("rank", "rank_float64", "effective_rank", "variance")
@@ -273,7 +273,7 @@ def show_layers(records: list[Record]) -> str:
         f"## Rank, at most {first['hidden_channels']}\n\n{_by_layer(records, 'rank', '.0f')}",
         f"## Rank in float64\n\n{_by_layer(records, 'rank_float64', '.0f')}",
         f"## Effective rank\n\n{_by_layer(records, 'effective_rank', '.1f')}",
-        f"## Mean variance\n\n{_by_layer(records, 'variance', '.2g', _growth)}",
+        f"## Mean variance\n\n{_by_layer(records, 'variance', '.2g', growth=True)}",
         note("layers", **first),
         "Full random matrices are Glorot's, with signs; U[0, 1] is what the paper's Observation 1 assumes.",
         _describe_training(records),
@@ -284,25 +284,21 @@ def show_layers(records: list[Record]) -> str:
     )
 
 
-def _by_layer(
-    records: Sequence[Record], key: str, digits: str, growth: Callable[[dict[int, Record]], str] | None = None
-) -> str:
-    layers = [layer for layer in SHOWN if any(r["layer"] == layer for r in records)]
-    rows = []
-    for name in dict.fromkeys(r["method"] for r in records):
-        mine = {r["layer"]: r for r in records if r["method"] == name}
-        values = [mine[layer].get(key) if layer in mine else None for layer in layers]
-        row = [bold(mine[layers[0]]["title"], name == "rap"), *(NONE if v is None else f"{v:{digits}}" for v in values)]
-        rows.append([*row, growth(mine)] if growth else row)
-    return format_table(["", *(f"layer {layer}" for layer in layers), *(["growth"] if growth else [])], rows)
+def _by_layer(records: Sequence[Record], key: str, digits: str, growth: bool = False) -> str:
+    """A row per method; ``growth``: and the factor per layer in a column of its own."""
+    there, places = {r["layer"] for r in records}, {layer: f"layer {layer}" for layer in SHOWN}
+    places = {layer: title for layer, title in places.items() if layer in there} | ({-1: "growth"} if growth else {})
+    write = lambda r: r.get("growth") or (NONE if r.get(key) is None else f"{r[key]:{digits}}")  # noqa: E731
+    titles = {r["method"]: r["title"] for r in records}
+    more = [{"method": name, "layer": -1, "growth": _growth(records, name, key)} for name in titles]
+    return by_place([*records, *more], "layer", places, titles, write)
 
 
-def _growth(layers: dict[int, Record]) -> str:
-    """The factor of the variance per layer."""
-    first, last = layers[min(layers)]["variance"], layers[max(layers)]["variance"]
-    if not first or not last:
-        return NONE
-    return f"{math.exp((math.log(last) - math.log(first)) / (max(layers) - min(layers))):.2f}×"
+def _growth(records: Sequence[Record], method: str, key: str) -> str:
+    """The factor of a figure per layer."""
+    values = sorted((r["layer"], r.get(key)) for r in records if r["method"] == method)
+    (start, first), (end, last) = values[0], values[-1]
+    return f"{math.exp(math.log(last / first) / (end - start)):.2f}×" if first and last else NONE
 
 
 def _describe_training(records: Sequence[Record]) -> str:

@@ -167,23 +167,21 @@ def _again(measured: Measured) -> Section:
     rows = []
     for name, item in ITEMS.items():
         records = measured.get(name, [])
-        again = command(name, any(r.get("quick") for r in records))
-        state = f"{len(records)} measurements" if records else "not measured"
+        again = Cell(command(name, any(r.get("quick") for r in records)), code=True)
         dates = sorted({r["date"] for r in records if "date" in r})
         when = " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else NONE
-        rows.append([Cell(name), Cell(item.title), Cell(again, code=True), Cell(state), Cell(when)])
+        state = f"{len(records)} measurements" if records else "not measured"
+        rows.append([Cell(name), Cell(item.title), again, Cell(state), Cell(when)])
     items = Table(["item", "what it is", "command", "state", "measured"], rows, "Items", 5)
     return Section("How to measure it again", [Prose(note("again")), items])
 
 
 def _machines(measured: Measured) -> Section:
     """Which items were measured on what, with what."""
-    machines: dict[tuple[str, ...], list[str]] = {}
-    for name in (name for name in ITEMS if name in measured):
-        for r in measured[name]:
-            made = ", ".join(f"{k} {v}" for k, v in r.get("versions", {}).items())
-            names = machines.setdefault((r.get("hardware", "unknown"), made, r.get("source", NONE)), [])
-            names += [] if name in names else [name]
+    machines: dict[tuple[str, ...], dict[str, None]] = {}
+    for name, r in ((item, r) for item in ITEMS for r in measured.get(item, [])):
+        made = ", ".join(f"{k} {v}" for k, v in r.get("versions", {}).items())
+        machines.setdefault((r.get("hardware", "unknown"), made, r.get("source", NONE)), {})[name] = None
     rows = [[Cell(", ".join(names)), *map(Cell, key)] for key, names in machines.items()]
     parts: list[Part] = [Table(["items", "hardware", "versions", "source"], rows, "Where it was measured", 4)]
     return Section("Hardware and versions", parts if rows else [Prose("Nothing is measured yet.")])

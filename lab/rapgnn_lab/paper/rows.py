@@ -1,7 +1,7 @@
 """The tables of accuracies: their rows, the cells that fill them, what a quick run leaves out, and their Markdown."""
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -292,6 +292,22 @@ def show_datasets(
 def bold(title: str, yes: bool) -> str:
     """A title, in bold where it is the paper's own method."""
     return f"**{title}**" if yes else title
+
+
+def by_place(
+    records: Sequence[Record],
+    key: str,
+    places: Mapping[int, str],
+    titles: Mapping[str, str],
+    write: Callable[[Record], str],
+) -> str:
+    """A row per method, a column per depth or layer: the field ``key``, and what it is called."""
+    rows = []
+    for method, title in titles.items():
+        mine = {r[key]: write(r) for r in records if r["method"] == method}
+        if mine:
+            rows.append([bold(title, method == "rap"), *(mine.get(place, NONE) for place in places)])
+    return format_table(["", *places.values()], rows) if rows else ""
 
 
 def show_seeds(records: Sequence[Record], rows: Sequence[Row], datasets: Sequence[str], *notes: str) -> str:

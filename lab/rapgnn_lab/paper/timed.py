@@ -38,6 +38,7 @@ from rapgnn_lab.paper.rows import (
     Row,
     below,
     bold,
+    by_place,
     cut,
     figure,
     note,
@@ -203,20 +204,10 @@ def show_depth(records: list[Record]) -> str:
     )
 
 
-def _by_depth(
-    records: Sequence[Record],
-    titles: dict[str, str],
-    write: Callable[[Record], str],
-    more: Sequence[Sequence[str]] = (),
-) -> str:
-    """A row per method, a column per depth; ``more`` rows below."""
+def _by_depth(records: Sequence[Record], titles: dict[str, str], write: Callable[[Record], str]) -> str:
+    """A row per method, a column per depth."""
     depths = sorted({r["num_layers"] for r in records})
-    rows = []
-    for method, title in titles.items():
-        mine = {r["num_layers"]: write(r) for r in records if r["method"] == method}
-        if mine:
-            rows.append([bold(title, method == "rap"), *(mine.get(depth, NONE) for depth in depths)])
-    return format_table(["", *(f"{depth} layers" for depth in depths)], [*rows, *more]) if rows else ""
+    return by_place(records, "num_layers", {depth: f"{depth} layers" for depth in depths}, titles, write)
 
 
 def _factors(times: Sequence[Record]) -> str:
@@ -229,9 +220,9 @@ def _factors(times: Sequence[Record]) -> str:
         return format_ratio(whole / own) if whole and own else NONE
 
     depths = sorted({r["num_layers"] for r in times})
-    printed = ["paper", *(f"{paper[depth]:g}×" if depth in paper else NONE for depth in depths)]
-    titles = {method: TITLES[method] for method in ("rap-stepwise", "rap")}
-    return _by_depth(times, titles, ratio, [printed])
+    printed = [f"{paper[depth]:g}×" if depth in paper else NONE for depth in depths]
+    table = _by_depth(times, {method: TITLES[method] for method in ("rap-stepwise", "rap")}, ratio)
+    return f"{table}\n| paper | {' | '.join(printed)} |" if table else ""
 
 
 DEPTH = Item("depth", "Figure 2: time and accuracy by depth on PubMed", depth_cells, show_depth, plots.depth)
