@@ -11,7 +11,7 @@ import pandas as pd
 from rapgnn.datasets.dialect import Options
 from rapgnn.datasets.frames import Frame, find_file
 from rapgnn.errors import InputError, check_choice, shown
-from rapgnn.graph.column import ORDERS, Column, date_order, is_number, numbers_rows, stamps_in_days
+from rapgnn.graph.column import ORDERS, Column, date_order, is_number, stamps_in_days
 from rapgnn.graph.labels import find_classes, label_column
 from rapgnn.graph.splits import split_blocks
 from rapgnn.graph.table import ColumnUse, Encoding
@@ -432,7 +432,7 @@ def learn_features(nodes: Frame, roles: Roles, reading: Reading) -> tuple[Any, E
         return nodes.matrix, Encoding("given", left_out=dict.fromkeys(map(str, table), "x holds the features"))
     if reading.trained:
         return (table if table.shape[1] else None), reading.encoding
-    if all(numbers_rows(str(name), values) for name, values in table.items()):
+    if not table.shape[1]:
         return None, reading.encoding
     return table, learn_table(table, nodes.path, reading.impute)
 

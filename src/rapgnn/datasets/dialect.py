@@ -198,12 +198,17 @@ NUMBER = {d: rf"{GROUPED[d]}|[+-]?(?:\d+(?:[{d}]\d*)?|[{d}]\d+)(?:[eE][+-]?\d{{1
 MARKS = {d: f"[{groups}]" for d, groups in _GROUPS.items()}
 
 
+UNITS = "[$€£¥%]"  # what may stand before or after all numbers of a column
+UNIT = r"^([+-]?)\s*[$€£¥]\s*|\s*[$€£¥%]$"
+
+
 def written_as(cells: Collection[str]) -> set[str]:
     """What a column's cells show: numbers with a decimal ``"point"``, with a ``"comma"``, or with ``"either"``.
 
     1,234 may be either; 1.234 is ``"plain"``, though it might be a thousand or so. Nothing where cells have neither
     mark, or are no numbers.
     """
+    cells = {re.sub(UNIT, r"\1", cell) for cell in cells}
     marked = {cell for cell in cells if "," in cell or "." in cell}
     fits = {d: all(re.fullmatch(NUMBER[d], cell) for cell in cells) for d in NUMBER}
     if not marked or not any(fits.values()):
@@ -216,11 +221,14 @@ def written_as(cells: Collection[str]) -> set[str]:
 def as_numbers(words: pd.Series, decimal: str) -> tuple[pd.Series, bool] | None:
     """A column of words as numbers, and whether some had their thousands marked; None where some are no numbers."""
     number = NUMBER[decimal]
-    first = [str(cell).strip() for cell in words.dropna().head(100)]
+    first = [re.sub(UNIT, r"\1", str(cell).strip()) for cell in words.dropna().head(100)]
     if not all(re.fullmatch(number, cell) or cell in GAPS for cell in first):
         return None
     known = (words.notna() & ~words.isin(GAPS)).to_numpy(dtype=bool)
     cells = pd.Series([str(cell).strip() for cell in words[known]], dtype=object)
+    units = cells.str.extract(f"({UNITS})")[0]
+    if units.notna().all() and units.nunique() == 1:
+        cells = cells.str.replace(UNIT, r"\1", regex=True)
     if not len(cells) or not cells.str.fullmatch(number).all():
         return None
     grouped = cells.str.fullmatch(GROUPED[decimal])

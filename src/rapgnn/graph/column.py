@@ -21,7 +21,11 @@ from rapgnn.graph.validate import TINY
 SOME_CATEGORIES = 12  # different numbers up to which a column of numbers and words may be one of categories
 MANY_CATEGORIES = 50  # beyond which a column where most rows differ is taken for a name, not for a category
 MOST_CATEGORIES = 100  # that get a feature each; the less frequent ones share one more
+FEW_ROWS = 8  # up to which a column 0, 1, 2, ... may be a feature
+NUMBERS_ROWS = "it numbers the rows"
 NUMBER, WORD = "number", "word"
+PLAIN = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?|[+-]?(?:inf|infinity)"  # numbers among words
+COMMA = r"[+-]?\d+,\d+"
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,6 @@ class LeftOut:
 
 def column_kind(values: pd.Series, name: str, what: str) -> str | LeftOut:
     """``NUMBER``, the order in which dates are written, or ``WORD``; a mixture is refused."""
-    if numbers_rows(name, values):
-        return LeftOut("it numbers the rows", f"column {shown(name)} numbers the rows: leave it out (--ignore).")
     if is_number(values):
         return NUMBER
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
@@ -89,20 +91,14 @@ def column_kind(values: pd.Series, name: str, what: str) -> str | LeftOut:
     words = as_words(values, name)[values.notna().to_numpy()]
     order, days = date_order(words)
     if order is None or np.isnan(days).any():
-        _refuse_mixture(words, days, name, what)
+        fine = ~np.isnan(days)
+        if 2 * fine.sum() > len(words) and len(np.unique(days[fine])) > SOME_CATEGORIES:
+            raise _mixture("dates", words[~fine][0], name, what)
         return WORD
     if order == UNCLEAR:
         why = "dates, and either day or month comes first"
         return LeftOut(why, f"column {shown(name)} holds {why}: write them as 2024-12-31, or leave it out (--ignore).")
     return order
-
-
-def numbers_rows(name: str, values: pd.Series) -> bool:
-    """Whether this is a column without a name that counts the rows, as programs write beside a table."""
-    if not re.fullmatch(r"Unnamed: \d+", name) or not len(values) or not pd.api.types.is_integer_dtype(values):
-        return False
-    first = int(values.iloc[0])
-    return first in (0, 1) and bool((values.to_numpy() - np.arange(len(values)) == first).all())
 
 
 @dataclass(frozen=True)
@@ -113,6 +109,7 @@ class Spread:
         rows: with those that have no number.
         known: those that have one.
         variance: of the known ones.
+        counting: each is by 1 larger than the one before, ``first`` at first.
     """
 
     rows: int = 0
@@ -121,30 +118,45 @@ class Spread:
     variance: float = 0.0
     low: float = math.inf
     high: float = -math.inf
+    first: float = math.nan
+    counting: bool = True
 
     @staticmethod
     def of(values: np.ndarray) -> "Spread":
         known = values[~np.isnan(values)]
         if not len(known):
-            return Spread(len(values))
+            return Spread(len(values), counting=not len(values))
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = float(known.mean()), float(known.var())
-        return Spread(len(values), len(known), mean, variance, float(known.min()), float(known.max()))
+        first = float(values[0])
+        counting = len(known) == len(values) and bool((values - first == np.arange(len(values))).all())
+        return Spread(len(values), len(known), mean, variance, float(known.min()), float(known.max()), first, counting)
 
     def __add__(self, other: "Spread") -> "Spread":
         if not self.known or not other.known:
             one = self if self.known else other
-            return replace(one, rows=self.rows + other.rows)
+            counting = self.counting and other.counting
+            return replace(one, rows=self.rows + other.rows, counting=counting)
         total = self.known + other.known
         share, step = other.known / total, other.mean - self.mean
         variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * step * step
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Spread(self.rows + other.rows, total, self.mean + share * step, variance, low, high)
+        counting = self.counting and other.counting and other.first == self.first + self.rows
+        return Spread(
+            self.rows + other.rows, total, self.mean + share * step, variance, low, high, self.first, counting
+        )
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether the column counts the rows, as programs write beside a table."""
+        return self.counting and self.first in (0, 1)
 
     def column(self, name: str, date: str | None = None) -> Column | LeftOut:
         """The column; numbers that are all in [0, 1] are left as they are."""
         if not self.known:
             return empty(name)
+        if self.numbers_rows and (self.rows > FEW_ROWS or name.startswith("Unnamed: ")):
+            return LeftOut(NUMBERS_ROWS, f"column {shown(name)} numbers the rows: leave it out (--ignore).")
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (--ignore).")
         if not math.isfinite(self.mean) or not math.isfinite(self.variance):
@@ -163,23 +175,42 @@ class Words:
     Args:
         known: rows that have a word.
         different: how many different words there are.
+        numbers, far: rows whose word is a number, and how many different ones.
+        odd: the first word that is no number; ``commas``: all of these are numbers with a comma.
     """
 
     rows: int
     known: int
     different: int
     frequent: Sequence[str]
+    numbers: int = 0
+    far: int = 0
+    odd: str | None = None
+    commas: bool = False
 
     @staticmethod
     def of(values: pd.Series, name: str) -> "Words":
         counts = Counter(as_words(values, name)[values.notna().to_numpy()].tolist())
         frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_CATEGORIES]
-        return Words(len(values), counts.total(), len(counts), frequent)
+        numbers = [word for word in counts if re.fullmatch(PLAIN, word.strip())]
+        others = [word for word in counts if not re.fullmatch(PLAIN, word.strip())]
+        return Words(
+            len(values),
+            counts.total(),
+            len(counts),
+            frequent,
+            sum(counts[word] for word in numbers),
+            len({float(word) for word in numbers}),
+            others[0] if others else None,
+            all(re.fullmatch(COMMA, word) for word in others),
+        )
 
     def column(self, name: str, what: str) -> Column | LeftOut:
         """The column; one where most rows differ is a name."""
         if not self.known:
             return empty(name)
+        if self.known > self.numbers > self.known / 2 and self.far > SOME_CATEGORIES:
+            raise _mixture("numbers", self.odd, name, what, self.commas)
         if self.different > MANY_CATEGORIES and 2 * self.different > self.rows:
             many = f"{self.different} different values in {self.rows} {what}s"
             cure = "it is a name rather than a feature, so leave it out (--ignore)"
@@ -250,18 +281,10 @@ def refuse_gaps(gaps: dict[str, int], rows: int, what: str) -> None:
     raise InputError(f"column {shown(name)} has no value for {count} of {rows} {what}s{also}: {cure}.")
 
 
-def _refuse_mixture(words: np.ndarray, days: np.ndarray, name: str, what: str) -> None:
+def _mixture(kind: str, odd: Any, name: str, what: str, commas: bool = False) -> InputError:
     """A column of measurements, or of dates, with a slip of the pen in it is not a column of categories."""
-    numbers = np.asarray(pd.to_numeric(pd.Series(words, dtype=object), errors="coerce"), dtype=np.float64)
-    for values, kind in ((numbers, "numbers"), (days, "dates")):
-        fine = ~np.isnan(values)
-        if 2 * fine.sum() > len(words) > fine.sum() and len(np.unique(values[fine])) > SOME_CATEGORIES:
-            odd = words[~fine]
-            cure = "correct it, or leave it out (--ignore)"
-            if kind == "numbers" and all(re.fullmatch(r"[+-]?\d+,\d+", word) for word in odd):
-                cure = "write all of them with a point, or all with a comma"
-            slip = f"{kind}, but {shown(odd[0])} for one of the {what}s"
-            raise InputError(f"column {shown(name)} holds {slip}: {cure}.")
+    cure = "write all of them with a point, or all with a comma" if commas else "correct it, or leave it out (--ignore)"
+    return InputError(f"column {shown(name)} holds {kind}, but {shown(odd)} for one of the {what}s: {cure}.")
 
 
 def as_words(values: pd.Series, name: str) -> np.ndarray:

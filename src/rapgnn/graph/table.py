@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.column import (
     NUMBER,
+    NUMBERS_ROWS,
     ORDERS,
     WORD,
     Column,
@@ -157,6 +158,8 @@ class Encoding:
         faults.check()
         left = {name: column for name, column in learned.items() if isinstance(column, LeftOut)}
         columns = tuple(column for column in learned.values() if isinstance(column, Column))
+        if what == "node" and left and not columns and {c.reason for c in left.values()} == {NUMBERS_ROWS}:
+            return cls("structural", left_out={name: column.reason for name, column in left.items()})
         if what == "node" and left and not columns:
             raise InputError(next(iter(left.values())).sentence)
         return cls("table", columns, impute=impute, left_out={name: column.reason for name, column in left.items()})

@@ -1,5 +1,7 @@
 """A folder of tables gives the same graph on disk as the reader of small files, and the same faults."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -283,3 +285,69 @@ def test_files_that_are_not_as_they_should_be(tmp_path, change, said):
     change(folder)
     with pytest.raises(InputError, match=said):
         convert_folder(folder, tmp_path / "out", memory=MEMORY)
+
+
+@pytest.mark.parametrize("name", ["run[12]", "run*", "run?", "a'b"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_marks_in_a_folders_name_stand_for_themselves(tmp_path, name, ending):
+    nodes, edge_table = plain()
+    other = folders.write(tmp_path / "run1", ending, nodes=nodes.assign(a=0.5), edges=edge_table)
+    assert other.is_dir()
+    folder = folders.write(tmp_path / name, ending, nodes=nodes, edges=edge_table)
+    same(*both(folder, tmp_path))
+
+
+MESSY = {
+    "names that differ in case": lambda n: n.assign(w=n["a"], W=n["b"] * 2.5),
+    "money and shares": lambda n: n.assign(
+        price=[f"${1000 * a:,.2f}" for a in n["a"].abs()],
+        euro=[f"{b + 0.5} €" for b in n["b"]],
+        share=[f"{100 * a:.1f} %" for a in n["a"]],
+    ),
+    "several units": lambda n: n.assign(price=[f"{'$€'[i % 2]}{i % 3}" for i in range(len(n))]),
+    "a number of the row": lambda n: n.assign(position=range(len(n)), line=range(1, len(n) + 1)),
+    "a comma among many": lambda n: n.assign(size=[*range(10, len(n) + 9), "1,5"]),
+    "a word among many": lambda n: n.assign(size=[*range(10, len(n) + 9), "tall"]),
+    "tiny": lambda n: n.assign(size=n["b"] * 1e-30),
+}
+
+
+@pytest.mark.parametrize("way", MESSY)
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
+def test_both_readers_read_messy_columns_alike(tmp_path, monkeypatch, way, ending):
+    monkeypatch.setattr(convert, "FIRST", 100)
+    monkeypatch.setattr(convert, "LEAST", 30)
+    nodes, edge_table = plain(60)
+    nodes = MESSY[way](nodes)
+    folder = tmp_path / "g"
+    if ending == "tsv":
+        folder.mkdir()
+        for stem, frame in (("nodes", nodes), ("edges", edge_table)):
+            frame.to_csv(folder / f"{stem}.tsv", sep="\t", index=False)
+    else:
+        nodes = nodes.map(str) if ending == "parquet" and "among" in way else nodes
+        folders.write(folder, ending, nodes=nodes, edges=edge_table)
+    if "among" in way and (way, ending) != (
+        "a comma among many",
+        "tsv",
+    ):  # there the first lines tell of decimal commas
+        with pytest.raises(InputError) as expected:
+            read_folder(folder, "g")
+        with pytest.raises(InputError) as found:
+            convert_folder(folder, tmp_path / "found", memory=MEMORY)
+        assert str(found.value) == str(expected.value)
+        return
+    found, expected = both(folder, tmp_path)
+    same(found, expected, 1e-6)
+    if ending == "csv":
+        wide = {"money and shares": 5, "a number of the row": 2, "names that differ in case": 4}.get(way)
+        assert wide in (None, expected.num_features)
+
+
+def test_dates_and_decimals_of_parquet(tmp_path):
+    nodes, edge_table = plain(60)
+    nodes["day"] = pd.date_range("2024-01-01", periods=60).date
+    nodes["price"] = [Decimal(i * i) / 4 for i in range(60)]
+    found, expected = both(folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table), tmp_path)
+    same(found, expected, 1e-6)
+    assert found.num_features == 4

@@ -45,7 +45,7 @@ from rapgnn.scale.disk_graph import (
     seal,
     unseal,
 )
-from rapgnn.scale.tables.database import Database, Sources, find_sources, literal, quoted
+from rapgnn.scale.tables.database import Database, Sources, find_sources, literal
 from rapgnn.scale.tables.edges import make_ids, map_edges, write_edges
 from rapgnn.scale.tables.features import ArrayFile, write_features
 
@@ -137,6 +137,7 @@ class _Conversion:
         with Database(work, memory, threads) as base:
             nodes = self._stage("nodes", lambda: self._nodes(base))
             n, numbered = nodes["rows"], nodes["id"] is None
+            base.columns = nodes["columns"]
             first = self._first(base)
             roles |= {} if numbered else {nodes["id"]: "id"}
             find_labels(first["nodes"], reading, roles)
@@ -196,11 +197,11 @@ class _Conversion:
         with faults.collect():
             edge_table(first["edges"], reading)
         faults.check()
-        return {"rows": n, "id": None if column is None else column[0], "forms": forms}
+        return {"rows": n, "id": None if column is None else column[0], "forms": forms, "columns": base.columns}
 
     def _words(self, base: Database) -> tuple[str, ...]:
         """The columns of the edges whose cells are words: their ends, where the nodes' ids are."""
-        nodes = Frame(self.sources.nodes[0], base.table("SELECT * FROM nodes LIMIT 0"))
+        nodes = Frame(self.sources.nodes[0], base.first("nodes", 0, self.sources.nodes[0]))
         named = nodes.take(*self.reading.named("id", ID))
         if named is None or pd.api.types.is_numeric_dtype(named[1]):
             return ()
@@ -210,8 +211,8 @@ class _Conversion:
         """The first rows of both tables, without the columns that the user leaves out."""
         frames = {}
         for stem, files in (("nodes", self.sources.nodes), ("edges", self.sources.edges)):
-            limit = max(LEAST, FIRST // max(1, len(base.rows(f"DESCRIBE {stem}"))) if stem == "nodes" else 0)
-            frames[stem] = checked(Frame(files[0], base.table(f"SELECT * FROM {stem} LIMIT {limit}", files[0])))
+            limit = max(LEAST, FIRST // max(1, len(base.columns[stem])) if stem == "nodes" else 0)
+            frames[stem] = checked(Frame(files[0], base.first(stem, limit, files[0])))
         return ignoring(self.reading, frames)[1]
 
     def _labels(self, base: Database, nodes: Frame, n: int) -> dict[str, Any]:
@@ -247,7 +248,7 @@ class _Conversion:
             base, self.target, n, weighted, self.reading.directed, lambda m: self.track.set(m, "sorting")
         )
         for name in ("mapped", "reversed"):
-            base.run(f"DROP TABLE IF EXISTS {quoted(name)}")
+            base.run(f"DROP TABLE IF EXISTS {name}")
         return count
 
     def _features(self, base: Database, nodes: Frame, n: int, roles: Roles, label: str | None) -> dict[str, Any]:
@@ -266,7 +267,7 @@ def _noted(work: Path) -> dict[str, Any]:
     return {}
 
 
-ROW = "number of the row"
+ROW = "number_of_the_row"
 
 
 def _labelled(base: Database, nodes: Frame, roles: Roles) -> pd.DataFrame:
@@ -275,17 +276,18 @@ def _labelled(base: Database, nodes: Frame, roles: Roles) -> pd.DataFrame:
     The first row is always there, so that a table without any label is refused in its own words; and the first row
     whose label is -1, which tells what -1 means here.
     """
-    names = [str(name) for name in nodes.table.columns if name in roles]
-    numbered = f"SELECT row_number() OVER () - 1 AS {quoted(ROW)}, {', '.join(map(quoted, names))} FROM nodes"
-    chosen = [f"{quoted(ROW)} = 0"]
-    for name in names:
-        cell, values = quoted(name), nodes.table[name]
+    cells = {str(name): base.cell("nodes", name) for name in nodes.table.columns if name in roles}
+    numbered = f"SELECT row_number() OVER () - 1 AS {ROW}, {', '.join(cells.values())} FROM nodes"
+    chosen = [f"{ROW} = 0"]
+    for name, cell in cells.items():
+        values = nodes.table[name]
         if roles[name] == "split" and pd.api.types.is_bool_dtype(values):
             chosen.append(cell)
         elif roles[name] == "label" and pd.api.types.is_numeric_dtype(values):
             chosen.append(f"{cell} <> {UNKNOWN}")
-            (unknown,) = base.row(f"SELECT min({quoted(ROW)}) FROM ({numbered}) WHERE {cell} = {UNKNOWN}")
-            chosen += [] if unknown is None else [f"{quoted(ROW)} = {unknown}"]
+            (unknown,) = base.row(f"SELECT min({ROW}) FROM ({numbered}) WHERE {cell} = {UNKNOWN}")
+            chosen += [] if unknown is None else [f"{ROW} = {unknown}"]
         else:
             chosen.append(f"{cell} IS NOT NULL")
-    return base.table(f"SELECT * FROM ({numbered}) WHERE {' OR '.join(chosen)} ORDER BY {quoted(ROW)}", nodes.path)
+    table = base.table(f"SELECT * FROM ({numbered}) WHERE {' OR '.join(chosen)} ORDER BY {ROW}", nodes.path)
+    return table.set_axis([ROW, *cells], axis=1)

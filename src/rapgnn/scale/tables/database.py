@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from rapgnn.datasets.columns import Reading
-from rapgnn.datasets.dialect import GAPS, GROUPED, MARKS, NUMBER, Dialect, find_dialect
+from rapgnn.datasets.dialect import GAPS, GROUPED, MARKS, NUMBER, UNIT, UNITS, Dialect, find_dialect
 from rapgnn.datasets.folder import HOLDS
 from rapgnn.datasets.frames import FEATURES
 from rapgnn.errors import InputError, OutputError, shown
@@ -24,12 +24,8 @@ SHARE, BESIDE = 0.6, 640 << 20  # the memory that the database may use at most; 
 LEAST = 64 << 20
 CANONICAL, WHOLE = "0|-?[1-9][0-9]{0,17}", "-?[0-9]+"  # whole numbers, the first written the one way they can be
 INFINITE = "[+-]?(?i:inf|infinity)"
+_PLAIN = {"DATE": "TIMESTAMP", "DECIMAL": "DOUBLE"}  # types that are read as others
 _ENCODINGS = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "latin-1": "latin-1", "utf-16": "utf-16"}
-
-
-def quoted(name: str) -> str:
-    """A column's name in SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
@@ -37,8 +33,21 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def path_literal(path: Path) -> str:
+    """A file's name in SQL, where marks such as * and [ stand for themselves."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"cannot read {path!r}: its name is no text in UTF-8, so rename it.") from error
+    return literal(re.sub(r"[*?[]", r"[\g<0>]", str(path)))
+
+
 class Database:
-    """A file of tables. Rows of a table keep the order in which they were put in, and ``rowid`` numbers them."""
+    """A file of tables. Rows of a table keep the order in which they were put in, and ``rowid`` numbers them.
+
+    Columns of a user's tables are called c0, c1, ... here: names in SQL do not tell w from W. ``columns`` has their own
+    names, by table.
+    """
 
     def __init__(self, folder: Path, memory: int, threads: int | None = None):
         try:
@@ -46,6 +55,7 @@ class Database:
             import pyarrow  # noqa: F401 - rows come as its batches
         except ImportError as error:
             raise InputError(NEEDED) from error
+        self.columns: dict[str, list[str]] = {}
         self._error: type[Exception] = duckdb.Error
         self._full: type[Exception] = duckdb.OutOfMemoryException
         with self.faults(folder):
@@ -102,6 +112,14 @@ class Database:
         with self.faults(where):
             return self._base.sql(sql).to_arrow_table().to_pandas()
 
+    def cell(self, table: str, name: Any) -> str:
+        """What a column is called in SQL."""
+        return f"c{self.columns[table].index(str(name))}"
+
+    def first(self, table: str, rows: int, where: Any) -> pd.DataFrame:
+        """The first rows of a user's table."""
+        return self.table(f"SELECT * FROM {table} LIMIT {rows}", where).set_axis(self.columns[table], axis=1)
+
     def load(self, name: str, files: Sequence[Path], words: Sequence[str], reading: Reading) -> list[str]:
         """Make files a view called ``name``, columns typed; gives how CSV files are written, where that is not plain.
 
@@ -111,34 +129,47 @@ class Database:
         Args:
             words: columns, in lower case, whose cells are names: 01 is not 1.
         """
-        listed = "[" + ", ".join(literal(str(path)) for path in files) + "]"
+        listed = "[" + ", ".join(map(path_literal, files)) + "]"
         if files[0].suffix == ".parquet":
-            source = f"read_parquet({listed}, binary_as_string=true)"
-            self.run(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {source}", files[0])
+            columns = _same_columns(files, _parquet_header)
+            self.columns[name] = columns
+            cells = [f"c{i}" for i in range(len(columns))]
+            source = f"read_parquet({listed}, binary_as_string=true) AS t({', '.join(cells)})"
+            described = self.rows(f"DESCRIBE SELECT * FROM {source}", files[0])
+            types = {cell: _PLAIN.get(kind.partition("(")[0], kind) for cell, kind, *_ in described}
+            chosen = ", ".join(f"CAST({cell} AS {kind}) AS {cell}" for cell, kind in types.items())
+            self.run(f"CREATE OR REPLACE VIEW {name} AS SELECT {chosen} FROM {source}", files[0])
             return []
         dialect = find_dialect(files[0], reading.options, words)
-        columns = _header(files, dialect)
+        columns = _same_columns(files, lambda path: _csv_header(path, dialect))
+        self.columns[name] = columns
         encoding = _ENCODINGS.get(dialect.encoding.lower())
         if encoding is None:
             raise InputError(
                 f"cannot read {files[0]}: larger than memory, text must be UTF-8, UTF-16 or Latin-1, not "
                 f"{dialect.encoding}: write it as UTF-8 first."
             )
-        typed = "{" + ", ".join(f"{literal(column)}: 'VARCHAR'" for column in columns) + "}"
+        typed = "{" + ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(columns))) + "}"
         form = f"header=true, auto_detect=false, delim={literal(dialect.sep)}, quote='\"', escape='\"', nullstr=''"
         form += f", skip={dialect.skip}, encoding='{encoding}', columns={typed}"
         self.run(f"CREATE OR REPLACE TABLE {name}_read AS SELECT * FROM read_csv({listed}, {form})", files[0])
-        chosen = [self._typed(f"{name}_read", column, dialect.decimal, words) for column in columns]
+        chosen = [
+            self._typed(f"{name}_read", f"c{i}", dialect.decimal, column.strip().lower() in words)
+            for i, column in enumerate(columns)
+        ]
         self.run(f"CREATE OR REPLACE VIEW {name} AS SELECT {', '.join(sql for sql, _ in chosen)} FROM {name}_read")
         grouped = [column for column, (_, marked) in zip(columns, chosen, strict=True) if marked]
         return dialect.notes(files[0], grouped)
 
-    def _typed(self, table: str, column: str, decimal: str, words: Sequence[str]) -> tuple[str, bool]:
+    def _typed(self, table: str, cell: str, decimal: str, is_name: bool) -> tuple[str, bool]:
         """The SQL that reads a column of words as what it is, and whether its numbers mark their thousands."""
-        cell, gaps = quoted(column), ", ".join(map(literal, GAPS))
+        gaps = ", ".join(map(literal, GAPS))
+        unit = f"SELECT regexp_extract({cell}, '{UNITS}') AS unit FROM {table} WHERE {cell} NOT IN ({gaps})"
+        (unit,) = self.row(f"SELECT count(DISTINCT unit) = 1 AND max(unit) <> '' FROM ({unit})")
+        bare = f"regexp_replace(trim({cell}), {literal(UNIT)}, '\\1')" if unit else f"trim({cell})"
 
         def fits(pattern: str) -> str:
-            return f"count(*) FILTER (regexp_full_match(trim({cell}), {literal(pattern)}))"
+            return f"count(*) FILTER (regexp_full_match({bare}, {literal(pattern)}))"
 
         total, known, canonical, whole, gapped, numbers, grouped, truth = self.row(
             f"SELECT count(*), count({cell}), {fits(CANONICAL)}, "
@@ -147,14 +178,14 @@ class Database:
             f"count(*) FILTER (lower({cell}) IN ('true', 'false')) FROM {table}"
         )
         read, marked = cell, False
-        if column.strip().lower() in words:
+        if is_name:
             read = f"CAST({cell} AS BIGINT)" if total and canonical == total else cell
         elif not known:
             read = "CAST(NULL AS DOUBLE)" if total else cell
         elif whole == known:
             read = f"CAST({cell} AS BIGINT)"
         elif numbers and numbers + gapped == known:
-            number = f"CASE WHEN {cell} NOT IN ({gaps}) THEN trim({cell}) END"
+            number = f"CASE WHEN {cell} NOT IN ({gaps}) THEN {bare} END"
             if grouped:
                 number, marked = f"regexp_replace({number}, {literal(MARKS[decimal])}, '', 'g')", True
             read = f"CAST(replace({number}, '{decimal}', '.') AS DOUBLE)"
@@ -163,22 +194,34 @@ class Database:
         return f"{read} AS {cell}", marked
 
 
-def _header(files: Sequence[Path], dialect: Dialect) -> list[str]:
+def _same_columns(files: Sequence[Path], header: Callable[[Path], list[str]]) -> list[str]:
     """The columns' names; the same in all files."""
-    form: dict[str, Any] = {"sep": dialect.sep, "encoding": dialect.encoding, "skiprows": dialect.skip}
-    names: list[str] = []
-    for path in files:
-        try:
-            first = pd.read_csv(path, header=None, nrows=1, dtype=str, index_col=False, keep_default_na=False, **form)
-        except (pd.errors.EmptyDataError, pd.errors.ParserError, OSError, UnicodeError) as error:
-            raise InputError(f"cannot read {path}: it is empty, or no table of text.") from error
-        own = pd.Index([str(name) or f"Unnamed: {i}" for i, name in enumerate(first.iloc[0])])
-        if not own.is_unique:
-            raise InputError(f"two columns of {path} have the same name: {shown(own[own.duplicated()][0])}.")
-        if names and list(own) != names:
+    names = [header(path) for path in files]
+    for path, own in zip(files, names, strict=True):
+        twice = pd.Index(own)[pd.Index(own).duplicated()]
+        if len(twice):
+            raise InputError(f"two columns of {path} have the same name: {shown(twice[0])}.")
+        if own != names[0]:
             raise InputError(f"{path} has other columns than {files[0].name}: {', '.join(own)}.")
-        names = list(own)
-    return names
+    return names[0]
+
+
+def _parquet_header(path: Path) -> list[str]:
+    import pyarrow.parquet as pq
+
+    try:
+        return list(pq.read_schema(path).names)
+    except Exception as error:  # pyarrow has no common base for what a broken file raises
+        raise InputError(f"cannot read {path}: it is not a Parquet file, or a damaged one.") from error
+
+
+def _csv_header(path: Path, dialect: Dialect) -> list[str]:
+    form: dict[str, Any] = {"sep": dialect.sep, "encoding": dialect.encoding, "skiprows": dialect.skip}
+    try:
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, index_col=False, keep_default_na=False, **form)
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, OSError, UnicodeError) as error:
+        raise InputError(f"cannot read {path}: it is empty, or no table of text.") from error
+    return [str(name) or f"Unnamed: {i}" for i, name in enumerate(first.iloc[0])]
 
 
 # The files of a graph that is larger than memory, where they lie in a user's folder, and what tells them from others.

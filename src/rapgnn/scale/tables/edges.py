@@ -13,9 +13,9 @@ from rapgnn.datasets.columns import OTHER_ID, Reading, repeated_id, without
 from rapgnn.datasets.frames import Frame
 from rapgnn.datasets.tables import EdgeTable, dropped_edges, edge_table, unknown_end, unknown_ends
 from rapgnn.errors import InputError
-from rapgnn.graph.validate import LARGEST, check_edge_weight
+from rapgnn.graph.validate import LARGEST, NEGATIVE, check_edge_weight
 from rapgnn.scale.disk_graph import array_path
-from rapgnn.scale.tables.database import Database, quoted
+from rapgnn.scale.tables.database import Database
 from rapgnn.scale.tables.features import ArrayFile
 
 BATCH = 1 << 20  # edges at a time
@@ -33,7 +33,7 @@ def make_ids(base: Database, nodes: Frame, column: str | None) -> int:
         (n,) = base.row("SELECT count(*) FROM nodes", nodes.path)
         base.run(f"CREATE OR REPLACE TABLE ids AS SELECT range AS id FROM range({n})")
         return n
-    base.run(f"CREATE OR REPLACE TABLE ids AS SELECT {quoted(column)} AS id FROM nodes", nodes.path)
+    base.run(f"CREATE OR REPLACE TABLE ids AS SELECT {base.cell('nodes', column)} AS id FROM nodes", nodes.path)
     n, known, different = base.row("SELECT count(*), count(id), count(DISTINCT id) FROM ids")
     if known < n:
         (row,) = base.row("SELECT min(rowid) FROM ids WHERE id IS NULL")
@@ -55,8 +55,8 @@ def map_edges(base: Database, edges: Frame, nodes: Frame, n: int, numbered: bool
         numbered: no column names the nodes.
     """
     table = edge_table(edges, reading)
-    ends = {end: quoted(str(getattr(table, end).name)) for end in ("source", "target")}
-    weight = next((quoted(name) for name, role in table.roles.items() if role == "weight"), None)
+    ends = {end: base.cell("edges", getattr(table, end).name) for end in ("source", "target")}
+    weight = next((base.cell("edges", name) for name, role in table.roles.items() if role == "weight"), None)
     taken = ", ".join(f"e.{name} AS {end}" for end, name in ends.items())
     types = {row[0]: row[1] for row in base.rows(f"DESCRIBE SELECT {taken}, ids.id FROM edges e, ids LIMIT 0")}
     named = {end: _type(types[end], types["id"]) for end in ends}
@@ -82,12 +82,13 @@ def map_edges(base: Database, edges: Frame, nodes: Frame, n: int, numbered: bool
         _refuse_unknown(base, table, nodes, dict(zip(ends, lost, strict=True)), named, numbered, reading)
         notes.append(dropped_edges(total - known, total))
     if weight is not None:
-        (worst,) = base.row(
-            "SELECT max(CASE WHEN weight IS NULL OR NOT isfinite(weight) THEN 'infinity'::DOUBLE ELSE abs(weight) END) "
-            "FROM mapped"
+        worst, least = base.row(
+            "SELECT max(CASE WHEN weight IS NULL OR NOT isfinite(weight) THEN 'infinity'::DOUBLE ELSE abs(weight) END)"
+            ", min(weight) FROM mapped"
         )
         if worst is not None and worst > LARGEST:
             check_edge_weight(np.array([worst]), 1)
+        notes += [NEGATIVE] if least is not None and least < 0 else []
     return notes
 
 
@@ -113,8 +114,9 @@ def _refuse_unknown(
     path, unknown = table.frame.path, []
     for end, count in lost.items():
         name = str(getattr(table, end).name)
-        (empty,) = base.row(f"SELECT count(*) FROM edges WHERE {quoted(name)} IS NULL")
-        listed = f"SELECT row_number() OVER () - 1 AS row, {quoted(name)} AS value FROM edges"
+        cell = base.cell("edges", name)
+        (empty,) = base.row(f"SELECT count(*) FROM edges WHERE {cell} IS NULL")
+        listed = f"SELECT row_number() OVER () - 1 AS row, {cell} AS value FROM edges"
         if empty:
             (row,) = base.row(f"SELECT min(row) FROM ({listed}) WHERE value IS NULL")
             raise without(path, name, row, empty)

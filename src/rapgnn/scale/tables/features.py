@@ -16,12 +16,12 @@ from rapgnn.datasets.columns import Reading, Roles, besides_x, learn_table
 from rapgnn.datasets.frames import Frame, feature_array
 from rapgnn.errors import InputError
 from rapgnn.files import write_error
-from rapgnn.graph.column import MOST_CATEGORIES, Words
+from rapgnn.graph.column import COMMA, MOST_CATEGORIES, PLAIN, Words
 from rapgnn.graph.graph import SCALED
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import as_float32, refuse_features
 from rapgnn.scale.disk_graph import array_path
-from rapgnn.scale.tables.database import Database, quoted
+from rapgnn.scale.tables.database import Database, literal
 
 AT_ONCE = 1 << 23  # numbers of a batch
 NO_FEATURES = "a graph larger than memory needs node features, and there are none: add columns, or features.npy."
@@ -49,20 +49,29 @@ class NodeTable:
     def parts(self, names: list[str]) -> Iterator[pd.DataFrame]:
         """Some columns, a batch of rows at a time."""
         done, size = 0, AT_ONCE // len(names)
-        for batch in self._base.batches(f"SELECT {', '.join(map(quoted, names))} FROM nodes", size, self._path):
-            yield batch.to_pandas()
+        cells = ", ".join(self._base.cell("nodes", name) for name in names)
+        for batch in self._base.batches(f"SELECT {cells} FROM nodes", size, self._path):
+            yield batch.to_pandas().set_axis(names, axis=1)
             done += len(batch)
             self._tell(done)
 
     def words(self, name: str) -> Words:
         """What a column of words holds, by how often the database counts them."""
-        cell = quoted(name)
-        known, different = self._base.row(f"SELECT count({cell}), count(DISTINCT {cell}) FROM nodes")
+        cell = self._base.cell("nodes", name)
+        word = f"CAST({cell} AS VARCHAR)"
+        number = f"regexp_full_match(trim({word}), {literal(PLAIN)})"
+        known, different, numbers, far = self._base.row(
+            f"SELECT count({cell}), count(DISTINCT {cell}), count(*) FILTER ({number}), "
+            f"count(DISTINCT TRY_CAST(trim({word}) AS DOUBLE)) FILTER ({number}) FROM nodes"
+        )
+        odd = f"SELECT {word} FROM nodes WHERE {cell} IS NOT NULL AND NOT {number}"
+        (first,) = self._base.row(f"{odd} LIMIT 1") or (None,)
+        other = self._base.row(f"{odd} AND NOT regexp_full_match({word}, {literal(COMMA)}) LIMIT 1")
         frequent = self._base.rows(
             f"SELECT CAST({cell} AS VARCHAR) AS word FROM nodes WHERE {cell} IS NOT NULL GROUP BY word "
             f"ORDER BY count(*) DESC, word LIMIT {MOST_CATEGORIES}"
         )
-        return Words(self.rows, known, different, [row[0] for row in frequent])
+        return Words(self.rows, known, different, [row[0] for row in frequent], numbers, far, first, not other)
 
 
 def write_features(
@@ -101,6 +110,8 @@ def write_features(
         if not names:
             raise InputError(NO_FEATURES)
         encoding = learn_table(NodeTable(base, nodes, names, rows, tell), nodes.path, reading.impute)
+        if not encoding.columns:
+            raise InputError(NO_FEATURES)
         width, notes, encode = encoding.width or 0, encoding.notes, encoding.encode
         used = NodeTable(base, nodes, [column.name for column in encoding.columns], rows, lambda done: None)
         parts = used.parts(list(used.first))
