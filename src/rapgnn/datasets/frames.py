@@ -177,7 +177,7 @@ def _read_csv(path: Path, words: Sequence[str], dialect: Dialect, options: Optio
             read[name] = _whole_numbers(cells)
             continue
         numeric = pd.api.types.is_numeric_dtype(cells) or not len(cells)
-        numbers = None if numeric else as_numbers(cells, dialect.decimal)
+        numbers = None if numeric else as_numbers(cells, dialect.decimal) or as_numbers(cells, ".")
         read[name] = table[name] if numbers is None else numbers[0]
         grouped += [str(name)] if numbers is not None and numbers[1] else []
     return Frame(path, pd.DataFrame(read, index=table.index), form=tuple(dialect.notes(path, grouped)))

@@ -129,7 +129,7 @@ class Spread:
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance = float(known.mean()), float(known.var())
         first = float(values[0])
-        counting = len(known) == len(values) and bool((values - first == np.arange(len(values))).all())
+        counting = len(known) == len(values) and np.array_equal(values, first + np.arange(len(values)))
         return Spread(len(values), len(known), mean, variance, float(known.min()), float(known.max()), first, counting)
 
     def __add__(self, other: "Spread") -> "Spread":

@@ -171,12 +171,16 @@ class Database:
         def fits(pattern: str) -> str:
             return f"count(*) FILTER (regexp_full_match({bare}, {literal(pattern)}))"
 
-        total, known, canonical, whole, gapped, numbers, grouped, truth = self.row(
+        marks = list(dict.fromkeys((decimal, ".")))  # among decimal commas there may be a column with points
+        numbered = ", ".join(f"{fits(f'{NUMBER[d]}|{INFINITE}')}, {fits(GROUPED[d])}" for d in marks)
+        total, known, canonical, whole, gapped, truth, *counts = self.row(
             f"SELECT count(*), count({cell}), {fits(CANONICAL)}, "
             f"count(*) FILTER (regexp_full_match({cell}, '{WHOLE}') AND TRY_CAST({cell} AS BIGINT) IS NOT NULL), "
-            f"count(*) FILTER ({cell} IN ({gaps})), {fits(f'{NUMBER[decimal]}|{INFINITE}')}, {fits(GROUPED[decimal])}, "
-            f"count(*) FILTER (lower({cell}) IN ('true', 'false')) FROM {table}"
+            f"count(*) FILTER ({cell} IN ({gaps})), count(*) FILTER (lower({cell}) IN ('true', 'false')), {numbered} "
+            f"FROM {table}"
         )
+        fitting = (d for d, numbers in zip(marks, counts[::2], strict=True) if numbers and numbers + gapped == known)
+        mark = next(fitting, None)
         read, marked = cell, False
         if is_name:
             read = f"CAST({cell} AS BIGINT)" if total and canonical == total else cell
@@ -184,11 +188,11 @@ class Database:
             read = "CAST(NULL AS DOUBLE)" if total else cell
         elif whole == known:
             read = f"CAST({cell} AS BIGINT)"
-        elif numbers and numbers + gapped == known:
+        elif mark is not None:
             number = f"CASE WHEN {cell} NOT IN ({gaps}) THEN {bare} END"
-            if grouped:
-                number, marked = f"regexp_replace({number}, {literal(MARKS[decimal])}, '', 'g')", True
-            read = f"CAST(replace({number}, '{decimal}', '.') AS DOUBLE)"
+            if counts[2 * marks.index(mark) + 1]:
+                number, marked = f"regexp_replace({number}, {literal(MARKS[mark])}, '', 'g')", True
+            read = f"CAST(replace({number}, '{mark}', '.') AS DOUBLE)"
         elif truth == total:
             read = f"CAST({cell} AS BOOLEAN)"
         return f"{read} AS {cell}", marked
