@@ -3,6 +3,9 @@
 The command line prints the exception as one sentence, exit code 2; where the disk is at fault, exit code 1.
 """
 
+import sys
+import warnings
+
 LONGEST = 400  # characters of a sentence; what a user gave, and the sentence quotes, may be of any length
 
 
@@ -19,6 +22,17 @@ class OutputError(InputError):
 
 class InputNotice(UserWarning):
     """Something was decided for the user on the way in: features or a split that were not given."""
+
+
+PASSED_BY = ("rapgnn", "sklearn", "torch", "contextlib")  # packages that stand between a user's line and a notice
+
+
+def notice(sentence: str) -> None:
+    """Warn of something decided for the user, at the line of theirs that called the library."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PASSED_BY:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, InputNotice, stacklevel=level)
 
 
 def check_choice(name: str, value: object, allowed: object) -> None:

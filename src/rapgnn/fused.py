@@ -6,14 +6,13 @@ into pieces, so that none keeps the others waiting, and their sums are added in 
 time.
 """
 
-import warnings
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputNotice
+from rapgnn.errors import notice
 
 ACTIVATIONS = {"identity": 0, "relu": 1, "leaky_relu": 2}
 ENTRIES = 64  # of a row that one program adds up
@@ -32,7 +31,7 @@ def _kernels() -> Any:
         return None
     except Exception as error:  # a missing compiler, an old GPU: Triton says it in many ways
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        warnings.warn(f"GPU kernels cannot be compiled here, so slower ones serve: {reason}", InputNotice, stacklevel=2)
+        notice(f"GPU kernels cannot be compiled here, so slower ones serve: {reason}")
         return None
     return fused_kernel
 

@@ -1,7 +1,6 @@
 """What the estimators share: arguments, training on a checked graph, save and load."""
 
 import logging
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +12,7 @@ import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from rapgnn.device import pick_device
-from rapgnn.errors import InputError, InputNotice, shown
+from rapgnn.errors import InputError, notice, shown
 from rapgnn.estimators.describe import describe
 from rapgnn.estimators.predictions import Predicting, as_classes, suits
 from rapgnn.graph.graph import Graph
@@ -132,7 +131,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             check_metric(self.scoring, graph.task)
         with_goal(graph, None, self.class_weight)
         for note in graph.notes:
-            warnings.warn(note, InputNotice, stacklevel=3)
+            notice(note)
         with show_log(bool(self.verbose)):
             trained = train(
                 graph,
@@ -149,7 +148,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             )
             LOGGER.info("trained: %s", trained.fitted.model)
         for note in trained.graph.notes[len(graph.notes) :]:  # a validation split that was made up
-            warnings.warn(note, InputNotice, stacklevel=3)
+            notice(note)
         fitted, graph = trained.fitted, trained.graph
         self._adopt(fitted.model.cpu(), Schema.of(graph))
         self.trials_, self.validation_score_ = list(trained.trials), trained.validation_score

@@ -1,7 +1,6 @@
 """The estimator for nodes on graphs larger than memory: trained from a hop store, predicting some rows at a time."""
 
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.device import pick_device
-from rapgnn.errors import InputError, InputNotice, check_choice
+from rapgnn.errors import InputError, check_choice, notice
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric, metrics_for, with_goal
@@ -112,7 +111,7 @@ class DiskEstimator(RAPEstimator):
         self.notes_, weights = notes, small.objective.class_weight
         self.class_weight_ = None if weights is None else dict(zip(self.classes_.tolist(), weights, strict=True))
         for note in small.notes:
-            warnings.warn(note, InputNotice, stacklevel=3)
+            notice(note)
         return self
 
     def plain_settings(self, small: Graph) -> Config:

@@ -1,7 +1,6 @@
 """What a fitted estimator says about data: labels, numbers, error bars, representations, scores."""
 
 import contextlib
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from torch import Tensor
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.columns import OPTIONS, Reading, named_options
 from rapgnn.datasets.tables import tabular
-from rapgnn.errors import InputError, InputNotice, check_choice, shown
+from rapgnn.errors import InputError, check_choice, notice, shown
 from rapgnn.estimators.explain import Explainer, Explanation
 from rapgnn.estimators.importances import Importances, Shuffling
 from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
@@ -77,7 +76,7 @@ class Predicting:
             graph = as_schema(graph, self.schema_, labelled)
         for note in graph.notes:
             if note.startswith((UNSEEN, FILLED)) and note not in before:  # what else was decided, fit has said
-                warnings.warn(note, InputNotice, stacklevel=4)
+                notice(note)
         return graph
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
@@ -192,7 +191,7 @@ class Predicting:
         else:
             found = self._own_way(graph, rows, spread)
         if spread and not found.parts:
-            warnings.warn(no_error_bars(found), InputNotice, stacklevel=3)
+            notice(no_error_bars(found))
         return found
 
     def _own_way(self, graph: Graph, rows: Tensor, spread: bool = True) -> Prediction:
@@ -241,7 +240,7 @@ class Predicting:
             check_choice("split", split, SPLITS)
         graph = self._graph(data, y, given, labelled=True)
         for note in unseen_labels_note(graph.classes or (), self.schema_.out_channels):
-            warnings.warn(note, InputNotice, stacklevel=3)
+            notice(note)
         if split is None:
             rows = asked_rows(data, graph)
             rows = rows[torch.isin(rows, graph.labelled)]

@@ -1,6 +1,5 @@
 """A trained model's predictions, on the graph it was trained on or another."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputError, InputNotice
+from rapgnn.errors import InputError, notice
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
 from rapgnn.network.heads import RidgeHead, TargetScale
@@ -313,7 +312,7 @@ def average_on(
         average, graph = average.to(device), graph.to(device)
     members = average.weighted_for(graph)
     if "here" in average.uses and not any(member.bound for member, _ in members):
-        warnings.warn(NEW_NODES, InputNotice, stacklevel=2)
+        notice(NEW_NODES)
     shared = {} if shared is None else shared
     predictors = [model_on(member, graph, shared, **how) for member, _ in members]
     spread, weights = bool(how.get("error_bars")) or how.get("inference") == "mean", [weight for _, weight in members]
