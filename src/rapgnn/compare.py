@@ -194,7 +194,7 @@ def plan(
         config = default_config(graph, name, embedding if _takes(name, embedding) else None)
         clash = [key for key, value in method.settings.items() if overrides.get(key, value) != value]
         if clash:
-            raise InputError(f"{name} fixes {clash[0]}, so it cannot be set: leave {name} out with --methods.")
+            raise InputError(f"{name} fixes {clash[0]}, so it cannot be set: leave {name} out with `methods`.")
         other = BACKBONES.get(overrides.get("backbone", ""))
         if other is not None and len(other.terms) > 1:
             config = config.update(factors=1)  # weights side by side cannot follow one another too
@@ -202,7 +202,7 @@ def plan(
         if "epochs" in overrides and "pretrain_epochs" not in overrides:  # so many are enough for phase 1 too
             config = config.update(pretrain_epochs=min(config.epochs, config.pretrain_epochs))
         if config.head == "ridge" and name == "random-full":
-            raise InputError("random-full has no exact mean for the ridge head: leave it out with --methods.")
+            raise InputError("random-full has no exact mean for the ridge head: leave it out with `methods`.")
         if quick and name in QUICK_EPOCHS:
             config = config.update(epochs=min(config.epochs, QUICK_EPOCHS[name]))
         configs[name] = config

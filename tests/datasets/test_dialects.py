@@ -89,7 +89,7 @@ def test_every_dialect_gives_the_same_graph(tmp_path, dialect):
     told = "" if ending == "tsv" else told
     graph = load_dataset(write(tmp_path / "other" / "g", form, encoding, ending))
     same(graph, plain)
-    notes = [note for note in graph.notes if "--encoding" in note]
+    notes = [note for note in graph.notes if "`encoding" in note]
     assert len(notes) == bool(told)
     assert all(told in note for note in notes)
 
@@ -97,7 +97,7 @@ def test_every_dialect_gives_the_same_graph(tmp_path, dialect):
 def test_options_win(tmp_path):
     plain = load_dataset(write(tmp_path / "plain" / "g", {}, "utf-8"))
     folder = write(tmp_path / "other" / "g", {"sep": "^", "number": comma}, "cp1250")
-    with pytest.raises(InputError, match="--sep"):
+    with pytest.raises(InputError, match="`sep"):
         load_dataset(folder)
     same(load_dataset(folder, sep="^", decimal=",", encoding="cp1250"), plain)
     same(load_dataset(write(tmp_path / "tabs" / "g", {"sep": "\t"}, "utf-8"), sep="tab"), plain)
@@ -135,7 +135,7 @@ def test_numbers(tmp_path, nodes, wanted):
 def test_points_that_might_mark_thousands_are_named(tmp_path):
     nodes = "id;people;label\n0;1.234;p\n1;2.345;q\n2;999;p\n3;4.567;q\n"
     graph = load_dataset(folder_of(tmp_path, nodes))
-    assert any("points in people taken for decimal points" in note and "--decimal" in note for note in graph.notes)
+    assert any("points in people taken for decimal points" in note and "`decimal" in note for note in graph.notes)
     graph = load_dataset(tmp_path, decimal=",")
     np.testing.assert_allclose(numbers(graph), [1234, 2345, 999, 4567], rtol=1e-4)
 
@@ -152,18 +152,18 @@ def test_points_that_might_mark_thousands_are_named(tmp_path):
 def test_a_plain_file_stays_plain(tmp_path, nodes):
     graph = load_dataset(folder_of(tmp_path, nodes))
     assert dense(graph.x)[:, 0].tolist() == [0.5, 0.25, 0.125, 1.0]
-    assert not any("--sep" in note for note in graph.notes)
+    assert not any("`sep" in note for note in graph.notes)
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (b"", "it is empty"),
-        (b"id,a,label\n0,1,2,3,p\n", "more cells than its header: name the separator with --sep"),
-        (b"id,a,label\n0,1,p\n1,2,q\n2,3,p,7,8,9\n", "line 4 has 6 cells, the header has 3.*--sep"),
+        (b"id,a,label\n0,1,2,3,p\n", "more cells than its header: name the separator with `sep"),
+        (b"id,a,label\n0,1,p\n1,2,q\n2,3,p,7,8,9\n", "line 4 has 6 cells, the header has 3.*`sep"),
         (b'id,a,label\n0,1,"p\n', "quotation mark is not closed"),
-        (b"id,a,label\n0,\x81\x8d,p\n", "not text in cp1252; --encoding"),
-        (b"\x00\x01\xff\xfe" * 30, "--encoding"),
+        (b"id,a,label\n0,\x81\x8d,p\n", "not text in cp1252; `encoding"),
+        (b"\x00\x01\xff\xfe" * 30, "`encoding"),
     ],
 )
 def test_no_parser_speaks_to_the_user(tmp_path, content, sentence):
@@ -178,10 +178,10 @@ def test_no_parser_speaks_to_the_user(tmp_path, content, sentence):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"sep": "ab"}, "--sep must be one character"),
-        ({"decimal": ";"}, "--decimal ';' is unknown"),
-        ({"encoding": "klingon"}, "--encoding 'klingon' is unknown"),
-        ({"encoding": "hex"}, "--encoding 'hex' is unknown"),
+        ({"sep": "ab"}, "`sep` must be one character"),
+        ({"decimal": ";"}, "`decimal` ';' is unknown"),
+        ({"encoding": "klingon"}, "`encoding` 'klingon' is unknown"),
+        ({"encoding": "hex"}, "`encoding` 'hex' is unknown"),
     ],
 )
 def test_wrong_options(tmp_path, options, sentence):

@@ -149,7 +149,7 @@ def test_all_faults_come_in_one_message(tmp_path):
     nodes["split"] = "maybe"
     edges["weight"] = "heavy"
     sentence = refusal(put(tmp_path, nodes, edges.rename(columns={"target": "end"})))
-    for words in ("--id", "'maybe'", "'height'", "--impute", "--target", "weight"):
+    for words in ("`id", "'maybe'", "'height'", "`impute", "`target", "weight"):
         assert words in sentence
     assert sentence.count(str(tmp_path / "nodes.csv")) == 1  # a file is named once
     assert "\n" not in sentence
@@ -168,7 +168,7 @@ def test_columns_can_be_named(tmp_path):
         np.testing.assert_array_equal(dense(graph.x), dense(wanted.x)[:, :features])
         assert list(graph.ids) == list(wanted.ids)
     assert "no column named 'genus'" in refusal(folder, **options | {"label": "genus"})
-    assert "--source names another" in refusal(folder, id="Plant No", label="Species")
+    assert "`source` names another" in refusal(folder, id="Plant No", label="Species")
     assert "no column 'x1', 'x2' to ignore" in refusal(folder, ignore="x1,x2", **options)
     with_reading = load_dataset(folder, reading=Reading(ignore=("extra", "a,b"), id="Plant No"), **options)
     np.testing.assert_array_equal(with_reading.edge_index, wanted.edge_index)
@@ -179,7 +179,7 @@ def test_unknown_edges_are_dropped_and_counted(tmp_path):
     wanted = load_dataset(put(tmp_path / "a" / "g", nodes, edges))
     strange = pd.DataFrame({"source": ["p1", "weed", "weed"], "target": ["weed", "p2", "weed"]})
     folder = put(tmp_path / "b" / "g", nodes, pd.concat([strange, edges]))
-    assert "--drop-unknown-edges" in refusal(folder)
+    assert "`drop_unknown_edges" in refusal(folder)
     graph = load_dataset(folder, drop_unknown_edges=True)
     np.testing.assert_array_equal(graph.edge_index, wanted.edge_index)
     assert any("3 of 103 edges name unknown nodes and were dropped" in note for note in graph.notes)
@@ -225,7 +225,7 @@ def test_ids_of_an_edge_file_are_taken_as_written(tmp_path):
     path.write_text("from,to\n01,1\n1,10\n2,01\n")
     assert list(load_dataset(path).ids) == ["01", "1", "2", "10"]
     path.write_text("a,b\n10,1\n1,2\n")
-    assert "--source names another" in refusal(path)
+    assert "`source` names another" in refusal(path)
     assert load_dataset(path, source="a", target="b").ids.tolist() == [1, 2, 10]
     other = path.rename(tmp_path / "e.txt")
     assert "a file of edges ends in .csv" in refusal(other)
@@ -301,7 +301,7 @@ def test_unclear_dates_are_left_out(tmp_path):
 
 def test_a_slip_among_dates_is_named(tmp_path):
     wrong = [*WRITTEN["ISO"][:-1], "2024-02-30"]
-    with pytest.raises(InputError, match=r"nodes.csv: column 'planted' holds dates, but '2024-02-30'.*--ignore"):
+    with pytest.raises(InputError, match=r"nodes.csv: column 'planted' holds dates, but '2024-02-30'.*`ignore"):
         load_dataset(put(tmp_path, *garden(planted=wrong)))
 
 
@@ -343,7 +343,7 @@ def test_the_table_tells_every_column(tmp_path):
         ("nodes.csv", "planted", "date", 1),
         ("nodes.csv", "split", "split", 0),
         ("nodes.csv", "label", "label", 0),
-        ("nodes.csv", "note", "left out: --ignore", 0),
+        ("nodes.csv", "note", "left out: `ignore`", 0),
         ("edges.csv", "source", "source", 0),
         ("edges.csv", "target", "target", 0),
         ("edges.csv", "weight", "weight", 0),

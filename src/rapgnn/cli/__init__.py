@@ -99,10 +99,11 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: Any) 
 
 
 def _sentence(error: BaseException) -> tuple[str, int]:
+    from rapgnn.cli.shared import with_flags
     from rapgnn.errors import InputError, OutputError
 
     if isinstance(error, InputError):
-        return str(error), 1 if isinstance(error, OutputError) else 2
+        return with_flags(str(error)), 1 if isinstance(error, OutputError) else 2
     if isinstance(error, OSError):
         return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.", 1
     if os.environ.get("RAPGNN_DEBUG"):

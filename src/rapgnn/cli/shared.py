@@ -5,6 +5,7 @@ import functools
 import inspect
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -128,10 +129,28 @@ Quiet = Annotated[
 ]
 
 
+ARGUMENT = re.compile(r"`(\w+)(?:=([^`]*))?`")  # as the library's sentences name one
+
+
+def with_flags(sentence: str) -> str:
+    """The sentence with the flags of the command line for the library's arguments."""
+    command: Any = typer.main.get_command(app)
+    for word in sys.argv[1:]:
+        command = getattr(command, "commands", {}).get(word, command)
+    own = {flag for one in command.params for flag in one.opts}
+
+    def flag(match: re.Match[str]) -> str:
+        name = f"--{match[1].replace('_', '-')}"
+        value = "" if match[2] in (None, "True") else " " + match[2].strip('"')
+        return f"{name}{value}{'' if name in own else ' of rapgnn fit'}"
+
+    return ARGUMENT.sub(flag, sentence)
+
+
 def say(line: str) -> None:
     """A notice, on standard error, unless the user wants none."""
     if not _quiet:
-        sys.stderr.write(f"rapgnn: {line}\n")
+        sys.stderr.write(f"rapgnn: {with_flags(line)}\n")
 
 
 def tell(line: str) -> None:
@@ -390,7 +409,7 @@ def show_columns(graph: Any) -> None:
     if not uses or _quiet:
         return
     rows: list[tuple[str, str, str, int]] = []
-    for (file, read_as), alike in groupby(uses, key=lambda use: (use.file, use.read_as)):
+    for (file, read_as), alike in groupby(uses, key=lambda use: (use.file, with_flags(use.read_as))):
         run = list(alike)
         if len(run) < SAME:
             rows += [(file, use.column, read_as, use.features) for use in run]

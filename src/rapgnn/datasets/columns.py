@@ -26,7 +26,7 @@ SPLIT_WORDS = {
     **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-NO_IDS = "no id column: rows were numbered from 0 (--id names one)."
+NO_IDS = "no id column: rows were numbered from 0 (`id` names one)."
 NAMED = ("label", "id", "source", "target")  # columns that a user may name
 OPTIONS = (
     *NAMED,
@@ -159,7 +159,7 @@ def row_ids(
     return ids
 
 
-OTHER_ID = ": --id names another column"
+OTHER_ID = ": `id` names another column"
 
 
 def without(path: Path, name: str, row: int, count: int, cure: str = "") -> InputError:
@@ -237,7 +237,7 @@ def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | Non
     if reading.group and reading.time:
         raise InputError("rows are divided by group or by time, not by both.")
     if labels.splits:
-        raise InputError(f"{frame.path} names a split already: leave it out with --ignore, or leave out {name}.")
+        raise InputError(f"{frame.path} names a split already: leave it out with `ignore`, or leave out {name}.")
     column, values = frame.need(name.strip().lower())
     roles[column] = "group" if reading.group else "time"
     known = np.flatnonzero(pd.DataFrame(labels.values).notna().any(axis=1))
@@ -287,7 +287,7 @@ def _find_labels(frame: Frame, reading: Reading, roles: Roles, given: bool) -> L
     if reading.labelled:
         raise InputError(
             f"{frame.path}: there is no label column (label, y, class or target); it has {frame.names}: "
-            "--label names another."
+            "`label` names another."
         )
     return Labels(None, splits, task=reading.task or "classification")
 
@@ -299,7 +299,7 @@ def _with_task(frame: Frame, labels: Labels, reading: Reading) -> Labels:
     if reading.labelled is False or reading.task == "classification":
         return labels
     if reading.task == "regression" and not number:
-        raise InputError(f"{frame.path}: targets of a regression must be numbers: --label names another column.")
+        raise InputError(f"{frame.path}: targets of a regression must be numbers: `label` names another column.")
     if reading.task is None and (reading.classes is not None or not number):
         return labels
     known = pd.Series(np.ravel(values)).dropna()
@@ -315,7 +315,7 @@ def check_classes(frame: Frame, labels: Labels, reading: Reading) -> None:
         find_classes(label_column(labels.values))
     except InputError as error:
         raise InputError(
-            f"{frame.path}: column {labels.column}: {str(error).rstrip('.')}; --label names another."
+            f"{frame.path}: column {labels.column}: {str(error).rstrip('.')}; `label` names another."
         ) from error
 
 
@@ -356,7 +356,7 @@ def _splits(frame: Frame, roles: Roles) -> dict[str, np.ndarray]:
         odd = next((w for w in words if w and w not in SPLIT_WORDS), None)
         if odd is not None:
             raise InputError(
-                f"{frame.path}: split {shown(odd)} is unknown: use train, val and test, or leave it out (--ignore)."
+                f"{frame.path}: split {shown(odd)} is unknown: use train, val and test, or leave it out (`ignore`)."
             )
         for split in SPLITS:
             splits[split] = np.flatnonzero([SPLIT_WORDS.get(w) == split for w in words])
@@ -366,7 +366,7 @@ def _splits(frame: Frame, roles: Roles) -> dict[str, np.ndarray]:
             continue
         roles[mask[0]] = "split"
         if not pd.api.types.is_bool_dtype(mask[1]) or mask[1].isna().any():
-            raise InputError(f"{frame.path}: give {mask[0]} as booleans, or leave it out (--ignore).")
+            raise InputError(f"{frame.path}: give {mask[0]} as booleans, or leave it out (`ignore`).")
         splits[split] = np.flatnonzero(mask[1].to_numpy(dtype=bool))
     if column is not None and not any(len(rows) for rows in splits.values()):
         return {}  # a split column that says nothing
@@ -402,7 +402,7 @@ def column_uses(
             uses.append(ColumnUse(file, str(name), column.read_as, column.width))
         else:
             uses.append(ColumnUse(file, str(name), f"left out: {reasons.get(str(name), otherwise)}"))
-    return [*uses, *(ColumnUse(file, name, "left out: --ignore") for name in frame.ignored)]
+    return [*uses, *(ColumnUse(file, name, "left out: `ignore`") for name in frame.ignored)]
 
 
 def dialect_notes(frames: Sequence[Frame]) -> list[str]:
@@ -414,7 +414,7 @@ def dialect_notes(frames: Sequence[Frame]) -> list[str]:
     if not by_form:
         return []
     read = "; ".join(f"{_joined(names)} with {_joined(list(form))}" for form, names in by_form.items())
-    return [f"read {read} (--sep, --decimal and --encoding say otherwise)."]
+    return [f"read {read} (`sep`, `decimal` and `encoding` say otherwise)."]
 
 
 def _joined(parts: list[str]) -> str:
@@ -448,4 +448,4 @@ def learn_table(table: Any, path: Path, impute: bool, what: str = "node") -> Enc
 
 def besides_x(path: Path, column: str) -> InputError:
     """What is said where there is an array of features and a column that would be one more."""
-    return InputError(f"{path} holds x and also {column}: put it into x, or ignore it (--ignore).")
+    return InputError(f"{path} holds x and also {column}: put it into x, or ignore it (`ignore`).")

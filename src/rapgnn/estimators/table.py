@@ -43,7 +43,7 @@ def prediction_table(
     """
     kind = graph.objective.metric
     if probabilities and kind == "rmse":
-        raise InputError("numbers have no probabilities: leave --probabilities out.")
+        raise InputError("numbers have no probabilities: leave `probabilities` out.")
     rows = torch.arange(graph.num_rows) if rows is None else rows
     result = predict(rows)
     values, at = result.probabilities.numpy(), np.arange(len(rows))

@@ -97,7 +97,7 @@ def column_kind(values: pd.Series, name: str, what: str) -> str | LeftOut:
         return WORD
     if order == UNCLEAR:
         why = "dates, and either day or month comes first"
-        return LeftOut(why, f"column {shown(name)} holds {why}: write them as 2024-12-31, or leave it out (--ignore).")
+        return LeftOut(why, f"column {shown(name)} holds {why}: write them as 2024-12-31, or leave it out (`ignore`).")
     return order
 
 
@@ -156,11 +156,11 @@ class Spread:
         if not self.known:
             return empty(name)
         if self.numbers_rows and (self.rows > FEW_ROWS or name.startswith("Unnamed: ")):
-            return LeftOut(NUMBERS_ROWS, f"column {shown(name)} numbers the rows: leave it out (--ignore).")
+            return LeftOut(NUMBERS_ROWS, f"column {shown(name)} numbers the rows: leave it out (`ignore`).")
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (--ignore).")
+            raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (`ignore`).")
         if not math.isfinite(self.mean) or not math.isfinite(self.variance):
-            raise InputError(f"column {shown(name)} holds numbers too large to average: leave it out (--ignore).")
+            raise InputError(f"column {shown(name)} holds numbers too large to average: leave it out (`ignore`).")
         plain = self.low >= 0 and (self.high == 0 or TINY < self.high <= 1)
         if date is None and plain and self.known == self.rows:
             return Column(name)
@@ -213,14 +213,14 @@ class Words:
             raise _mixture("numbers", self.odd, name, what, self.commas)
         if self.different > MANY_CATEGORIES and 2 * self.different > self.rows:
             many = f"{self.different} different values in {self.rows} {what}s"
-            cure = "it is a name rather than a feature, so leave it out (--ignore)"
+            cure = "it is a name rather than a feature, so leave it out (`ignore`)"
             return LeftOut(f"a name, {many}", f"column {shown(name)} has {many}: {cure}.")
         return Column(name, categories=tuple(sorted(self.frequent)), other=self.different > len(self.frequent))
 
 
 def empty(name: str) -> LeftOut:
     """A column without any value."""
-    return LeftOut("it is empty", f"column {shown(name)} is empty: leave it out (--ignore).")
+    return LeftOut("it is empty", f"column {shown(name)} is empty: leave it out (`ignore`).")
 
 
 def encode_column(values: pd.Series, column: Column) -> tuple[Any, int]:
@@ -277,13 +277,13 @@ def refuse_gaps(gaps: dict[str, int], rows: int, what: str) -> None:
     (name, count), *others = gaps.items()
     also = "".join(f", {shown(other)} for {number}" for other, number in others[:5])
     also += f" and {len(others) - 5} more columns" if len(others) > 5 else ""
-    cure = "fill them, let --impute (impute=True) do it, or leave out what has them (--ignore)"
+    cure = "fill them, let `impute=True` do it, or leave out what has them (`ignore`)"
     raise InputError(f"column {shown(name)} has no value for {count} of {rows} {what}s{also}: {cure}.")
 
 
 def _mixture(kind: str, odd: Any, name: str, what: str, commas: bool = False) -> InputError:
     """A column of measurements, or of dates, with a slip of the pen in it is not a column of categories."""
-    cure = "write all of them with a point, or all with a comma" if commas else "correct it, or leave it out (--ignore)"
+    cure = "write all of them with a point, or all with a comma" if commas else "correct it, or leave it out (`ignore`)"
     return InputError(f"column {shown(name)} holds {kind}, but {shown(odd)} for one of the {what}s: {cure}.")
 
 

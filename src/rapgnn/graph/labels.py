@@ -80,7 +80,7 @@ def find_classes(column: pd.Series) -> tuple[Any, ...]:
         if (known != known.round()).any() or (np.abs(known) >= EXACT).any():
             raise InputError(
                 "class labels must be words or whole numbers; these look like regression targets, which are for "
-                "RAPNodeRegressor, or RAPGraphRegressor for whole graphs (--task regression)."
+                'RAPNodeRegressor, or RAPGraphRegressor for whole graphs (`task="regression"`).'
             )
         return tuple(int(v) for v in np.unique(known))
     values = pd.unique(known).tolist() if _all_words(known) else [_as_plain(v) for v in known]

@@ -165,7 +165,7 @@ class Rates:
                 return Rates(**words, product=product, **speeds)
         except (TypeError, ValueError, KeyError):
             pass
-        raise InputError("the rates are damaged: measure them again (--measure).")
+        raise InputError("the rates are damaged: measure them again (`measure`).")
 
 
 def known_rates(measure: bool = False, say: Callable[[str], None] = lambda line: None) -> Rates:

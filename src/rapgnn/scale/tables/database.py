@@ -80,7 +80,7 @@ class Database:
             yield
         except self._error as error:
             if isinstance(error, self._full) or any(os.strerror(code) in str(error) for code in BROKEN):
-                cure = "allow more memory (--memory), or free disk space"
+                cure = "allow more memory (`memory`), or free disk space"
                 raise OutputError(f"the conversion ran out of memory or disk: {cure}.") from error
             reason = re.sub(r"^[A-Za-z ]*Error: ", "", str(error).strip().partition("\n")[0]).rstrip(".:")
             raise InputError(f"cannot read {where}: {reason}.") from error
