@@ -195,11 +195,10 @@ def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Object
     outputs = len(embedded.spec.outputs)
     row_bytes = 2 * model.embedding.out_channels * outputs * (outputs + 3)
     parts = []
-    for part in rows.split(max(1, MOMENT_BYTES // row_bytes)):
-        expectation, covariance = embedded.expectation_and_covariance(part)
+    for places in torch.arange(len(rows), device=rows.device).split(max(1, MOMENT_BYTES // row_bytes)):
+        expectation, covariance = embedded.expectation_and_covariance(rows[places])
         draws = model.output.scale_spread(spread_of(model.head, objective, expectation, covariance))
-        place = slice(sum(map(len, parts)), sum(map(len, parts)) + len(part))
-        parts.append(with_parts(found.each(lambda t, at=place: t[at]), model, objective, expectation, draws))
+        parts.append(with_parts(found.each(lambda t, at=places: t[at]), model, objective, expectation, draws))
     return Prediction.joined(parts)
 
 
