@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,9 @@ from rapgnn.graph.validate import (
 )
 from rapgnn.sparse import Features, SparseMatrix, row_block, row_sums, without_zeros
 
+if TYPE_CHECKING:
+    from rapgnn.graph.typed import Types
+
 MOST_NODES = 1 << 40
 BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
 NO_EDGE_FEATURES = "edge features are for many graphs; on one graph edge_attr is left out (edge_weight would count)."
@@ -74,6 +77,7 @@ class Graph:
         read_as: reads the user's folder again, with other fields of ``Reading``: as a trained model reads it.
         notes: what was decided for the user on the way in.
         part: what the nodes are in a whole graph, where this one is a part or a changed copy of it.
+        typed: the types and relations, where there are several: the nodes above are then those of one type.
     """
 
     name: str
@@ -95,6 +99,7 @@ class Graph:
     notes: tuple[str, ...] = ()
     read_as: "Callable[..., Graph] | None" = field(default=None, compare=False, repr=False)
     part: "Part | None" = field(default=None, compare=False, repr=False)
+    typed: "Types | None" = field(default=None, compare=False, repr=False)
 
     @property
     def num_nodes(self) -> int:

@@ -10,6 +10,9 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
+from rapgnn.graph.typed import checked_types
+
+_MAY_LACK = {"scoring", "types"}  # of a stored schema
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Schema:
         classes: what the class numbers, or label columns, are called.
         encoding: how the features are made of what a user gives.
         scoring: the metric that the user chose by, where it is not the task's own.
+        types: of a graph with types, what they are (``Types.described``).
     """
 
     task: str
@@ -29,11 +33,13 @@ class Schema:
     classes: tuple[Any, ...] | None = None
     encoding: Encoding | None = None
     scoring: str | None = None
+    types: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, graph: Graph) -> "Schema":
         sizes = graph.num_features, graph.num_edge_features, graph.num_outputs
-        return cls(graph.task, *sizes, classes=graph.classes, encoding=graph.encoding)
+        types = None if graph.typed is None else graph.typed.described()
+        return cls(graph.task, *sizes, classes=graph.classes, encoding=graph.encoding, types=types)
 
     @property
     def objective(self) -> Objective:
@@ -42,13 +48,13 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         classes = None if self.classes is None else list(self.classes)
         said = vars(self) | {"classes": classes, "encoding": self.encoding and self.encoding.to_dict()}
-        return said if self.scoring is not None else {key: value for key, value in said.items() if key != "scoring"}
+        return {key: value for key, value in said.items() if value is not None or key not in _MAY_LACK}
 
     @classmethod
     def from_dict(cls, given: Any) -> "Schema":
         """From what ``to_dict`` gave; anything else is refused."""
         names = {"task": str, "in_channels": int, "edge_channels": int, "out_channels": int}
-        if not isinstance(given, dict) or set(given) - {"scoring"} != {*names, "classes", "encoding"}:
+        if not isinstance(given, dict) or set(given) - _MAY_LACK != {*names, "classes", "encoding"}:
             raise InputError("the schema is not what it should be")
         if any(not isinstance(given[key], kind) or isinstance(given[key], bool) for key, kind in names.items()):
             raise InputError("the schema is not what it should be")
@@ -64,7 +70,9 @@ class Schema:
         if "scoring" in given and not (isinstance(scoring, str) and scoring in metrics_for(given["task"])):
             raise InputError("the metric is none of this task")
         named = None if classes is None else tuple(classes)
-        return cls(**{key: given[key] for key in names}, classes=named, encoding=encoding, scoring=scoring)
+        types = None if given.get("types") is None else checked_types(given["types"])
+        kept = {key: given[key] for key in names}
+        return cls(**kept, classes=named, encoding=encoding, scoring=scoring, types=types)
 
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
@@ -74,6 +82,9 @@ class Schema:
         other = Schema.of(graph)
         if other.task != self.task:
             raise InputError(f"the model is for {self.task}, but the data are for {other.task}.")
+        if (other.types is None) != (self.types is None):
+            kind = "without types of nodes" if self.types is None else f"with types, {self.types['target']} among them"
+            raise InputError(f"the model was trained on a graph {kind}, and this one is not such a graph.")
         pairs = (("node features", "in_channels"), ("edge features", "edge_channels"))
         for what, name in pairs:
             if getattr(other, name) != getattr(self, name):

@@ -1,0 +1,487 @@
+"""Graphs with several types of nodes and relations: what a user has of each, and the one ``Graph`` that comes of it.
+
+The rows of such a graph (its labels, splits and ids) are the nodes of one type, the target. Every relation counts in
+both directions, each a relation of its own. A graph of one type and one relation is a graph without types.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from rapgnn.errors import InputError, check_choice, shown
+from rapgnn.graph.convert import RawGraph, as_directed, as_table, unpack
+from rapgnn.graph.graph import Graph, build_graph, make_features
+from rapgnn.graph.labels import SHARES
+from rapgnn.graph.table import Encoding
+from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_whole, shape_of
+from rapgnn.sparse import Features
+
+ALWAYS = -np.inf  # the time of a fact that was always there
+THEN, ALSO = " > ", " + "  # between the relations of a path, and between paths
+NO_EDGES = np.zeros((2, 0), dtype=np.int64)
+BY_TIME = "no split was given: the labelled rows were divided {} by time (train / val / test)."
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """One type of nodes.
+
+    Args:
+        columns: a table with a row per node, encoded as every user's table is.
+        x: features as given (array, tensor, sparse), instead.
+        count: the number of nodes, where there is neither.
+        ids: what the nodes are called.
+        time: since when each node is there, in seconds; NaN: always.
+    """
+
+    columns: pd.DataFrame | None = None
+    x: Any = None
+    count: int | None = None
+    ids: np.ndarray | None = None
+    time: Any = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Edges from nodes of one type to those of another, all of one meaning.
+
+    Args:
+        source, name, target: two types, and what the relation is called.
+        edge_index: ``[2, m]``, node numbers within the types.
+        weight: a number per edge.
+        time: since when each edge is there, in seconds; NaN: as long as its ends are.
+    """
+
+    source: str
+    name: str
+    target: str
+    edge_index: Any
+    weight: Any = None
+    time: Any = None
+
+    @property
+    def key(self) -> str:
+        """The relation as paths name it."""
+        return f"{self.source} {self.name} {self.target}"
+
+    @property
+    def reverse(self) -> "Relation":
+        """The same edges the other way."""
+        edges = as_array(self.edge_index, "edge_index")[::-1].copy()
+        return replace(self, source=self.target, target=self.source, name=f"rev_{self.name}", edge_index=edges)
+
+
+@dataclass(frozen=True)
+class Types:
+    """What a graph has beside the rows of its target type.
+
+    Args:
+        target: the type whose nodes are the rows.
+        counts: how many nodes each type has.
+        features: ``[n, c]`` of those types that have any.
+        relations: checked, every one with its reverse; ``time`` is ``ALWAYS`` or later, or None.
+        encodings: how features were made of tables.
+        times: since when nodes are there, of the types that say it.
+        clock: the time of every row, as of which it is predicted; None: all rows see all facts.
+        cuts: times at which snapshots are taken; beyond the last, one in every ``step`` seconds.
+        made: what is made of these once and kept.
+    """
+
+    target: str
+    counts: dict[str, int]
+    features: dict[str, Features]
+    relations: tuple[Relation, ...]
+    encodings: dict[str, Encoding | None]
+    times: dict[str, np.ndarray] = field(default_factory=dict)
+    clock: np.ndarray | None = None
+    cuts: tuple[float, ...] = ()
+    step: float = 0.0
+    made: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Columns of the features of each type; 0: it has none."""
+        return {name: self.features[name].shape[1] if name in self.features else 0 for name in self.counts}
+
+    def relation(self, key: str) -> Relation:
+        """The relation that a path names."""
+        found = next((one for one in self.relations if one.key == key), None)
+        if found is None:
+            raise InputError(f"the data have no relation {shown(key)}: it is one of {listed(self.relations)}.")
+        return found
+
+    def described(self) -> dict[str, Any]:
+        """What a model keeps of it, as JSON holds it."""
+        encodings = {name: None if one is None else one.to_dict() for name, one in self.encodings.items()}
+        relations = [[one.source, one.name, one.target] for one in self.relations]
+        kept = {"target": self.target, "widths": self.widths, "encodings": encodings, "relations": relations}
+        return kept | {"cuts": list(self.cuts), "step": self.step}
+
+
+def typed_graph(
+    types: Mapping[str, NodeType],
+    relations: Sequence[Relation],
+    target: str,
+    *,
+    y: Any = None,
+    train: Any = None,
+    val: Any = None,
+    test: Any = None,
+    time: Any = None,
+    task: str = "classification",
+    known: dict[str, Any] | None = None,
+    seed: int = 0,
+    name: str = "graph",
+    notes: tuple[str, ...] = (),
+    **how: Any,
+) -> Graph:
+    """The graph whose rows are the nodes of one type; everything a user can get wrong is checked.
+
+    Args:
+        types: the types of nodes by name.
+        relations: between them; one that is given without its reverse gets it.
+        target: the type that is predicted for.
+        y, train, val, test: labels and splits of its nodes, as ``build_graph`` takes them.
+        time: of its nodes, in seconds: each is predicted as of its time; None: the type's own times, if it has any.
+        known: what a trained model knows of types, from ``Types.described``.
+        how: as in ``build_graph``: ``classes``, ``encoding``, ``trained``, ``labelled``, ``unseen_classes``.
+    """
+    types = {str(name): one for name, one in types.items()}
+    check_choice("target", target, types)
+    if known is not None and known["target"] != target:
+        raise InputError(f"the model is for nodes of type {known['target']}, not of type {target}.")
+    edges = [_checked(one, types) for one in relations]
+    counts = {name: _count(name, one, edges) for name, one in types.items()}
+    own, row = types[target], {"y": y, "train": train, "val": val, "test": test}
+    clock = _times(own.time if time is None else time, counts[target], f"the times of {target}")
+    plain = len(types) == 1 and len(edges) <= 1 and clock is None and known is None
+    raw = RawGraph(x=_given(own), num_nodes=counts[target], ids=own.ids, notes=notes, **row)
+    if plain:
+        first = edges[0] if edges else Relation(target, "", target, NO_EDGES)
+        raw = as_directed(replace(raw, edge_index=first.edge_index, edge_weight=first.weight), None)
+        return build_graph(raw, task=task, seed=seed, name=name, **how)
+    if clock is not None and known is None and all(row[split] is None for split in SPLITS):
+        raw, note = _split_by_time(raw, clock)
+        raw = replace(raw, notes=(*raw.notes, *note))
+    edges = _with_reverse(edges, types, None if known is None else known["relations"])
+    for one in edges:
+        _check_ends(one, counts)
+    times = {name: _times(one.time, counts[name], f"the times of {name}") for name, one in types.items()}
+    late = {name: given for name, given in times.items() if given is not None}
+    last = None if clock is None or known is not None else _last_training(raw, clock)
+    features, encodings = dict[str, Features](), dict[str, Encoding | None]()
+    for kind, one in types.items():
+        seen = None if last is None or kind not in late else late[kind] <= last
+        trained = None if known is None else known
+        found, encodings[kind], said = _encoded(kind, one, counts[kind], seen, trained)
+        raw = replace(raw, notes=(*raw.notes, *said))
+        if found is not None:
+            features[kind] = found
+    edges = tuple(_as_of(one, late) for one in edges)
+    raw = replace(raw, x=np.ones((counts[target], 1)), edge_index=NO_EDGES)
+    how["encoding"] = Encoding("given")
+    graph = build_graph(raw, task=task, seed=seed, name=name, **how)
+    kept = Types(target, counts, features, edges, encodings, late, clock)
+    if known is not None:
+        kept = replace(kept, cuts=tuple(known["cuts"]), step=known["step"])
+    x = features[target] if target in features else neighbour_counts(edges, target, counts[target])
+    return replace(graph, x=x, encoding=None, typed=kept)
+
+
+def checked_types(given: Any) -> dict[str, Any]:
+    """What ``Types.described`` gave; anything else is refused."""
+    try:
+        widths, encodings = given["widths"], {name: one for name, one in given["encodings"].items() if one is not None}
+        fine = set(given) == {"target", "widths", "encodings", "relations", "cuts", "step"}
+        fine = fine and given["target"] in widths and set(given["encodings"]) == set(widths)
+        fine = fine and all(type(width) is int and width >= 0 for width in widths.values())
+        fine = fine and all(Encoding.from_dict(one).width in (None, widths[name]) for name, one in encodings.items())
+        fine = fine and all(len(one) == 3 and {one[0], one[2]} <= set(widths) for one in given["relations"])
+        fine = fine and bool(np.isfinite([*given["cuts"], given["step"]]).all())
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError):
+        fine = False
+    if not fine:
+        raise InputError("the types of nodes are not what they should be")
+    return given
+
+
+def _given(one: NodeType) -> Any:
+    return one.columns if one.columns is not None else one.x
+
+
+def _checked(one: Relation, types: Mapping[str, NodeType]) -> Relation:
+    """A relation with arrays."""
+    for end in (one.source, one.target):
+        if end not in types:
+            raise InputError(
+                f"relation {shown(one.name)} names the type {shown(end)}, but the types are {', '.join(types)}."
+            )
+    if THEN in one.key or ALSO in one.key:
+        raise InputError(f"relation {shown(one.key)}: names must not hold {THEN!r} or {ALSO!r}.")
+    ends = as_array(one.edge_index, f"the edges of {one.key}")
+    if ends.size == 0:
+        ends = NO_EDGES
+    if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
+        raise InputError(f"the edges of {one.key} must be whole numbers in two rows, got shape {ends.shape}.")
+    m = ends.shape[1]
+    weight = None if one.weight is None else check_edge_weight(one.weight, m).numpy()
+    return replace(one, edge_index=ends.astype(np.int64), weight=weight, time=_times(one.time, m, one.key))
+
+
+def _times(given: Any, count: int, what: str) -> np.ndarray | None:
+    """Times as numbers, ``ALWAYS`` where there is none; None: there are none at all."""
+    if given is None:
+        return None
+    times = as_array(given, what).astype(np.float64).reshape(-1)
+    if len(times) != count:
+        raise InputError(f"{what}: there are {len(times)} times for {count} of them.")
+    return np.where(np.isnan(times), ALWAYS, times)
+
+
+def _count(name: str, one: NodeType, edges: Sequence[Relation]) -> int:
+    """How many nodes a type has: by its table or features, by what is stated, by its edges."""
+    given = _given(one)
+    if given is not None and (one.columns is None or one.columns.shape[1]):
+        count = shape_of(given, f"the features of {name}")[0]
+        if one.count is not None and one.count != count:
+            raise InputError(f"{name} has {one.count} nodes but features of {count}.")
+        return int(count)
+    if one.count is not None:
+        return check_whole(f"the count of {name}", one.count, 0, 1 << 40)
+    if one.columns is not None or one.ids is not None:
+        return len(one.ids if one.columns is None else one.columns)  # type: ignore[arg-type]
+    ends = [r.edge_index[side] for r in edges for side, end in ((0, r.source), (1, r.target)) if end == name]
+    return int(max((part.max(initial=-1) for part in ends), default=-1)) + 1
+
+
+def _check_ends(one: Relation, counts: Mapping[str, int]) -> None:
+    for ends, kind in zip(one.edge_index, (one.source, one.target), strict=True):
+        if ends.size and (ends.min() < 0 or ends.max() >= counts[kind]):
+            outside = ends[(ends < 0) | (ends >= counts[kind])][0]
+            raise InputError(f"the edges of {one.key} name node {outside} of the {counts[kind]} of type {kind}.")
+
+
+def _with_reverse(
+    edges: Sequence[Relation], types: Mapping[str, NodeType], wanted: list[list[str]] | None
+) -> list[Relation]:
+    """The relations, each with its reverse unless that is given too, or is the same.
+
+    Args:
+        wanted: the relations that a trained model knows: those, empty where the data have none of their edges.
+    """
+    found: dict[str, Relation] = {}
+    for one in edges:
+        if one.key in found:
+            raise InputError(f"there are two relations {shown(one.key)}: give each a name of its own.")
+        found[one.key] = one
+    have = [(one.source, one.target, _distinct(one.edge_index)) for one in edges]
+    for one in edges:
+        back = one.reverse
+        again = (back.source, back.target, _distinct(back.edge_index))
+        there = any(_same(again, other) for other in have) if one.edge_index.size else back.key in found
+        if back.key not in found and (wanted is not None or not there):
+            found[back.key] = back
+    if wanted is None:
+        return list(found.values())
+    relations = []
+    for source, name, end in wanted:
+        empty = Relation(source, name, end, NO_EDGES)
+        _checked(empty, types)
+        relations.append(found.get(empty.key, empty))
+    return relations
+
+
+def _distinct(ends: np.ndarray) -> np.ndarray:
+    return np.unique(ends, axis=1)
+
+
+def _same(one: tuple[str, str, np.ndarray], other: tuple[str, str, np.ndarray]) -> bool:
+    return one[:2] == other[:2] and np.array_equal(one[2], other[2])
+
+
+def _as_of(one: Relation, times: Mapping[str, np.ndarray]) -> Relation:
+    """The relation whose edges are there no sooner than the nodes that send them."""
+    if one.source not in times:
+        return one
+    sent = times[one.source][one.edge_index[0]]
+    return replace(one, time=sent if one.time is None else np.maximum(one.time, sent))
+
+
+def _encoded(
+    name: str, one: NodeType, count: int, seen: np.ndarray | None, known: dict[str, Any] | None
+) -> tuple[Features | None, Encoding | None, list[str]]:
+    """Features, how they were made, and what is to be said about it; None: there are none.
+
+    Args:
+        seen: the rows that a table's means and categories may be learned of.
+        known: what a trained model knows of types.
+    """
+    given, width = _given(one), None if known is None else known["widths"].get(name)
+    if known is not None and width is None:
+        return None, None, []
+    if width == 0 or given is None or count == 0 or 0 in shape_of(given, f"the features of {name}"):
+        if width:
+            raise InputError(f"the model was trained with features of {name}, and these data have none.")
+        return None, None, []
+    encoding = None if known is None or known["encodings"][name] is None else known["encodings"][name]
+    encoding = None if encoding is None else Encoding.from_dict(encoding)
+    if known is None and isinstance(given, pd.DataFrame):
+        try:
+            encoding = Encoding.learn(given if seen is None or not seen.any() else given.loc[seen], impute=True)
+        except InputError as error:  # nothing but names
+            return None, None, [f"{name} has no features: {error}"]
+        if encoding.kind != "table" or not encoding.width:
+            return None, None, []
+    raw = RawGraph(x=given)
+    features, encoding, notes = make_features(raw, torch.zeros(2, 0), count, encoding, known is not None)
+    if width is not None and features.shape[1] != width:
+        raise InputError(f"the model was trained with {width} features of {name}, the data have {features.shape[1]}.")
+    return features, encoding, [f"{name}: {note}" for note in notes]
+
+
+def neighbour_counts(edges: Sequence[Relation], target: str, count: int) -> Tensor:
+    """Of every node of a type, log(1 + the number of its neighbours) by each relation; a column of ones."""
+    received = [one for one in edges if one.target == target]
+    columns = [np.log1p(np.bincount(one.edge_index[1], minlength=count)) for one in received]
+    return torch.from_numpy(np.column_stack([*columns, np.ones(count)]).astype(np.float32))
+
+
+# Times.
+
+
+def _split_by_time(raw: RawGraph, clock: np.ndarray) -> tuple[RawGraph, list[str]]:
+    """Labelled rows divided by time, the last for testing; rows of one time stay together."""
+    if raw.y is None:
+        return raw, []
+    labels = pd.DataFrame(as_table(raw.y) if not isinstance(raw.y, Tensor) else raw.y.cpu().numpy())
+    known = np.flatnonzero(labels.notna().any(axis=1).to_numpy() & ~labels.isin([-1]).all(axis=1).to_numpy())
+    if not len(known):
+        return raw, []
+    bounds = np.quantile(clock[known], [1 - sum(SHARES), 1 - SHARES[1]], method="lower")
+    part = np.searchsorted(bounds, clock[known], side="left")
+    rows = [known[part == i] for i in range(3)]
+    if any(len(one) == 0 for one in rows):
+        return raw, []
+    sizes = " / ".join(str(len(one)) for one in rows)
+    return replace(raw, **dict(zip(SPLITS, rows, strict=True))), [BY_TIME.format(sizes)]
+
+
+def _last_training(raw: RawGraph, clock: np.ndarray) -> float | None:
+    """The time of the last training row; None where no split says which these are."""
+    if raw.train is None:
+        return None
+    rows = as_array(raw.train, "the train split")
+    found = clock[rows] if len(rows) else clock
+    return float(found.max(initial=ALWAYS))
+
+
+# What a user may hand in.
+
+
+def is_typed(data: Any) -> bool:
+    """Whether this is a PyG ``HeteroData``, a pair (nodes, relations), or both in one dictionary."""
+    if hasattr(data, "node_types") and hasattr(data, "edge_types"):
+        return not isinstance(data, type)
+    if isinstance(data, dict):
+        return any(isinstance(key, tuple) and len(key) == 3 for key in data)
+    return isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], dict)
+
+
+def read_typed(
+    data: Any, y: Any = None, *, target: str | None = None, mask_column: int | None = None, **given: Any
+) -> tuple[dict[str, NodeType], list[Relation], str, dict[str, Any]]:
+    """(types, relations, target, labels and splits) of whatever ``is_typed``.
+
+    Args:
+        y: labels of the target's nodes, or the name of its column that has them; None: those of a ``HeteroData``.
+        target: may be left out where one type alone has labels.
+        given: ``train``, ``val``, ``test``, ``time``; they win over what the data say.
+    """
+    given = {key: value for key, value in given.items() if value is not None}
+    if isinstance(data, dict | tuple):
+        types, relations = _of_tables(data)
+        if target is None and len(types) == 1:
+            target = next(iter(types))
+        if target is None:
+            raise InputError(f"say which nodes are predicted for: target= one of {', '.join(types)}.")
+        check_choice("target", target, types)
+        own = types[target].columns
+        if isinstance(y, str) and own is not None:
+            if y not in own:
+                raise InputError(f"{target} has no column {shown(y)}: it has {', '.join(map(str, own.columns))}.")
+            types[target], y = replace(types[target], columns=own.drop(columns=[y])), own[y]
+        return types, relations, target, {"y": y, **given}
+    named = [kind for kind in data.node_types if getattr(data[kind], "y", None) is not None]
+    if target is None and len(named) != 1:
+        which = f"types with labels are {', '.join(named)}" if named else "no type has labels"
+        raise InputError(f"say which nodes are predicted for: target= one of {', '.join(data.node_types)} ({which}).")
+    target = str(named[0] if target is None else target)
+    check_choice("target", target, data.node_types)
+    types, store = {kind: _of_store(data[kind]) for kind in data.node_types}, data[target]
+    relations = []
+    for key in data.edge_types:
+        one = data[key]
+        ends, weight = getattr(one, "edge_index", None), getattr(one, "edge_weight", None)
+        if ends is None and getattr(one, "adj_t", None) is not None:
+            row, column, weight = one.adj_t.coo()
+            ends = torch.stack([column, row])
+        if ends is None:
+            raise InputError(f"relation {' '.join(key)} has no edges, neither edge_index nor adj_t: give one of them.")
+        source, name, end = key
+        relations.append(Relation(source, name, end, ends, weight, getattr(one, "time", None)))
+    alone = {"x": torch.zeros(types[target].count or 0, 1), "edge_index": torch.zeros(2, 0, dtype=torch.int64)}
+    alone |= {f"{split}_mask": getattr(store, f"{split}_mask", None) for split in SPLITS}
+    raw = unpack(_Store(alone | {"y": getattr(store, "y", None)}), True, mask_column, y=y)
+    splits = {split: getattr(raw, split) for split in SPLITS if getattr(raw, split) is not None}
+    return types, relations, target, {"y": raw.y, **splits, **given}
+
+
+class _Store:
+    """The rows of one type as ``unpack`` reads a graph."""
+
+    def __init__(self, fields: dict[str, Any]):
+        vars(self).update(fields)
+
+
+def _of_store(store: Any) -> NodeType:
+    x, time = getattr(store, "x", None), getattr(store, "time", None)
+    count = store.num_nodes if x is None else shape_of(x, "the node features")[0]
+    if count is None:
+        raise InputError("a type of nodes has neither x nor num_nodes: give one of them.")
+    return NodeType(x=x, count=int(count), time=time)
+
+
+def _of_tables(data: dict[Any, Any] | tuple[Any, Any]) -> tuple[dict[str, NodeType], list[Relation]]:
+    """Types and relations of tables, arrays and numbers of nodes by type, and edges by relation."""
+    nodes = data[0] if isinstance(data, tuple) else {k: v for k, v in data.items() if not isinstance(k, tuple)}
+    given = data[1] if isinstance(data, tuple) else {k: v for k, v in data.items() if isinstance(k, tuple)}
+    types = {str(kind): _as_type(one) for kind, one in nodes.items()}
+    if isinstance(given, Mapping):
+        given = [Relation(str(a), str(name), str(b), ends) for (a, name, b), ends in given.items()]
+    if not all(isinstance(one, Relation) for one in given):
+        raise InputError("relations must be a list of Relation, or {(source, name, target): edge_index}.")
+    return types, list(given)
+
+
+def _as_type(one: Any) -> NodeType:
+    one = as_table(one)
+    if isinstance(one, NodeType):
+        return one
+    if isinstance(one, pd.DataFrame):
+        return NodeType(columns=one)
+    if isinstance(one, int | np.integer) and not isinstance(one, bool):
+        return NodeType(count=int(one))
+    if one is None or sp.issparse(one) or hasattr(one, "shape"):
+        return NodeType(x=one)
+    raise InputError(f"a type of nodes must be a NodeType, a table, an array or a number of nodes, got {shown(one)}.")
+
+
+def listed(relations: Sequence[Relation]) -> str:
+    """Relations for a sentence."""
+    return ", ".join(one.key for one in relations)
