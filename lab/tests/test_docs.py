@@ -59,7 +59,6 @@ def check_installable(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-@pytest.mark.filterwarnings("ignore::rapgnn.estimators.base.InputNotice")
 def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
