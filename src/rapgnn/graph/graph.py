@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from rapgnn.graph.labels import (
     with_unseen,
 )
 from rapgnn.graph.operator import GraphOperator, build_operator
+from rapgnn.graph.relations import Types
 from rapgnn.graph.table import Encoding, structural_features
 from rapgnn.graph.tasks import KINDS, TASKS, Objective
 from rapgnn.graph.validate import (
@@ -46,9 +47,6 @@ from rapgnn.graph.validate import (
     shape_of,
 )
 from rapgnn.sparse import Features, SparseMatrix, row_block, row_sums, without_zeros
-
-if TYPE_CHECKING:
-    from rapgnn.graph.typed import Types
 
 MOST_NODES = 1 << 40
 BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
@@ -99,7 +97,7 @@ class Graph:
     notes: tuple[str, ...] = ()
     read_as: "Callable[..., Graph] | None" = field(default=None, compare=False, repr=False)
     part: "Part | None" = field(default=None, compare=False, repr=False)
-    typed: "Types | None" = field(default=None, compare=False, repr=False)
+    typed: Types | None = field(default=None, compare=False, repr=False)
 
     @property
     def num_nodes(self) -> int:

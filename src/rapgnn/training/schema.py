@@ -7,10 +7,10 @@ from typing import Any
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.relations import checked_types
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
-from rapgnn.graph.typed import checked_types
 
 _MAY_LACK = {"scoring", "types"}  # of a stored schema
 
