@@ -399,7 +399,7 @@ def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGN
         if config.coefficients == "random":
             built.append(RAPGNN(schema.in_channels, **how, config=config))
             continue
-        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
+        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0), "types": schema.types}
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
     if not average:
         return built[0]
