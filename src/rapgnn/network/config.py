@@ -93,8 +93,8 @@ class Propagate:
     edges: str = _one_of("given", ("given", "undirected", "both"))
     """``given``; ``undirected``: with the reverse of every edge; ``both``: fixed hops along and against the edges."""
     relations: str = ""
-    """Of a graph with types, what a walk may take in a step: ``a writes b + b rev_writes a``; `` | `` stands between walks
-    whose hops are side by side. Empty: no walk, the row's own features alone."""
+    """Of a graph with types, what a walk may take in a step: ``a writes b + b rev_writes a``; `` | `` stands between
+    walks whose hops are side by side. Empty: no walk, the row's own features alone."""
     self_loops: bool = False
     """Add a self-loop to every node that has none, where the backbone does not include the node itself."""
     eps: float = _number(0.0)
