@@ -34,6 +34,7 @@ from rapgnn.files import (
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.network import USES, Average, is_weight
 from rapgnn.network.rapgnn import RAPGNN
@@ -198,6 +199,8 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     else:
         index["draw_counter"] = 0  # members predict by their exact expectation
         index["members"] = described(model)
+    if model.fit_rows is not None:
+        index["rows"] = model.fit_rows.shape
     numbers = save(state, {"index": index_digest(index)})
     digest = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{digest[:16]}.safetensors", "sha256": digest}
@@ -302,10 +305,11 @@ def _load(folder: Path, task: str | None) -> tuple[RAPGNN | Average, Schema]:
     members = members_of(folder / INDEX, index)
     for member in members:
         _check_registered(folder, member["config"])
-    check_tensors(folder, members, "members" in index, schema, header)
+    rows = rows_of(folder / INDEX, index)
+    check_tensors(folder, members, "members" in index, schema, header, rows)
     state = read_numbers(path, header, index["sha256"], INDEX)
     with torch.device("cpu"):
-        model = build(members, "members" in index, schema)
+        model = build(members, "members" in index, schema, rows)
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
@@ -380,18 +384,35 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
     return members
 
 
-def check_tensors(folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, header: Header) -> None:
+def rows_of(path: Path, index: dict[str, Any]) -> list[int] | None:
+    """The sizes of what a model remembers of its rows; None where it remembers none."""
+    rows = index.get("rows")
+    if rows is not None and not (_are_sizes(rows) and len(rows) == 4):
+        raise InputError(f"{path} is damaged: rows is not what it should be.")
+    return rows
+
+
+def check_tensors(
+    folder: Path,
+    members: list[dict[str, Any]],
+    average: bool,
+    schema: Schema,
+    header: Header,
+    rows: list[int] | None = None,
+) -> None:
     """Refuse numbers that are not those of such models."""
     try:
         layers = [Config(**m["config"]) for m in members if m["config"].get("coefficients") == "layers"]
         if sum(config.num_layers for config in layers) > len(header.tensors):  # each of them is a module, to be built
             raise InputError("its numbers are those of fewer layers")
-        check_kinds(header, _kinds(members, average, schema))
+        check_kinds(header, _kinds(members, average, schema, rows))
     except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
 
 
-def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
+def build(
+    members: list[dict[str, Any]], average: bool, schema: Schema, rows: list[int] | None = None
+) -> RAPGNN | Average:
     channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
     built = []
     for member in members:
@@ -401,9 +422,10 @@ def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGN
             continue
         more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
-    if not average:
-        return built[0]
-    return Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+    uses, weights = ([member.get(key) for member in members] for key in ("use", "weight"))
+    model = Average(built, uses, weights) if average else built[0]
+    model.fit_rows = None if rows is None else FitRows(*rows)
+    return model
 
 
 def described(model: Average) -> list[dict[str, Any]]:
@@ -421,13 +443,16 @@ def described(model: Average) -> list[dict[str, Any]]:
 
 def _is_shape(given: Any) -> bool:
     """Whether these are a number of rows and of columns."""
-    if not isinstance(given, list) or len(given) != 2:
-        return False
-    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40 for n in given)
+    return _are_sizes(given) and len(given) == 2
 
 
-def _kinds(members: list[dict[str, Any]], average: bool, schema: Schema) -> Kinds:
+def _are_sizes(given: Any) -> bool:
+    whole = isinstance(given, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in given)
+    return whole and all(0 <= n < 1 << 40 for n in given)
+
+
+def _kinds(members: list[dict[str, Any]], average: bool, schema: Schema, rows: list[int] | None) -> Kinds:
     """The tensors that such models have, without memory for them."""
     with torch.device("meta"):
-        state = build(members, average, schema).state_dict()
+        state = build(members, average, schema, rows).state_dict()
     return {name: (tuple(t.shape), t.dtype) for name, t in state.items() if not name.endswith(IN_INDEX)}
