@@ -321,7 +321,7 @@ def test_files_of_a_user_beside_a_model_stay_and_a_private_model_stays_private(s
     save_checkpoint(saved, model, schema)
     assert {name: (saved / name).read_bytes() for name in kept} == kept
     own = [path for path in saved.iterdir() if path.name not in kept]
-    assert len(own) == 2
+    assert len(own) == 3
     assert {stat.S_IMODE(path.stat().st_mode) for path in own} == {0o600}
     assert int(load_checkpoint(saved)[0].draw_counter) == 77
 

@@ -1,8 +1,8 @@
 """A trained model as a folder: safetensors for the numbers, JSON for everything else, no pickle.
 
-``checkpoint.json`` names the file of numbers and its SHA-256 and is replaced last, in one step: whatever moment a save
-is killed at, the folder holds the old model or the new one. Saves into one folder wait for each other. A load that a
-save overtakes is begun again.
+``checkpoint.json`` names the file of numbers and its SHA-256 and is replaced after it, in one step: whatever moment a
+save is killed at, the folder holds the old model or the new one. ``MODEL.md``, for people, comes last. Saves into
+one folder wait for each other. A load that a save overtakes is begun again.
 """
 
 import contextlib
@@ -140,7 +140,7 @@ def read_numbers(path: Path, header: Header, digest: str, index: str) -> dict[st
 
 
 FORMAT = "rapgnn checkpoint"
-INDEX = "checkpoint.json"
+INDEX, CARD = "checkpoint.json", "MODEL.md"
 ATTEMPTS, SWAPS = 50, 5  # of a load that saves overtake, and where the file of numbers is missing
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
@@ -174,8 +174,12 @@ def check_target(folder: Path) -> bool:
     return held
 
 
-def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> None:
-    """Write the model into ``folder``, over an older one if there is one."""
+def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema, card: str | None = None) -> None:
+    """Write the model into ``folder``, over an older one if there is one.
+
+    Args:
+        card: Markdown for people, written beside the model once that is in place, and never read; None: none.
+    """
     from safetensors.torch import save
 
     folder = Path(folder)
@@ -205,6 +209,9 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
         with new_folder(folder), locked(folder) as alone:
             check_target(folder)  # another save may have been here
             _replace(folder, index, numbers, alone)
+            if card is not None:
+                text = f"{card}\nWritten beside `{index['weights']}`; rapgnn never reads it.\n".encode()
+                write_atomic(folder / CARD, lambda temporary: temporary.write_bytes(text), like=folder / INDEX)
     except OSError as error:
         raise write_error(folder, error) from error
 
