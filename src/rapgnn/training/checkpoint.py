@@ -1,8 +1,8 @@
 """A trained model as a folder: safetensors for the numbers, JSON for everything else, no pickle.
 
 ``checkpoint.json`` names the file of numbers, whose name is made of its content, and is replaced after it, in one
-step: whatever moment a save is killed at, the folder holds the old model or the new one. ``MODEL.md``, for people, comes
-last. Saves into one folder wait for each other. A load whose file of numbers a save has replaced begins again.
+step: whatever moment a save is killed at, the folder holds the old model or the new one. ``MODEL.md``, for people,
+comes last. Saves into one folder wait for each other. A load whose file of numbers a save has replaced begins again.
 """
 
 import contextlib
