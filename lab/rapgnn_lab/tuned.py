@@ -141,7 +141,8 @@ def read_choices(root: Path = Path()) -> list[Record]:
 
 def collect(records: Iterable[Record]) -> list[Record]:
     """The best choice for every dataset, method, embedding and column, with the value that breaks a tie."""
-    records = [{"column": FAITHFUL if record.get("space") == FAITHFUL else BEST} | record for record in records]
+    usual: Record = {FAITHFUL: FAITHFUL}
+    records = [{"column": usual.get(record.get("space", ""), BEST)} | record for record in records]
     ties = {_key(r): r["tie_break_val_mean"] for r in records if "tie_break_val_mean" in r}
     best: dict[tuple[str, ...], Record] = {}
     for record in (r for r in records if "settings" in r):
