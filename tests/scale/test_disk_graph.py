@@ -152,8 +152,8 @@ def test_rows_of_two_splits_are_refused(tmp_path, graph):
         DiskGraph.open(shutil.copytree(folder, tmp_path / "copied"))
 
 
-WRONG = ["", "[]", "{}", *({name: 3} for name in ("num_nodes", "num_edges", "classes", "files"))]
-WRONG += [{"task": "graph-regression"}, {"num_nodes": "x"}, {"classes": ["a"]}]
+WRONG = ["", "[]", "{}", {"task": "graph-regression"}, {"num_nodes": "x"}, {"num_edges": None}, {"classes": ["a"]}]
+WRONG += [{"files": {"a": 3}}]
 
 
 @pytest.mark.parametrize("change", WRONG)
