@@ -1,0 +1,138 @@
+"""The stage head: gradient-boosted trees, fitted by scikit-learn and held as plain tensors, which files can store."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+KINDS = ("classification", "multilabel", "regression")
+ABSENT = -30.0  # score of a class that no training row has
+ROW_BLOCK = 1 << 15  # rows that go down the trees at once
+OF_NODES = {
+    "feature": torch.int32,
+    "threshold": torch.float32,
+    "left": torch.int32,
+    "right": torch.int32,
+    "missing_left": torch.bool,
+    "value": torch.float32,
+}
+"""What a node of a tree has; a leaf is its own child, and its threshold is 0."""
+
+
+class TreeHead(nn.Module):
+    """Scores Σ_t tree_t(x) of rows x, which may hold NaN, by ``HistGradientBoostingClassifier`` or ``-Regressor``.
+
+    Classes get one score each (softmax), several labels one each (sigmoid), numbers are given as they are.
+
+    Args:
+        in_channels, out_channels: columns of the rows, and of the scores.
+        kind: a name from ``KINDS``.
+        nodes, trees: how many there are; ``fit`` sets them.
+    """
+
+    feature: Tensor
+    threshold: Tensor
+    left: Tensor
+    right: Tensor
+    missing_left: Tensor
+    value: Tensor
+    root: Tensor
+    output: Tensor
+    base: Tensor
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kind: str = "classification", nodes: int = 0, trees: int = 0
+    ):
+        super().__init__()
+        self.in_channels, self.out_channels, self.kind = in_channels, out_channels, kind
+        for name, dtype in OF_NODES.items():
+            self.register_buffer(name, torch.zeros(nodes, dtype=dtype))
+        self.register_buffer("root", torch.zeros(trees, dtype=torch.int32))
+        self.register_buffer("output", torch.zeros(trees, dtype=torch.int32))
+        self.register_buffer("base", torch.zeros(out_channels, dtype=torch.float32))
+
+    def fit(self, x: Tensor, y: Tensor, weights: Tensor | None = None, seed: int = 0, **settings: Any) -> "TreeHead":
+        """Fit to rows ``[m, c]`` and their classes ``[m]``, labels ``[m, k]`` of 0, 1 and NaN, or numbers ``[m, k]``.
+
+        Args:
+            weights: how much each row counts.
+            settings: of scikit-learn's ``HistGradientBoosting``, such as ``max_iter`` and ``learning_rate``.
+        """
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+        make = HistGradientBoostingRegressor if self.kind == "regression" else HistGradientBoostingClassifier
+        settings = {"early_stopping": False, "random_state": seed % (1 << 32)} | settings
+        rows, columns = x.numpy(), y.numpy() if y.dim() == 2 else y.numpy()[:, None]
+        base, trees = np.full(self.out_channels, ABSENT if self.kind == "classification" else 0.0), []
+        for place, target in enumerate(columns.T):
+            known = np.isfinite(target)
+            target = target[known] if self.kind == "regression" else target[known].astype(np.int64)
+            present = np.unique(target)
+            if self.kind == "classification":
+                base[present] = 0.0
+            if len(present) < 2:
+                base[place] = ABSENT if self.kind == "multilabel" and not present.any() else base[place]
+                if self.kind == "regression" and len(present):
+                    base[place] = present[0]
+                continue
+            share = None if weights is None else weights.numpy()[known]
+            model: Any = make(**settings).fit(rows[known], target, sample_weight=share)
+            outputs = [place] if self.kind != "classification" else present[1:] if len(present) == 2 else present
+            base[outputs] = model._baseline_prediction.ravel()
+            trees += [
+                (output, tree.nodes) for step in model._predictors for output, tree in zip(outputs, step, strict=True)
+            ]
+        self._take(base, trees)
+        return self
+
+    def _take(self, base: np.ndarray, trees: list[tuple[int, np.ndarray]]) -> None:
+        sizes = [len(nodes) for _, nodes in trees]
+        root = np.cumsum([0, *sizes])
+        nodes = np.concatenate([nodes for _, nodes in trees]) if trees else np.zeros(0, dtype=_NONE)
+        leaf, own, start = nodes["is_leaf"].astype(bool), np.arange(len(nodes)), np.repeat(root[:-1], sizes)
+        columns = {
+            "feature": np.where(leaf, 0, nodes["feature_idx"]),
+            "threshold": np.where(leaf, 0, _rounded_down(nodes["num_threshold"])),
+            "left": np.where(leaf, own, nodes["left"] + start),
+            "right": np.where(leaf, own, nodes["right"] + start),
+            "missing_left": nodes["missing_go_to_left"].astype(bool),
+            "value": nodes["value"],
+            "root": root[:-1],
+            "output": np.array([output for output, _ in trees], dtype=np.int32),
+            "base": base,
+        }
+        for name, column in columns.items():
+            self.register_buffer(name, torch.from_numpy(np.asarray(column)).to(getattr(self, name).dtype))
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores ``[m, out_channels]``."""
+        return (
+            torch.cat([self._scores(rows) for rows in x.split(ROW_BLOCK)]) if len(x) else x.new_zeros(0, len(self.base))
+        )
+
+    def _scores(self, x: Tensor) -> Tensor:
+        scores = self.base.double().expand(len(x), -1).clone()
+        for root, output in zip(self.root.tolist(), self.output.tolist(), strict=True):
+            place = torch.full((len(x), 1), root, dtype=torch.int64, device=x.device)
+            while True:
+                value = x.gather(1, self.feature[place].long())
+                left = torch.where(value.isnan(), self.missing_left[place], value <= self.threshold[place])
+                below = torch.where(left, self.left[place], self.right[place]).long()
+                if torch.equal(below, place):
+                    break
+                place = below
+            scores[:, output] += self.value[place[:, 0]]
+        return scores.to(x.dtype)
+
+
+_NONE = [("is_leaf", "u1"), ("feature_idx", "i4"), ("num_threshold", "f8"), ("left", "i4"), ("right", "i4")]
+_NONE += [("missing_go_to_left", "u1"), ("value", "f8")]
+
+
+def _rounded_down(threshold: np.ndarray) -> np.ndarray:
+    """The largest 32-bit number that is not above: a 32-bit x is below it exactly where it is below the threshold."""
+    largest = np.finfo(np.float32).max
+    near = np.clip(threshold, -largest, largest).astype(np.float32)
+    return np.where(near > threshold, np.nextafter(near, np.float32(-np.inf)), near)

@@ -1,0 +1,72 @@
+"""Boosted trees: the tensors give what scikit-learn gives, and survive being stored."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from rapgnn.network.trees import ABSENT, TreeHead
+
+SETTINGS = {"max_iter": 12, "max_leaf_nodes": 6}
+
+
+def rows(count: int = 300) -> torch.Tensor:
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32))
+    x[::7, 1] = torch.nan
+    return x
+
+
+def sum_of(x: torch.Tensor) -> torch.Tensor:
+    return (x[:, 0] * x[:, 2]).add(x[:, 1].nan_to_num(3.0)).add(0.3 * x[:, 3])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classes_have_scikit_learns_probabilities(classes):
+    x = rows()
+    y = torch.bucketize(sum_of(x), torch.tensor([0.0, 1.5])).clamp(max=classes - 1)
+    scores = TreeHead(4, classes).fit(x, y, **SETTINGS)(x)
+    model = HistGradientBoostingClassifier(early_stopping=False, random_state=0, **SETTINGS).fit(x.numpy(), y.numpy())
+    np.testing.assert_allclose(scores.softmax(1).numpy(), model.predict_proba(x.numpy()), atol=1e-5)
+
+
+def test_numbers_and_weights_are_scikit_learns():
+    x, weights = rows(), torch.arange(300.0) % 3
+    y = torch.stack([sum_of(x), 100 + x[:, 0]], dim=1)
+    y[:40, 1] = torch.nan
+    found = TreeHead(4, 2, "regression").fit(x, y, weights, **SETTINGS)(x)
+    for column, known in ((0, slice(None)), (1, slice(40, None))):
+        model = HistGradientBoostingRegressor(early_stopping=False, random_state=0, **SETTINGS)
+        model.fit(x[known].numpy(), y[known, column].numpy(), sample_weight=weights[known].numpy())
+        np.testing.assert_allclose(found[:, column].numpy(), model.predict(x.numpy()), rtol=1e-5, atol=1e-5)
+
+
+def test_labels_side_by_side_and_classes_that_no_row_has():
+    x = rows()
+    y = torch.stack([(x[:, 0] > 0).float(), torch.ones(300), torch.zeros(300)], dim=1)
+    scores = TreeHead(4, 3, "multilabel").fit(x, y, **SETTINGS)(x)
+    assert ((scores[:, 0] > 0) == (x[:, 0] > 0)).all()
+    assert (scores[:, 1] >= 0).all()
+    assert (scores[:, 2] == ABSENT).all()
+    scores = TreeHead(4, 5).fit(x, (x[:, 0] > 0).long() * 3, **SETTINGS)(x)
+    assert set(scores.argmax(1).tolist()) == {0, 3}
+    assert (scores[:, [1, 2, 4]] == ABSENT).all()
+
+
+def test_stored_and_in_parts_the_scores_are_the_same(monkeypatch):
+    x = rows()
+    head = TreeHead(4, 2).fit(x, (sum_of(x) > 0).long(), **SETTINGS)
+    again = TreeHead(4, 2, nodes=len(head.feature), trees=len(head.root))
+    again.load_state_dict(head.state_dict())
+    expected = head(x)
+    monkeypatch.setattr("rapgnn.network.trees.ROW_BLOCK", 17)
+    assert torch.equal(again(x), expected)
+    assert again(x[:0]).shape == (0, 2)
+
+
+def test_a_value_on_the_threshold_goes_the_same_way():
+    x = torch.tensor([[0.1], [0.3]]).repeat(40, 1)
+    head = TreeHead(1, 2).fit(x, (x[:, 0] > 0.2).long(), max_iter=3, min_samples_leaf=1)
+    model = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=1, early_stopping=False, random_state=0)
+    model.fit(x.numpy(), (x[:, 0] > 0.2).numpy())
+    edge = torch.linspace(0.1, 0.3, 2001)[:, None]
+    np.testing.assert_allclose(head(edge).softmax(1).numpy(), model.predict_proba(edge.numpy()), atol=1e-6)
