@@ -51,6 +51,7 @@ def data_info(
 
     Example: rapgnn data info my-graph/ --label species
     """
+    from rapgnn.datasets.keyed import drawn
     from rapgnn.estimators.card import describe_graph
 
     graph = shared.load(name, data_dir, attributes, reading, labels=False)
@@ -59,6 +60,8 @@ def data_info(
     shared.write_json([row | ({"columns": [vars(use) for use in uses]} if uses else {})], json_file)
     for key, value in row.items():
         typer.echo(f"{key:<16} {value}")
+    if graph.typed is not None and graph.typed.tables is not None:
+        typer.echo(drawn(graph))
     shared.show_columns(graph)
 
 

@@ -144,8 +144,9 @@ def check_goal(metric: str | None, class_weight: str | None, task: str) -> None:
 @shared.folder_options(shared.FILE_OPTIONS)
 def predict(
     model: shared.ModelFolder,
-    out: Annotated[Path, typer.Option(help="Predictions: a .csv or .parquet file.")],
     reading: Any,
+    out: Annotated[Path | None, typer.Option(help="Predictions: a .csv or .parquet file.")] = None,
+    into: Annotated[str | None, typer.Option(help="Predictions: a new table of the database.")] = None,
     data: shared.Data = None,
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every class.")] = False,
@@ -163,12 +164,16 @@ def predict(
 
     Example: rapgnn predict model/ my-graph/ --out predictions.csv
     """
+    from rapgnn.datasets import database
+    from rapgnn.datasets.database import is_database
     from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
     from rapgnn.graph.validate import check_whole
     from rapgnn.network.config import bounds
     from rapgnn.training.predict import model_on
 
+    if (into is not None) == (out is not None) or (into is not None and not is_database(data or "")):
+        raise InputError("predictions go to --out, a file, or of a database also --into, a new table: give one of them.")
     check_writable(out, TABLES)
     check_writable(json_file)
     if samples:
@@ -181,6 +186,7 @@ def predict(
             raise InputError("predictions on a graph on disk are exact: leave out --samples.")
         limited = hops.open_estimator(model, memory, device)
         with hops.disk_graph(data, data_dir, reading, hops.limit_of(memory)) as disk:
+            assert out is not None
             hops.predict_from_disk(limited, disk, out, probabilities, not no_spread, store)
         return
     try:
@@ -199,12 +205,15 @@ def predict(
         table = prediction_table(graph, predictor, estimator.schema_.classes, probabilities, known)
     asked = [] if explain is None else explained_rows(graph, explain)
     explanations = estimator.explain(graph, asked) if asked else []
-    write_table(table, out)
-    record = {"dataset": graph.name, "task": graph.task, "model": str(model), "out": str(out), "rows": len(table)}
+    if out is not None:
+        write_table(table, out)
+    else:
+        database.write_table(table, str(data), str(into))
+    record = {"dataset": graph.name, "task": graph.task, "model": str(model), "out": str(out or into), "rows": len(table)}
     shared.write_json([record | {"explanations": [one.to_dict() for one in explanations]}], json_file)
     for one in explanations:
         typer.echo(one.text())
-    shared.tell(f"wrote {len(table)} predictions to {out}")
+    shared.tell(f"wrote {len(table)} predictions to {out or into}")
 
 
 def explained_rows(graph: Any, names: str) -> list[Any]:

@@ -324,6 +324,7 @@ FOLDER_OPTIONS: dict[str, tuple[Any, str]] = {
     "ignore": (list[str], "Leave out columns a,b."),
     "group": (str, "Split: rows of one value here stay together."),
     "time": (str, "Split: what is earlier here trains."),
+    "table": (str, "Of tables with keys: whose rows are predicted."),
     "impute": (bool, "Fill missing values."),
     "directed": (bool, "Edges count one way."),
     "drop_unknown_edges": (bool, "Drop edges of unknown nodes."),
@@ -334,7 +335,7 @@ FOLDER_OPTIONS: dict[str, tuple[Any, str]] = {
 }
 """Every option of a user's own tables: its type, and its help."""
 FILE_OPTIONS = ("nodes", "edges", "drop_unknown_edges", "sep", "decimal", "encoding")  # what a model cannot remember
-DISK_OPTIONS = tuple(name for name in FOLDER_OPTIONS if name not in ("nodes", "edges", "group", "time"))
+DISK_OPTIONS = tuple(name for name in FOLDER_OPTIONS if name not in ("nodes", "edges", "group", "time", "table"))
 
 
 def collected(place: str, options: dict[str, Any], make: Callable[[dict[str, Any], dict[str, Any]], Any]) -> Any:

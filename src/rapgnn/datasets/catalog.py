@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from rapgnn.datasets.columns import Reading
+from rapgnn.datasets.database import is_database, read_database
 from rapgnn.datasets.folder import is_table_file, read_folder
 from rapgnn.datasets.frames import ENDINGS
+from rapgnn.datasets.keyed import is_folder_of_tables, read_folder_of_tables
 from rapgnn.datasets.ogb import MOLECULES, NODE_GRAPHS, read_molecules, read_node_graph
 from rapgnn.datasets.planetoid import PLANETOID, read_planetoid
 from rapgnn.datasets.sources import FileSet, Say, locate
@@ -122,6 +124,10 @@ def load_dataset(
         raise InputError(f"{name} has no further node attributes: the datasets that have are {having}.")
     if kind.lower() == SBM:
         return BlockModel.parse(settings).generate()
+    if is_database(name):
+        return read_database(name, reading)
+    if not known and _is_there(Path(name)) and Path(name).is_dir() and is_folder_of_tables(Path(name)):
+        return read_folder_of_tables(Path(name), Path(name).resolve().name, reading)
     if not known and _is_there(Path(name)) and (Path(name).is_dir() or is_table_file(Path(name))):
         own = Path(name).resolve().name
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.

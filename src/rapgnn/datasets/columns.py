@@ -31,7 +31,7 @@ NAMED = ("label", "id", "source", "target")  # columns that a user may name
 OPTIONS = (
     *NAMED,
     *("ignore", "sep", "decimal", "encoding", "impute", "directed", "drop_unknown_edges", "task", "seed"),
-    *("nodes", "edges", "group", "time"),
+    *("nodes", "edges", "group", "time", "table"),
 )
 """What a user may say about tables: fields of ``Reading``, ``encoding`` that of CSV files."""
 Roles = dict[str, str]  # what a column is for, where it is no feature
@@ -57,7 +57,10 @@ class Reading:
         drop_unknown_edges: leave out edges that name nodes that are not there, instead of refusing them.
         nodes, edges: the files of the two tables, where they lie in no folder together.
         group: the column whose rows of one value stay together when rows are divided for training and testing.
-        time: the column by which rows are divided instead: what is earlier trains, what is later tests.
+        time: the column by which rows are divided instead: what is earlier trains, what is later tests. Of many tables
+            each row is then predicted as of its time.
+        table: of many tables with keys the one whose rows are predicted.
+        types: what a trained model knows of such tables.
     """
 
     label: str | None = None
@@ -81,6 +84,8 @@ class Reading:
     edges: str | Path | None = None
     group: str | None = None
     time: str | None = None
+    table: str | None = None
+    types: dict[str, Any] | None = None
 
     def file(self, folder: Path, stem: str) -> Path | None:
         """The file of a table: the one that is named, or else the folder's."""
@@ -247,7 +252,7 @@ def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | Non
     if reading.group:
         blocks = np.random.default_rng(reading.seed).permutation(values.nunique())[pd.factorize(values)[0]]
     else:
-        blocks = pd.factorize(_times(frame, column, values), sort=True)[0]
+        blocks = pd.factorize(times_of(frame, column, values), sort=True)[0]
     parts = split_blocks(blocks)
     if not all(len(part) for part in parts):
         raise InputError(f"{frame.path}: the values of {column} do not divide the rows in three parts.")
@@ -257,7 +262,7 @@ def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | Non
     return replace(labels, splits={s: known[part] for s, part in zip(SPLITS, parts, strict=True)}, notes=(note,))
 
 
-def _times(frame: Frame, column: str, values: pd.Series) -> np.ndarray:
+def times_of(frame: Frame, column: str, values: pd.Series) -> np.ndarray:
     """Numbers, or dates as the days that they are in features."""
     if is_number(values):
         return values.to_numpy(dtype=np.float64)

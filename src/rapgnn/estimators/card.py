@@ -27,6 +27,9 @@ def describe_graph(graph: Graph) -> dict[str, Any]:
     row: dict[str, Any] = {"dataset": graph.name, "task": graph.task}
     row |= {"graphs": graph.num_rows} if graph.ptr is not None else {}
     row |= {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "features": graph.num_features}
+    if graph.typed is not None:
+        row |= {"edges": graph.typed.num_edges // 2, "types": graph.typed.counts}
+        row |= {"relations": [one.key for one in graph.typed.relations]}
     row |= {"edge features": graph.num_edge_features} if graph.edge_attr is not None else {}
     labels = {"accuracy": "classes", "rocauc": "labels", "rmse": "targets"}[graph.objective.metric]
     row[labels] = graph.num_outputs

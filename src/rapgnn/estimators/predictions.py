@@ -336,12 +336,16 @@ def reading_of(schema: Schema, labelled: bool) -> dict[str, Any]:
     """How a trained model reads a folder: fields of ``Reading``."""
     kind = "regression" if schema.objective.metric == "rmse" else "classification"
     known = {"classes": schema.classes, "encoding": schema.encoding, "task": kind}
-    return known | {"trained": True, "labelled": labelled}
+    return known | {"trained": True, "labelled": labelled, "types": schema.types}
 
 
 def as_read(graph: Graph, schema: Schema, labelled: bool) -> Graph:
     """A folder's graph as the model reads it, whatever categories, means and scales the folder has of its own."""
     own, known = graph.encoding, schema.encoding
+    if graph.read_as is not None and graph.typed is not None and schema.types is not None:
+        if graph.typed.described() != schema.types:
+            graph = graph.read_as(**reading_of(schema, labelled))
+        return graph if labelled else without_labels(graph, schema)
     if graph.read_as is not None and known is not None and known.kind == "table" and own != known:
         splits = {split: graph.rows(split) for split in SPLITS}
         graph = replace(graph.read_as(**reading_of(schema, labelled)), **splits)

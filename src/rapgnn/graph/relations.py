@@ -74,6 +74,7 @@ class Types:
         ids: what nodes are called, of the types that say it.
         times: since when nodes are there, of the types that say it.
         clock: the time of every row, as of which it is predicted; None: all rows see all facts.
+        tables: of tables with keys what their columns are for.
         cuts: times at which snapshots are taken; beyond the last, one in every ``step`` seconds.
     """
 
@@ -87,6 +88,7 @@ class Types:
     clock: np.ndarray | None = None
     cuts: tuple[float, ...] = ()
     step: float = 0.0
+    tables: dict[str, Any] | None = None
 
     @property
     def widths(self) -> dict[str, int]:
@@ -202,7 +204,7 @@ class Types:
         relations = [[one.source, one.name, one.target] for one in self.relations]
         sparse = sorted(name for name, x in self.features.items() if isinstance(x, SparseMatrix))
         kept = {"target": self.target, "widths": self.widths, "encodings": encodings, "relations": relations}
-        return kept | {"cuts": list(self.cuts), "step": self.step, "counts": self.counts, "sparse": sparse}
+        return kept | {"cuts": list(self.cuts), "step": self.step, "counts": self.counts, "sparse": sparse, "tables": self.tables}
 
 
 def _power(degree: np.ndarray, exponent: float) -> np.ndarray:
@@ -230,14 +232,22 @@ def listed(relations: Sequence[Relation]) -> str:
     return ", ".join(one.key for one in relations)
 
 
+def _is_use(given: Any) -> bool:
+    """Whether this says what the columns of a table are for."""
+    names = all(isinstance(given[name], str | None) for name in ("key", "time"))
+    foreign = all(isinstance(end, str) for pair in given["foreign"].items() for end in pair)
+    return names and foreign and all(isinstance(name, str) for name in given["ignore"])
+
+
 def checked_types(given: Any) -> dict[str, Any]:
     """What ``Types.described`` gave; anything else is refused."""
     try:
         widths, encodings = given["widths"], {name: one for name, one in given["encodings"].items() if one is not None}
-        fine = set(given) == {"target", "widths", "encodings", "relations", "cuts", "step", "counts", "sparse"}
+        fine = set(given) == {"target", "widths", "encodings", "relations", "cuts", "step", "counts", "sparse", "tables"}
         fine = fine and given["target"] in widths and set(given["encodings"]) == set(widths)
         fine = fine and all(type(width) is int and width >= 0 for width in widths.values())
         fine = fine and all(Encoding.from_dict(one).width in (None, widths[name]) for name, one in encodings.items())
+        fine = fine and isinstance(given["tables"], dict | None) and all(map(_is_use, (given["tables"] or {}).values()))
         fine = fine and set(given["counts"]) == set(widths) and set(given["sparse"]) <= set(widths)
         fine = fine and all(type(n) is int and 0 <= n < 1 << 40 for n in given["counts"].values())
         fine = fine and all(len(one) == 3 and {one[0], one[2]} <= set(widths) for one in given["relations"])

@@ -63,6 +63,7 @@ def typed_graph(
     seed: int = 0,
     name: str = "graph",
     notes: tuple[str, ...] = (),
+    plain: bool = True,
     **how: Any,
 ) -> Graph:
     """The graph whose rows are the nodes of one type; everything a user can get wrong is checked.
@@ -74,6 +75,7 @@ def typed_graph(
         y, train, val, test: labels and splits of its nodes, as ``build_graph`` takes them.
         time: of its nodes, in seconds: each is predicted as of its time; None: the type's own times, if it has any.
         known: what a trained model knows of types, from ``Types.described``.
+        plain: whether one type with one relation is a graph without types.
         how: as in ``build_graph``: ``classes``, ``encoding``, ``trained``, ``labelled``, ``unseen_classes``.
     """
     types = {str(name): one for name, one in types.items()}
@@ -84,7 +86,7 @@ def typed_graph(
     counts = {name: _count(name, one, edges) for name, one in types.items()}
     own, row = types[target], {"y": y, "train": train, "val": val, "test": test}
     clock = _times(own.time if time is None else time, counts[target], f"the times of {target}")
-    plain = len(types) == 1 and len(edges) <= 1 and clock is None and known is None
+    plain = plain and len(types) == 1 and len(edges) <= 1 and clock is None and known is None
     raw = RawGraph(x=_given(own), num_nodes=counts[target], ids=own.ids, notes=notes, **row)
     if plain:
         first = edges[0] if edges else Relation(target, "", target, NO_EDGES)
