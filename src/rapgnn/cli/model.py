@@ -173,7 +173,9 @@ def predict(
     from rapgnn.training.predict import model_on
 
     if (into is not None) == (out is not None) or (into is not None and not is_database(data or "")):
-        raise InputError("predictions go to --out, a file, or of a database also --into, a new table: give one of them.")
+        raise InputError(
+            "predictions go to --out, a file, or of a database also --into, a new table: give one of them."
+        )
     check_writable(out, TABLES)
     check_writable(json_file)
     if samples:
@@ -209,7 +211,13 @@ def predict(
         write_table(table, out)
     else:
         database.write_table(table, str(data), str(into))
-    record = {"dataset": graph.name, "task": graph.task, "model": str(model), "out": str(out or into), "rows": len(table)}
+    record = {
+        "dataset": graph.name,
+        "task": graph.task,
+        "model": str(model),
+        "out": str(out or into),
+        "rows": len(table),
+    }
     shared.write_json([record | {"explanations": [one.to_dict() for one in explanations]}], json_file)
     for one in explanations:
         typer.echo(one.text())

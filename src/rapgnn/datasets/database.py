@@ -64,6 +64,8 @@ def _engine(url: str, write: bool = False) -> Iterator[Any]:
     alchemy, engine = _alchemy(), None
     try:
         parsed = alchemy.make_url(url)
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             if not Path(parsed.database).is_file():
                 raise InputError(f"there is no file {parsed.database}: sqlite:///shop.db names shop.db in this folder.")
@@ -163,10 +165,12 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
         return np.zeros(0)
     filled = [part for part in parts if not (part.dtype == object and all(value is None for value in part))]
     kinds = {part.dtype.kind for part in filled}
-    if len(kinds) == 1 and kinds <= {"f", "M"} or kinds == {"i", "f"}:
+    if (len(kinds) == 1 and kinds <= {"f", "M"}) or kinds == {"i", "f"}:
         kind = next(part.dtype for part in filled if part.dtype.kind in "fM")
         gap = np.array(np.nan if kind.kind == "f" else "NaT").astype(kind)
-        return np.concatenate([part.astype(kind) if part.dtype != object else np.full(len(part), gap) for part in parts])
+        return np.concatenate(
+            [part.astype(kind) if part.dtype != object else np.full(len(part), gap) for part in parts]
+        )
     if len(kinds) > 1:
         parts = [np.array([_text(None if pd.isna(v) else v) for v in part.tolist()], dtype=object) for part in parts]
     return np.concatenate(parts)

@@ -55,7 +55,9 @@ class Keys:
         kinds = {"key": str | None, "foreign": dict, "time": str | None, "ignore": list | tuple}
         given = {k: v for k, v in given.items() if k != "label"} if isinstance(given, dict) else given
         if not isinstance(given, dict) or any(not isinstance(v, kinds.get(k, ())) for k, v in given.items()):
-            raise InputError(f"what is said of {table} must be key, time (names), foreign (a table) or ignore (a list).")
+            raise InputError(
+                f"what is said of {table} must be key, time (names), foreign (a table) or ignore (a list)."
+            )
         return cls(**given | {"ignore": tuple(given.get("ignore", ()))})
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,9 +122,7 @@ def stem_of(column: str) -> str | None:
     return None
 
 
-def find_keys(
-    tables: Mapping[str, pd.DataFrame], declared: Mapping[str, Keys], notes: list[str]
-) -> dict[str, Keys]:
+def find_keys(tables: Mapping[str, pd.DataFrame], declared: Mapping[str, Keys], notes: list[str]) -> dict[str, Keys]:
     """What the columns of every table are for: as declared, or else by their names and contents.
 
     Args:
@@ -149,7 +149,9 @@ def find_keys(
             if share >= (OFTEN if column == keys[other] else MOSTLY):
                 foreign[column] = other
             elif share > 0:
-                notes.append(f"{name}.{column} is like a key of {other}, but {1 - share:.0%} of its values are not there.")
+                notes.append(
+                    f"{name}.{column} is like a key of {other}, but {1 - share:.0%} of its values are not there."
+                )
         found[name] = Keys(keys[name], foreign)
     return found
 
@@ -159,7 +161,9 @@ def _own_key(name: str, tables: Mapping[str, pd.DataFrame]) -> str | None:
     table, own = tables[name], {name.lower(), singular(name)}
     named = [c for c in table.columns if c.lower() in (*IDS, *own) or stem_of(c) in own]
     shared = {c for other, columns in tables.items() if other != name for c in columns.columns}
-    named += [c for c in table.columns[:1] if c in shared or stem_of(c) is not None]
+    others = {form for other in tables if other != name for form in (other.lower(), singular(other))}
+    first = [c for c in table.columns[:1] if c in shared or stem_of(c) is not None]
+    named += [c for c in first if not {c.lower(), stem_of(c)} & others]
     return next((c for c in named if table[c].notna().all() and table[c].is_unique and _is_name(table[c])), None)
 
 
@@ -266,7 +270,9 @@ def graph_of_tables(
     kept = {table: about.to_dict() for table, about in keys.items()} if known is None else known["tables"]
     kept[target] = kept[target] | ({} if known is not None else {"label": labels.column})
     y, task = labels.values if reading.labelled is not False else None, labels.task
-    graph = typed_graph(kinds, relations, target, y=y, task=task, known=known, name=name, plain=False, **labels.splits, **how)
+    graph = typed_graph(
+        kinds, relations, target, y=y, task=task, known=known, name=name, plain=False, **labels.splits, **how
+    )
     assert graph.typed is not None
     return replace(graph, typed=replace(graph.typed, tables=kept))
 

@@ -200,7 +200,7 @@ def fit_without_edges(
     if not len(graph.train):
         raise InputError("there is no model without edges: the data have no training rows.")
     none = torch.zeros(2, 0, dtype=torch.int64)
-    bare = replace(graph, edge_index=none, edge_weight=None, edge_attr=None, notes=())
+    bare = replace(graph, edge_index=none, edge_weight=None, edge_attr=None, typed=None, notes=())
     start = start_config(bare)
     # A layer without edges and with weights of 1 is the identity.
     layer: dict[str, Any] = {"num_layers": 1, "jumping": "last", "structure": "identity", "schedule": "fixed"}
@@ -221,7 +221,8 @@ def fit_without_edges(
 
 def check_own_features(graph: Graph) -> None:
     """Refuse to leave out the edges that the features are made of."""
-    if graph.encoding is not None and graph.encoding.kind == "structural":
+    counted = graph.typed is not None and graph.typed.target not in graph.typed.features
+    if counted or (graph.encoding is not None and graph.encoding.kind == "structural"):
         raise InputError("there is no model without edges: the features are made of the edges.")
 
 

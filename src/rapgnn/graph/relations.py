@@ -204,7 +204,13 @@ class Types:
         relations = [[one.source, one.name, one.target] for one in self.relations]
         sparse = sorted(name for name, x in self.features.items() if isinstance(x, SparseMatrix))
         kept = {"target": self.target, "widths": self.widths, "encodings": encodings, "relations": relations}
-        return kept | {"cuts": list(self.cuts), "step": self.step, "counts": self.counts, "sparse": sparse, "tables": self.tables}
+        return kept | {
+            "cuts": list(self.cuts),
+            "step": self.step,
+            "counts": self.counts,
+            "sparse": sparse,
+            "tables": self.tables,
+        }
 
 
 def _power(degree: np.ndarray, exponent: float) -> np.ndarray:
@@ -243,7 +249,17 @@ def checked_types(given: Any) -> dict[str, Any]:
     """What ``Types.described`` gave; anything else is refused."""
     try:
         widths, encodings = given["widths"], {name: one for name, one in given["encodings"].items() if one is not None}
-        fine = set(given) == {"target", "widths", "encodings", "relations", "cuts", "step", "counts", "sparse", "tables"}
+        fine = set(given) == {
+            "target",
+            "widths",
+            "encodings",
+            "relations",
+            "cuts",
+            "step",
+            "counts",
+            "sparse",
+            "tables",
+        }
         fine = fine and given["target"] in widths and set(given["encodings"]) == set(widths)
         fine = fine and all(type(width) is int and width >= 0 for width in widths.values())
         fine = fine and all(Encoding.from_dict(one).width in (None, widths[name]) for name, one in encodings.items())

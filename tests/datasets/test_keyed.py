@@ -1,0 +1,221 @@
+"""Folders of tables, and databases: keys by name and content, what is declared, what is refused."""
+
+import os
+import pwd
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rapgnn import InputError, RAPNodeClassifier, load_dataset, load_model
+from rapgnn.datasets.keyed import find_keys, singular, stem_of
+
+POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) if Path("/usr/lib/postgresql").is_dir() else []
+SERVER = [Path(found) for found in [shutil.which("initdb")] if found] or POSTGRES[-1:]
+
+
+def shop(n: int = 150) -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    home = rng.integers(0, 2, n)
+    orders = rng.integers(0, n, 4 * n)
+    taste = np.where(rng.random(4 * n) < 0.9, home[orders], rng.integers(0, 2, 4 * n))
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 4 * n), unit="D")
+    return {
+        "customers": pd.DataFrame(
+            {"id": np.arange(n) + 100, "age": rng.integers(20, 70, n), "churned": np.where(home == 1, "yes", "no")}
+        ),
+        "orders": pd.DataFrame(
+            {
+                "order_id": np.arange(4 * n),
+                "customer_id": orders + 100,
+                "amount": rng.random(4 * n) * 50,
+                "created_at": day.strftime("%Y-%m-%d"),
+            }
+        ),
+        "products": pd.DataFrame({"sku": [f"p{i}" for i in range(10)], "price": rng.random(10)}),
+        "lines": pd.DataFrame(
+            {"order_id": np.arange(4 * n), "sku": [f"p{2 * (i % 5) + t}" for i, t in enumerate(taste)]}
+        ),
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, table in shop().items():
+        (tmp_path / "shop").mkdir(exist_ok=True)
+        table.to_csv(tmp_path / "shop" / f"{name}.csv", index=False)
+    return tmp_path / "shop"
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> str:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        for name, table in shop().items():
+            table.to_sql(name, connection, index=False)
+    return f"sqlite:///{tmp_path / 'shop.db'}"
+
+
+@pytest.mark.parametrize(
+    ("plural", "one"),
+    [("customers", "customer"), ("categories", "category"), ("addresses", "address"), ("Boxes", "box"), ("bus", "bu")],
+)
+def test_singular(plural, one):
+    assert singular(plural) == one
+
+
+@pytest.mark.parametrize(
+    ("column", "stem"), [("customer_id", "customer"), ("customerID", "customer"), ("shopId", "shop"), ("paid", None)]
+)
+def test_names_of_keys(column, stem):
+    assert stem_of(column) == stem
+
+
+def test_keys_are_found_by_name_and_content():
+    notes = list[str]()
+    tables = shop()
+    tables["orders"]["product_id"] = "nothing"  # its name fits, its content does not
+    tables["notes"] = pd.DataFrame({"customer_id": [100.0, np.nan, 5.0], "text": list("abc")})
+    keys = find_keys(tables, {}, notes)
+    assert {name: one.key for name, one in keys.items() if one.key} == {
+        "customers": "id", "orders": "order_id", "products": "sku",
+    }  # fmt: skip
+    assert keys["orders"].foreign == {"customer_id": "customers"}
+    assert keys["lines"].foreign == {"order_id": "orders", "sku": "products"}
+    assert keys["notes"].foreign == {}
+    assert any("notes.customer_id" in note for note in notes)
+
+
+def test_link_tables_are_edges_and_others_nodes(folder):
+    graph = load_dataset(folder, table="customers", label="churned")
+    assert graph.typed is not None
+    assert set(graph.typed.counts) == {"customers", "orders", "products"}
+    names = {one.key for one in graph.typed.relations}
+    assert {"orders lines products", "orders customer_id customers", "customers rev_customer_id orders"} <= names
+    assert graph.ids is not None
+    assert graph.ids[0] == 100
+    assert any("customer_id -> customers" in note for note in graph.notes)
+
+
+def test_schema_toml_says_it_instead(folder):
+    (folder / "schema.toml").write_text('[orders]\nkey = "order_id"\nforeign = {}\nignore = ["amount"]\n')
+    graph = load_dataset(folder, table="customers", label="churned")
+    assert graph.typed is not None
+    assert [one.key for one in graph.typed.relations] == ["orders lines products", "products rev_lines orders"]
+    for text, reason in (("[orders]\nkeys = 1", "orders"), ("[other]", "other"), ("[orders", "read")):
+        (folder / "schema.toml").write_text(text)
+        with pytest.raises(InputError, match=reason):
+            load_dataset(folder, table="customers", label="churned")
+
+
+def test_a_model_reads_other_tables_as_its_own(folder, tmp_path):
+    model = RAPNodeClassifier().fit(folder, table="customers", label="churned")
+    test = model.split_["test"]
+    assert (model.predict(folder)[test] == shop()["customers"].churned.to_numpy()[test]).mean() > 0.7
+    model.save(tmp_path / "model")
+    table = pd.read_csv(folder / "customers.csv")
+    table.drop(columns="churned").to_csv(folder / "customers.csv", index=False)
+    (folder / "further.csv").write_text("customer_id,x\n100,1\n")
+    assert np.array_equal(load_model(tmp_path / "model").predict_proba(folder), model.predict_proba(folder))
+    (folder / "products.csv").unlink()
+    with pytest.raises(InputError, match="products"):
+        model.predict(folder)
+
+
+def test_times_are_found_and_rows_divided_by_them(folder):
+    orders = pd.read_csv(folder / "orders.csv").assign(late=lambda t: np.where(t.amount > 25, "yes", "no"))
+    orders.to_csv(folder / "orders.csv", index=False)
+    graph = load_dataset(folder, table="orders", label="late", time="created_at")
+    assert graph.typed is not None
+    assert graph.typed.clock is not None
+    assert any(note.startswith("times: orders.created_at") for note in graph.notes)
+    clock = graph.typed.clock
+    assert clock[graph.train].max() <= clock[graph.val].min() <= clock[graph.test].min()
+
+
+def test_a_database_is_read_as_a_folder_is_and_never_written(folder, sqlite):
+    before = Path(sqlite.removeprefix("sqlite:///")).read_bytes()
+    mine, other = (load_dataset(str(data), table="customers", label="churned") for data in (folder, sqlite))
+    assert mine.typed is not None
+    assert other.typed is not None
+    assert mine.typed.described() == other.typed.described()
+    assert Path(sqlite.removeprefix("sqlite:///")).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [("sqlite:///none.db", "no file"), ("nodb://x", "nodb"), ("postgresql://me:secret@localhost:1/x", "me:\\*\\*\\*")],
+)
+def test_databases_that_are_not_there(url, reason):
+    with pytest.raises(InputError, match=reason):
+        load_dataset(url, table="customers", label="churned")
+
+
+def test_declared_keys_win(tmp_path):
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("CREATE TABLE people (code TEXT PRIMARY KEY, kind TEXT)")
+        connection.execute("CREATE TABLE deals (n INTEGER PRIMARY KEY, buyer TEXT REFERENCES people(code), x REAL)")
+        connection.executemany("INSERT INTO people VALUES (?, ?)", [(f"c{i}", "ab"[i % 2]) for i in range(20)])
+        connection.executemany("INSERT INTO deals VALUES (?, ?, ?)", [(i, f"c{i % 20}", i / 7) for i in range(60)])
+    graph = load_dataset(f"sqlite:///{tmp_path / 'shop.db'}", table="people", label="kind")
+    assert graph.typed is not None
+    assert {one.key for one in graph.typed.relations} == {"deals buyer people", "people rev_buyer deals"}
+
+
+def test_duckdb(folder, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        for name in shop():
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_csv('{folder / name}.csv')")
+    graph = load_dataset(f"duckdb:///{tmp_path / 'shop.duckdb'}", table="customers", label="churned")
+    assert graph.typed is not None
+    assert graph.typed.counts == {"customers": 150, "orders": 600, "products": 10}
+
+
+@pytest.fixture
+def postgres(tmp_path):
+    """A server of its own on a local socket."""
+    if not SERVER:
+        pytest.skip("PostgreSQL is not installed: there is no initdb")
+    home, tools = tmp_path / "postgres", SERVER[0].parent
+    home.mkdir()
+    how = {"check": True, "capture_output": True, "cwd": home}
+    if os.geteuid() == 0:  # which the server refuses to be run by
+        try:
+            user = pwd.getpwnam("postgres")
+        except KeyError:
+            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+        for path in (home, tmp_path, *tmp_path.parents[:2]):
+            path.chmod(0o755)
+        os.chown(home, user.pw_uid, user.pw_gid)
+        how |= {"user": user.pw_uid, "group": user.pw_gid, "env": {"PATH": os.environ["PATH"], "HOME": str(home)}}
+    subprocess.run(
+        [tools / "initdb", "-D", home / "data", "-U", "me", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
+        **how,
+    )
+    settings = f"-k {home} -c listen_addresses= -c fsync=off"
+    subprocess.run([tools / "pg_ctl", "-D", home / "data", "-o", settings, "-w", "-l", home / "log", "start"], **how)
+    yield f"postgresql://me@/postgres?host={home}"
+    subprocess.run([tools / "pg_ctl", "-D", home / "data", "-m", "immediate", "stop"], **how)
+
+
+def test_postgresql(postgres, folder):
+    """About 5 s: a server is made and started."""
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    engine = sqlalchemy.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
+    for name, table in shop().items():
+        dated = table.assign(created_at=pd.to_datetime(table.created_at)) if name == "orders" else table
+        dated.to_sql(name, engine, index=False)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE customers ADD PRIMARY KEY (id)")
+        connection.exec_driver_sql("ALTER TABLE orders ADD PRIMARY KEY (order_id)")
+        connection.exec_driver_sql("ALTER TABLE orders ADD FOREIGN KEY (customer_id) REFERENCES customers(id)")
+    engine.dispose()
+    graph, same = (load_dataset(str(d), table="customers", label="churned") for d in (postgres, folder))
+    assert graph.typed is not None
+    assert same.typed is not None
+    assert sorted(graph.typed.counts.items()) == sorted(same.typed.counts.items())
+    assert {one.key for one in graph.typed.relations} == {one.key for one in same.typed.relations}
