@@ -212,8 +212,6 @@ class GoalGraph(Graph):
         """The task's objective with the metric and the weights asked for."""
         return _objective(self.task, self.scoring, self.class_weight)
 
-    rule = objective
-
 
 def with_goal(graph: Graph, scoring: str | None = None, class_weight: Any = None) -> Graph:
     """The graph with a goal; itself, where nothing is asked for.

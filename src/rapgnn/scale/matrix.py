@@ -7,7 +7,6 @@ no values of their own then. A thread reads the next block while the last one is
 the graph, each has the rows of a range of nodes, and gets the rows of x that these need of others before each product.
 """
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES, Scaling
 from rapgnn.graph.csr import degree_power
+from rapgnn.graph.operator import growth_rate
 from rapgnn.memory import blocks
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.workers import ALONE, Workers
@@ -119,18 +119,10 @@ class StreamedMatrix:
         return out
 
     def growth_rate(self) -> float:
-        """As ``GraphOperator.growth_rate``: how much one product enlarges at most, in the long run."""
+        """As ``GraphOperator.growth_rate``."""
         ones = torch.ones(self.shape[0], 1, dtype=torch.float32, device=self.device)
-        other, logarithm, steps = torch.empty_like(ones), 0.0, 16
-        for _ in range(steps):
-            ones, other = self.product(ones, other, magnitude=True), ones
-            size = self.part.workers.largest(float(ones.max()) if len(ones) else 0.0)
-            if size <= 0:
-                return 1.0
-            logarithm += math.log(size)
-            ones.div_(size)
-        mantissa, exponent = math.frexp(math.exp(logarithm / steps))
-        return math.ldexp(round(64 * mantissa) / 64, exponent)
+        workers = self.part.workers
+        return growth_rate(lambda x: self.product(x, torch.empty_like(x), magnitude=True), ones, workers.largest)
 
     # The blocks of S: whole ranges of rows, or rows that are chosen.
 
