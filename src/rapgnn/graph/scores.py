@@ -14,9 +14,6 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import shown_label
 from rapgnn.graph.tasks import TASKS, Objective, accuracy, average_precision, rmse, rocauc
 
-CALIBRATION_BINS = 15
-LEAST = 1e-12  # of a probability whose logarithm is taken
-
 Values = Callable[[Tensor, Tensor], float]
 
 
@@ -64,9 +61,9 @@ def f1_macro(p: Tensor, y: Tensor, weighted: bool = False) -> float:
     return float(np.average(values, weights=rows if weighted else None)) if values else float("nan")
 
 
-def log_loss(p: Tensor, y: Tensor) -> float:
-    """Minus the mean logarithm of the probability given to what is true."""
-    p = p.double().clamp(LEAST, 1 - LEAST)
+def log_loss(p: Tensor, y: Tensor, least: float = 1e-12) -> float:
+    """Minus the mean logarithm of the probability given to what is true, of ``least`` where it is below."""
+    p = p.double().clamp(least, 1 - least)
     if y.dim() == 1:
         return float(-p.gather(1, y[:, None]).log().mean()) if len(y) else float("nan")
     known = ~y.isnan()
@@ -90,7 +87,7 @@ def r2(p: Tensor, y: Tensor) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def calibration_error(p: Tensor, y: Tensor, bins: int = CALIBRATION_BINS) -> float:
+def calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
     """Expected calibration error: Σ_b (rows in b / rows) · |share that came true in b - mean stated probability in b|.
 
     The bins b divide 0 to 1 evenly. For classes the stated probability is that of the answer, the likeliest class

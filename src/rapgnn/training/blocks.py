@@ -123,9 +123,7 @@ class BatchOrder:
 
 
 EPOCHS = 64  # of a block, at most
-PASSES = 8  # epochs of a block, at most, where every epoch walks over the graph
 STEPS = 256  # of one captured graph, at most
-JUDGED = 1 << 22  # validation scores that are judged at a time
 BLOCK_BYTES = 256 << 20  # of what a block keeps: representations, states, scores; on a GPU a share of what is free
 
 
@@ -181,7 +179,7 @@ class Phase2:
         numbers += rows * channels if isinstance(held, Draws) and not held.constant else 0
         numbers += 2 * sum(map(head.mlp.mask_words, sizes))
         # Passes over the graph are few at a time: none is made in vain when patience or time runs out.
-        most = most if self.cheap else min(most, PASSES)
+        most = most if self.cheap else min(most, 8)
         fitting = min(most, config.epochs, max(1, STEPS // len(sizes)), max(1, self.budget // (4 * numbers)))
         return -(-config.epochs // -(-config.epochs // fitting))
 
@@ -259,11 +257,11 @@ def _look(best: BestEpoch, values: list[list[float]]) -> tuple[int, int | None]:
 
 
 class _Arriving:
-    """Metric and loss of every epoch of a block, on their way from the device."""
+    """Metric and loss of every epoch of a block, on their way from the device; ``most`` scores are judged at a time."""
 
-    def __init__(self, objective: Objective, scores: Tensor, y: Tensor):
+    def __init__(self, objective: Objective, scores: Tensor, y: Tensor, most: int = 1 << 22):
         parts = []
-        for part in scores.split(max(1, JUDGED // max(1, scores[0].numel()))):
+        for part in scores.split(max(1, most // max(1, scores[0].numel()))):
             losses = objective.loss_many(part, y).double()
             parts.append(torch.stack([objective.score_many(part, y).to(losses.device), losses], dim=1))
         seen = torch.cat(parts)

@@ -26,10 +26,6 @@ MOMENT_BYTES = 1 << 30  # of the expectations and variances of rows that get err
 
 PARTS = ("draws", "head", "members")
 """Of the spread: over draws of the weights, of the solved head's posterior, between the members of an average."""
-NO_DRAWS = "the weights are drawn once and stay"
-NO_POSTERIOR = "a head that is trained has no posterior in closed form"
-GAPS = "the labels have gaps in different rows, or the model was fitted without a posterior"
-ALONE = "the model is one network"
 
 
 @dataclass(frozen=True)
@@ -204,15 +200,19 @@ def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Object
 
 def with_parts(found: Prediction, network: Any, objective: Objective, h: Tensor, draws: Tensor | None) -> Prediction:
     """A prediction with the parts of its spread: over draws, where that is known, and of the head's posterior."""
-    parts, missing = ({}, {"draws": NO_DRAWS}) if draws is None else ({"draws": draws}, {})
+    parts, missing = dict[str, Tensor](), dict[str, str]()
+    if draws is None:
+        missing["draws"] = "the weights are drawn once and stay"
+    else:
+        parts["draws"] = draws
     head = network.head
     if not isinstance(head, RidgeHead):
-        missing["head"] = NO_POSTERIOR
+        missing["head"] = "a head that is trained has no posterior in closed form"
     elif not float(head.level):
-        missing["head"] = GAPS
+        missing["head"] = "the labels have gaps in different rows, or the model was fitted without a posterior"
     else:
         parts["head"] = network.output.scale_spread(head_spread(head, objective, h))
-    return replace(found, parts=parts, missing=missing | {"members": ALONE})
+    return replace(found, parts=parts, missing=missing | {"members": "the model is one network"})
 
 
 def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> Prediction:
@@ -224,8 +224,6 @@ def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> 
 # Predictions of networks with fixed hops, and of averages of several models.
 
 
-NEW_NODES = "none of the nodes that the model knows by their ids are in these data: members that know none answer"
-ROWS, BLOCK_BYTES = 1 << 16, 1 << 28  # predicted at a time, at most
 Predict = Callable[[Tensor], Prediction]
 Shared = dict[Any, Any]
 """What networks on one graph share, its hops above all."""
@@ -280,7 +278,7 @@ def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared, error_bars
             whole[:] = whole or [network.scores_by_products(graph, hops)]
         if whole and not error_bars:
             return Prediction(whole[0][rows], graph.objective.read(whole[0][rows]))
-        size = max(1, min(ROWS, BLOCK_BYTES // (4 * network.channels)))
+        size = max(1, min(1 << 16, (1 << 28) // (4 * network.channels)))  # some rows at a time
         size = max(1, len(rows)) if network.config.unit_hops else size  # which go through the graph as a whole
         found = []
         for part in rows.split(size):  # of no rows there is one part, which is empty
@@ -311,7 +309,7 @@ def average_on(
         average, graph = average.to(device), graph.to(device)
     members = average.weighted_for(graph)
     if "here" in average.uses and not any(member.bound for member, _ in members):
-        notice(NEW_NODES)
+        notice("none of the nodes that the model knows by their ids are in these data: members that know none answer")
     shared = {} if shared is None else shared
     predictors = [model_on(member, graph, shared, **how) for member, _ in members]
     spread, weights = bool(how.get("error_bars")) or how.get("inference") == "mean", [weight for _, weight in members]

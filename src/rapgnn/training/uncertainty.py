@@ -23,10 +23,7 @@ from rapgnn.graph.tasks import Objective
 from rapgnn.network.heads import Head, RidgeHead
 
 NODES = 32  # of the quadrature over one normal number
-CHUNK_BYTES = 32 << 20
 SMALL = 0.5  # standard deviation of score differences up to which first order is enough
-RARE = 0.1  # spread of a duel that is decided the other way in few draws
-MISSED = 0.5  # share of a duel's spread below which the integral has missed it
 LIKELIEST, POINTS = 16, 64  # classes, and points, of the integral over scores
 
 
@@ -46,7 +43,7 @@ def spread_of(head: Head | RidgeHead, objective: Objective, expectation: Tensor,
     per_row = 8 * d * (covariance.shape[1] + outputs * likely) + 8 * targets * NODES + 8 * POINTS * likely
     per_row += 0 if linear else 12 * targets * outputs * d
     found = []
-    for part in torch.arange(len(expectation), device=expectation.device).split(max(1, CHUNK_BYTES // per_row)):
+    for part in torch.arange(len(expectation), device=expectation.device).split(max(1, (32 << 20) // per_row)):
         h, c = expectation[part], covariance[part]
         here = _slope(head, h).unflatten(2, (outputs, d)) if slope is None else slope
         if objective.metric == "rmse":
@@ -92,8 +89,8 @@ def _diagonal(slope: Tensor, covariance: Tensor) -> Tensor:
 def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor) -> Tensor:
     """For every class; scores are taken relative to the likeliest class, where differences lose no digits."""
     log_p, log_rest, top, shares = _against_the_rest(scores)
-    apart, *products = _products(slope, covariance, shares.to(scores), top)
-    spread = _sigmoid_spread(log_p - log_rest, _odds(apart, *products, log_rest, top)).to(scores)
+    apart, along, within = _products(slope, covariance, shares.to(scores), top)
+    spread = _sigmoid_spread(log_p - log_rest, _odds(apart, along, within, log_rest, top)).to(scores)
     rows = (apart.amax(1) > SMALL**2).nonzero()[:, 0]
     if scores.shape[1] > 2 and len(rows):
         classes = scores[rows].topk(min(LIKELIEST, scores.shape[1]), dim=1).indices
@@ -121,14 +118,21 @@ def _odds(apart: Tensor, along: Tensor, within: Tensor, log_rest: Tensor, top: T
     return (variance / log_rest.exp().square()).scatter(1, top, within.double()).clamp(min=0)
 
 
-def _with_rare_draws(spread: Tensor, scores: Tensor, apart: Tensor, top: Tensor) -> Tensor:
+def _with_rare_draws(
+    spread: Tensor, scores: Tensor, apart: Tensor, top: Tensor, rare: float = 0.1, missed: float = 0.5
+) -> Tensor:
     """Where a class wins in few draws, no point of the integral may be one of them: its duel with the likeliest class
-    is an integral over one number, which knows them. The two share what the other classes leave."""
+    is an integral over one number, which knows them. The two share what the other classes leave.
+
+    Args:
+        rare: spread of a duel that is decided the other way in few draws.
+        missed: share of a duel's spread below which the integral has missed it.
+    """
     p = torch.softmax(scores, dim=1)
     duel = _sigmoid_spread(scores - scores.gather(1, top), apart) * (p + p.gather(1, top))
     others = duel.scatter(1, top, 0.0)
     duel = others.scatter(1, top, others.amax(1, keepdim=True))
-    return torch.where((duel < RARE) & (spread < MISSED * duel), duel, spread)
+    return torch.where((duel < rare) & (spread < missed * duel), duel, spread)
 
 
 def _products(slope: Tensor, covariance: Tensor, shares: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:

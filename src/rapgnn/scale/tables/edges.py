@@ -19,7 +19,6 @@ from rapgnn.scale.tables.database import Database
 from rapgnn.scale.tables.features import ArrayFile
 
 BATCH = 1 << 20  # edges at a time
-LOW = (1 << 32) - 1
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _WIDE = (*_WHOLE, "UBIGINT", "HUGEINT")
 _NUMBERS = (*_WIDE, "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN")
@@ -160,7 +159,7 @@ def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: 
             last = int(target[-1])  # where its row begins is known, where it ends is not
             indptr.add(written + np.searchsorted(target, np.arange(rows, last + 1)))
             rows = last + 1
-            indices.add(key & LOW)
+            indices.add(key & ((1 << 32) - 1))
             if weights is not None:
                 weights.add(batch.column(1).to_numpy())
             written += len(key)
