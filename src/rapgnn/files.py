@@ -96,10 +96,10 @@ def check_writable(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
     if suffixes and path.suffix.lower() not in suffixes:
         raise InputError(f"cannot write {path}: the name must end in {', '.join(suffixes)}.")
     try:
-        found = _stat(path)
-        if found is not None and stat.S_ISDIR(found.st_mode):
+        state = _stat(path)
+        if state is not None and stat.S_ISDIR(state.st_mode):
             raise InputError(f"cannot write {path}: it is a folder.")
-        if found is not None and not stat.S_ISREG(found.st_mode):
+        if state is not None and not stat.S_ISREG(state.st_mode):
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return

@@ -180,7 +180,7 @@ class Known:
 
     def __init__(self, graph: Graph):
         self.graph, self.later = graph, list[Graph]()
-        self._found: dict[int, tuple[Any, list[Tensor], bool]] = {}
+        self._answers: dict[int, tuple[Any, list[Tensor], bool]] = {}
 
     def add(self, nodes: Graph) -> None:
         """Nodes that come after those that there are."""
@@ -206,12 +206,12 @@ class Known:
         return numbers
 
     def _of(self, seen: Any) -> tuple[Any, list[Tensor], bool]:
-        parts, there = self._found[id(seen)][1:] if id(seen) in self._found else ([], False)
+        parts, there = self._answers[id(seen)][1:] if id(seen) in self._answers else ([], False)
         for graph in [self.graph, *self.later][len(parts) :]:
             parts.append(seen.numbers_in(graph))
             there = there or bool((parts[-1] >= 0).any())
-        self._found[id(seen)] = seen, parts, there  # who asks stays beside the answer: no other gets its place
-        return self._found[id(seen)]
+        self._answers[id(seen)] = seen, parts, there  # who asks stays beside the answer: no other gets its place
+        return self._answers[id(seen)]
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,11 @@ def class_accuracy(p: Tensor, y: Tensor) -> float:
 
 def balanced_accuracy(p: Tensor, y: Tensor) -> float:
     """The mean recall over the classes that occur; for many labels the mean over labels."""
-    found = [recall for _, _, recall in _counts(p, y) if recall == recall]
+    recalls = [recall for _, _, recall in _counts(p, y) if recall == recall]
     if y.dim() == 1:
-        return float(np.mean(found)) if found else float("nan")
+        return float(np.mean(recalls)) if recalls else float("nan")
     negatives = [recall for _, _, recall in _counts(1 - p, 1 - y) if recall == recall]
-    return float(np.mean([*found, *negatives])) if found or negatives else float("nan")
+    return float(np.mean([*recalls, *negatives])) if recalls or negatives else float("nan")
 
 
 def f1_macro(p: Tensor, y: Tensor, weighted: bool = False) -> float:
@@ -276,9 +276,9 @@ def _objective(task: str, scoring: str | None, weights: tuple[float, ...] | None
 
         def loss(scores: Tensor, y: Tensor) -> Tensor:
             w = placed(scores.device, scores.dtype)
-            found = torch.nn.functional.cross_entropy(scores, y, reduction="none")
+            losses = torch.nn.functional.cross_entropy(scores, y, reduction="none")
             # Divided by the number of rows, not by their weights: a batch of rare rows counts for more.
-            return (found * w[y]).sum() / max(1, len(y))
+            return (losses * w[y]).sum() / max(1, len(y))
 
         objective = replace(objective, loss=loss, slope=None, class_weight=weights)
     return objective

@@ -72,8 +72,8 @@ class StreamedMatrix:
         chunks = blocks(0 if weights is None else len(weights), CHUNK)
         self.negative = weights is not None and any(bool((weights[part] < 0).any()) for part in chunks)
         self.nonnegative = bool(self.part.workers.smallest(not self.negative and (self.own is None or self.own >= 0)))
-        self._kept: list[Block] | None = None
-        self._keep = keep and self.device.type != "cpu"  # there the blocks lie in buffers that are written again
+        self._stored: list[Block] | None = None
+        self._stores = keep and self.device.type != "cpu"  # there the blocks lie in buffers that are written again
         self.bare, self.left, self.right = self._diagonals(rule.normalise, self_loops and not rule.includes_self)
 
     @torch.no_grad()
@@ -127,15 +127,15 @@ class StreamedMatrix:
     # The blocks of S: whole ranges of rows, or rows that are chosen.
 
     def _blocks(self, width: int, magnitude: bool = False) -> Iterator[Block]:
-        if self._kept is not None and not magnitude:
-            yield from self._kept
+        if self._stored is not None and not magnitude:
+            yield from self._stored
             return
         passed: list[Block] = []
         for rows, matrix in self._streamed(cut(self.graph.indptr, self.entries, self._most_rows(width)), self._read):
             yield rows, self._magnitudes_of(rows, matrix) if magnitude and self.negative else matrix
-            if self._keep and not magnitude:
+            if self._stores and not magnitude:
                 passed.append((rows, matrix))
-        self._kept = passed or self._kept
+        self._stored = passed or self._stored
 
     def _magnitudes_of(self, rows: slice, matrix: SparseMatrix) -> SparseMatrix:
         """The magnitudes of a block's entries; an edge that is listed twice has that of its sum."""
@@ -256,8 +256,8 @@ def cut(ends: np.ndarray, entries: int, most_rows: int) -> Iterator[slice]:
     """Rows in blocks of so many entries and rows at most; ``ends`` says where the entries of each row begin."""
     row, n = 0, len(ends) - 1
     while row < n:
-        reach = int(np.searchsorted(ends, int(ends[row]) + entries, side="right")) - 1
-        stop = min(n, row + most_rows, max(row + 1, reach))
+        full = int(np.searchsorted(ends, int(ends[row]) + entries, side="right")) - 1
+        stop = min(n, row + most_rows, max(row + 1, full))
         yield slice(row, stop)
         row = stop
 

@@ -69,15 +69,15 @@ class Draws:
             part = slice(start, min(start + most, count))
             steps = [next(self.steps) for _ in range(part.stop - start)]
             place = None if self.h is None else self.h[part]
-            found = self.representation.combine(
+            drawn = self.representation.combine(
                 self._next(len(steps)), steps, None if rows is None else rows[part], self.scale, place
             )
             if self.shift is not None:
-                found = found + self.shift if place is None else found.add_(self.shift)
+                drawn = drawn + self.shift if place is None else drawn.add_(self.shift)
             if self.h is None and most < count:
-                self.h = found.new_empty(count, *found.shape[1:])
-                self.h[part] = found
-            self.h = found if self.h is None else self.h
+                self.h = drawn.new_empty(count, *drawn.shape[1:])
+                self.h[part] = drawn
+            self.h = drawn if self.h is None else self.h
         assert self.h is not None
         return self.h
 
@@ -88,12 +88,12 @@ class Draws:
             self._there, self._used = self._size, 0
             self._weights = self.representation.weights([next(self.counters) for _ in range(self._there)])
         mine = slice(self._used, min(self._used + count, self._there))
-        found = {name: w[mine] for name, w in self._weights.items()}
+        weights = {name: w[mine] for name, w in self._weights.items()}
         self._used = mine.stop
         if mine.stop - mine.start == count or self.constant:
-            return found
+            return weights
         rest = self._next(count - (mine.stop - mine.start))
-        return {name: torch.cat([w, rest[name]]) for name, w in found.items()}
+        return {name: torch.cat([w, rest[name]]) for name, w in weights.items()}
 
 
 class BatchOrder:
@@ -116,9 +116,9 @@ class BatchOrder:
         while sum(map(len, parts)) < count:
             order = torch.randperm(self.rows, generator=self.generator, device="cpu")
             parts.append(torch.cat([order, padding]).view(-1, self.size))
-        found = torch.cat(parts)
-        self._left = found[count:]
-        batches = found[:count].clone()
+        order = torch.cat(parts)
+        self._left = order[count:]
+        batches = order[:count].clone()
         return (batches.pin_memory() if self.device.type == "cuda" else batches).to(self.device, non_blocking=True)
 
 
@@ -389,8 +389,8 @@ class Block:
             self._step(0, size)
         self._keep(0)
         copy_all(self.state, before)
-        for kept in self.optimizer.state.values():
-            for value in kept.values():
+        for moments in self.optimizer.state.values():
+            for value in moments.values():
                 value.zero_()
         if random is not None:
             noise.set_state(random)  # type: ignore[union-attr]

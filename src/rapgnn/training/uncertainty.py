@@ -42,17 +42,17 @@ def spread_of(head: Head | RidgeHead, objective: Objective, expectation: Tensor,
     likely = min(LIKELIEST, targets)
     per_row = 8 * d * (covariance.shape[1] + outputs * likely) + 8 * targets * NODES + 8 * POINTS * likely
     per_row += 0 if linear else 12 * targets * outputs * d
-    found = []
+    spreads = []
     for part in torch.arange(len(expectation), device=expectation.device).split(max(1, (32 << 20) // per_row)):
         h, c = expectation[part], covariance[part]
         here = _slope(head, h).unflatten(2, (outputs, d)) if slope is None else slope
         if objective.metric == "rmse":
-            found.append(_diagonal(here, c).sqrt())
+            spreads.append(_diagonal(here, c).sqrt())
         elif objective.metric == "rocauc":
-            found.append(_sigmoid_spread(head(h), _diagonal(here, c)))
+            spreads.append(_sigmoid_spread(head(h), _diagonal(here, c)))
         else:
-            found.append(_class_spread(here, c, head(h)))
-    return torch.cat([expectation.new_zeros(0, targets), *found])
+            spreads.append(_class_spread(here, c, head(h)))
+    return torch.cat([expectation.new_zeros(0, targets), *spreads])
 
 
 @torch.no_grad()

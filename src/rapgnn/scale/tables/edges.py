@@ -23,7 +23,7 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "
 _WIDE = (*_WHOLE, "UBIGINT", "HUGEINT")
 _NUMBERS = (*_WIDE, "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN")
 
-Tell = Callable[[int], None]
+OnRows = Callable[[int], None]
 
 
 def make_ids(base: Database, nodes: Frame, column: str | None) -> int:
@@ -129,12 +129,12 @@ def _refuse_unknown(
         raise unknown_ends(path, unknown, nodes.path, numbered)
 
 
-def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: bool, tell: Tell) -> int:
+def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: bool, on_rows: OnRows) -> int:
     """Write the three arrays; gives the number of edges.
 
     Args:
         directed: False adds the reverse of edges that are listed in one direction only.
-        tell: is told how many edges are written.
+        on_rows: is given how many edges are written.
     """
     known = "SELECT source, target, weight FROM mapped WHERE source IS NOT NULL AND target IS NOT NULL"
     if not directed:
@@ -163,7 +163,7 @@ def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: 
             if weights is not None:
                 weights.add(batch.column(1).to_numpy())
             written += len(key)
-            tell(written)
+            on_rows(written)
         for start in range(rows, n + 1, BATCH):
             indptr.add(np.full(min(BATCH, n + 1 - start), written))
     if written != m:
