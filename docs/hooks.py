@@ -8,6 +8,7 @@
 """
 
 import importlib
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -164,6 +165,22 @@ def on_page_content(html: str, **kwargs: Any) -> str:
     """Code, tables and equations that scroll by themselves can be reached by keyboard."""
     html = html.replace("<pre>", '<pre tabindex="0">').replace('display="block"', 'display="block" tabindex="0"')
     return html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+
+
+# The search
+
+
+def on_post_build(config: ProperDocsConfig, **kwargs: Any) -> None:
+    """The search looks through the guide; of the reference it knows public names, of files outside docs/ nothing."""
+    path = Path(config.site_dir) / "search" / "search_index.json"
+    index, entries = json.loads(path.read_text(encoding="utf-8")), []
+    for entry in index["docs"]:
+        page, _, place = entry["location"].partition("#")
+        if page.startswith("reference/"):
+            entry |= {"title": place.removeprefix("rapgnn."), "text": ""}
+        if not page.startswith(OUTSIDE) and (not page.startswith("reference/") or re.fullmatch(r"rapgnn\.\w+", place)):
+            entries.append(entry)
+    path.write_text(json.dumps(index | {"docs": entries}), encoding="utf-8")
 
 
 # Files that are not in docs/

@@ -12,6 +12,7 @@ from rapgnn.datasets.columns import Reading, named_options
 from rapgnn.datasets.tables import tabular
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import RAPEstimator
+from rapgnn.estimators.conformal import check_coverage, half_widths, least_probabilities
 from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
 from rapgnn.estimators.predictions import check_graph, load_named
 from rapgnn.estimators.rows import NodeRows
@@ -67,6 +68,20 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
         assert found.spread is not None
         return found.probabilities.numpy(), found.spread.numpy()
 
+    def predict_set(self, data: Any, coverage: float = 0.9, *, rows: Any = None, **given: Any) -> np.ndarray:
+        """Which classes each row may have, ``[rows, classes]`` of True and False: the truth is among them that often.
+
+        Split-conformal, by the rows that judged the model: it holds for rows that are like these, whatever the model,
+        and class by class where a class has enough of them. A set may be empty: then no class is likely enough. Of
+        many labels, each that is true is in the set that often.
+
+        Args:
+            coverage: the share of rows whose set shall hold the truth.
+            rows, given: as in ``predict``.
+        """
+        least = least_probabilities(self._judges(), check_coverage(coverage))
+        return self.predict_proba(data, rows=rows, **given) >= least
+
 
 class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
     def score(  # type: ignore[override]
@@ -96,6 +111,20 @@ class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
             return self._read(found.probabilities)
         assert found.spread is not None
         return self._read(found.probabilities), self._read(found.spread)
+
+    def predict_interval(self, data: Any, coverage: float = 0.9, *, rows: Any = None, **given: Any) -> np.ndarray:
+        """From where to where each number lies that often, ``[rows, 2]``, or ``[rows, targets, 2]`` of several.
+
+        Split-conformal, by the rows that judged the model: it holds for rows that are like these, whatever the model.
+
+        Args:
+            coverage: the share of rows whose interval shall hold the truth.
+            rows, given: as in ``predict``.
+        """
+        width = half_widths(self._judges(), check_coverage(coverage))
+        numbers = self.predict(data, rows=rows, **given)
+        width = width[0] if numbers.ndim == 1 else width
+        return np.stack([numbers - width, numbers + width], axis=-1)
 
     def _metric(self, scores: Tensor, y: Tensor) -> float:
         return r2(scores, y)

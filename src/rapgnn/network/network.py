@@ -9,6 +9,7 @@ from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
+from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.heads import Head, RidgeHead, TargetScale
 
 
@@ -24,10 +25,11 @@ class Network(nn.Module):
 
     head: Head | RidgeHead
     seed: Any
+    fit_rows: FitRows | None
 
     def __init__(self, in_channels: int, out_channels: int, seed: int, config: Config):
         super().__init__()
-        self.config = config
+        self.config, self.fit_rows = config, None
         self.scaling = FeatureScaling(config.scaling, in_channels, config.components, seed)
         self.output = TargetScale(out_channels)
 
@@ -77,6 +79,7 @@ class Average(nn.Module):
         self, members: Sequence[Network], uses: Sequence[str] | None = None, weights: Sequence[float] | None = None
     ):
         super().__init__()
+        self.fit_rows: FitRows | None = None
         if not members:
             raise InputError("an average needs at least one member.")
         self.members, self.uses = nn.ModuleList(members), tuple(uses or ("both",) * len(members))

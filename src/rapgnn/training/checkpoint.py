@@ -1,8 +1,8 @@
 """A trained model as a folder: safetensors for the numbers, JSON for everything else, no pickle.
 
-``checkpoint.json`` names the file of numbers, whose name is made of its content, and is replaced last, in one step:
-whatever moment a save is killed at, the folder holds the old model or the new one. Saves into one folder wait for each
-other. A load whose file of numbers a save has replaced begins again.
+``checkpoint.json`` names the file of numbers, whose name is made of its content, and is replaced after it, in one
+step: whatever moment a save is killed at, the folder holds the old model or the new one. ``MODEL.md``, for people,
+comes last. Saves into one folder wait for each other. A load whose file of numbers a save has replaced begins again.
 """
 
 import contextlib
@@ -32,13 +32,14 @@ from rapgnn.files import (
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.network import USES, Average, is_weight
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.training.schema import Schema
 
 FORMAT = "rapgnn checkpoint"
-INDEX = "checkpoint.json"
+INDEX, CARD = "checkpoint.json", "MODEL.md"
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
 _NUMBERS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
@@ -75,8 +76,12 @@ def check_target(folder: Path) -> bool:
     return held
 
 
-def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> None:
-    """Write the model into ``folder``, over an older one if there is one."""
+def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema, card: str | None = None) -> None:
+    """Write the model into ``folder``, over an older one if there is one.
+
+    Args:
+        card: Markdown for people, written beside the model once that is in place, and never read; None: none.
+    """
     from safetensors.torch import save
 
     folder = Path(folder)
@@ -98,6 +103,8 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     else:
         index["draw_counter"] = 0  # members predict by their exact expectation
         index["members"] = described(model)
+    if model.fit_rows is not None:
+        index["rows"] = model.fit_rows.shape
     numbers = save(state, MARK)
     checksum = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{checksum[:16]}.safetensors", "sha256": checksum}
@@ -106,6 +113,9 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
         with new_folder(folder), locked(folder) as alone:
             check_target(folder)  # another save may have been here
             _replace(folder, index, numbers, alone)
+            if card is not None:
+                text = f"{card}\nWritten beside `{index['weights']}`; rapgnn never reads it.\n".encode()
+                write_atomic(folder / CARD, lambda temporary: temporary.write_bytes(text), like=folder / INDEX)
     except OSError as error:
         raise write_error(folder, error) from error
 
@@ -189,10 +199,10 @@ def _load(folder: Path, index: dict[str, Any], task: str | None) -> tuple[RAPGNN
     members = members_of(path, index)
     for member in members:
         _check_registered(folder, member["config"])
-    state = read_numbers(folder / index["weights"], index["sha256"])
-    check_tensors(folder, members, average, schema, state)
+    state, rows = read_numbers(folder / index["weights"], index["sha256"]), rows_of(path, index)
+    check_tensors(folder, members, average, schema, rows, state)
     with torch.device("cpu"):
-        model = build(members, average, schema)
+        model = build(members, average, schema, rows)
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
@@ -288,8 +298,21 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
     return members
 
 
+def rows_of(path: Path, index: dict[str, Any]) -> list[int] | None:
+    """The sizes of what a model remembers of its rows; None where it remembers none."""
+    rows = index.get("rows")
+    if rows is not None and not (_are_sizes(rows) and len(rows) == 4):
+        raise InputError(f"{path} is damaged: rows is not what it should be.")
+    return rows
+
+
 def check_tensors(
-    folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, state: dict[str, Tensor]
+    folder: Path,
+    members: list[dict[str, Any]],
+    average: bool,
+    schema: Schema,
+    rows: list[int] | None,
+    state: dict[str, Tensor],
 ) -> None:
     """Refuse tensors that are not those of such models, before memory is taken for what the settings announce."""
     try:
@@ -297,7 +320,7 @@ def check_tensors(
         if sum(config.num_layers for config in layers) > len(state):  # each of them is a module, to be built
             raise InputError("its numbers are those of fewer layers")
         with torch.device("meta"):
-            expected = build(members, average, schema).state_dict()
+            expected = build(members, average, schema, rows).state_dict()
         expected = {name: tensor for name, tensor in expected.items() if not name.endswith(IN_INDEX)}
         for name in [*expected, *state]:
             if name not in state:
@@ -313,7 +336,9 @@ def check_tensors(
         raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
 
 
-def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
+def build(
+    members: list[dict[str, Any]], average: bool, schema: Schema, rows: list[int] | None = None
+) -> RAPGNN | Average:
     channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
     built = []
     for member in members:
@@ -323,9 +348,11 @@ def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGN
             continue
         more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
-    if not average:
-        return built[0]
-    return Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+    model: Any = built[0]
+    if average:
+        model = Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+    model.fit_rows = None if rows is None else FitRows(*rows)
+    return model
 
 
 def described(model: Average) -> list[dict[str, Any]]:
@@ -343,6 +370,9 @@ def described(model: Average) -> list[dict[str, Any]]:
 
 def _is_shape(given: Any) -> bool:
     """Whether these are a number of rows and of columns."""
-    if not isinstance(given, list) or len(given) != 2:
-        return False
-    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40 for n in given)
+    return _are_sizes(given) and len(given) == 2
+
+
+def _are_sizes(given: Any) -> bool:
+    whole = isinstance(given, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in given)
+    return whole and all(0 <= n < 1 << 40 for n in given)
