@@ -20,6 +20,7 @@ from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph, build_graph
 from rapgnn.graph.lists import graph_set
 from rapgnn.graph.scores import r2
+from rapgnn.graph.typed import build_typed, is_typed
 from rapgnn.graph.validate import SPLITS
 from rapgnn.training.checkpoint import saved_task
 from rapgnn.training.schema import Schema
@@ -138,7 +139,9 @@ class _NodeEstimator(RAPEstimator):
             data: a folder of tables or the name of a dataset, with the options of ``load_dataset`` beside it; a PyG
                 ``Data``, a graph of networkx or igraph (its attributes are columns), a rapgnn ``Graph``, or node
                 features (array, sparse, DataFrame; None: there are none); or ``NodeRows``, the part of a graph's nodes
-                that scikit-learn trains on.
+                that scikit-learn trains on. A graph with types: a PyG ``HeteroData``, or
+                ``{"paper": table, …, ("author", "writes", "paper"): edges}``; a type is a table, an array, a number of
+                nodes or a ``NodeType``.
             y: labels, words or whole numbers, NaN, None or -1 where unknown; for a regressor numbers, one or several
                 per node, NaN or None where unknown; may be a part of ``data``.
             given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
@@ -146,12 +149,15 @@ class _NodeEstimator(RAPEstimator):
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do;
                 ``mask_column`` picks one of several masks side by side). None: a stratified split. Where ``data`` is a
                 DataFrame of nodes: ``edges``, another one, and what ``load_dataset`` takes for a folder of tables;
-                y may then be the name of a column.
+                y may then be the name of a column. With types: ``target``, the type whose nodes are the rows; ``time``,
+                of these, in seconds: each row is predicted as of its time.
         """
         if isinstance(self, DiskEstimator) and (disk := on_disk(data)) is not None:
             return self.fit_disk(check_alone(disk, y, given))
         if isinstance(data, str | Path):
             data, given = load_named(data, given), {}
+        if is_typed(data):
+            return self.fit_graph(build_typed(data, y, given, task=self._kind, seed=self._seed))
         if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
             data, y = graph, None
         if (graph := tabular(data, y, given, Reading(task=self._kind, seed=self._seed))) is not None:
@@ -165,6 +171,8 @@ class _NodeEstimator(RAPEstimator):
         classes = schema.classes if named else tuple(range(schema.out_channels))
         known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
         known |= {"labelled": labelled, "unseen_classes": True}
+        if is_typed(data):
+            return build_typed(data, y, given, task=self._kind, types=schema.types, **known)
         return build_graph(self._raw(data, y, given), task=self._kind, **known)
 
     def _raw(self, data: Any, y: Any, given: dict[str, Any]) -> RawGraph:

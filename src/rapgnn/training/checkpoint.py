@@ -346,7 +346,7 @@ def build(
         if config.coefficients == "random":
             built.append(RAPGNN(schema.in_channels, **how, config=config))
             continue
-        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
+        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0), "types": schema.types}
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
     model: Any = built[0]
     if average:
