@@ -40,7 +40,6 @@ from rapgnn.training.schema import Schema
 
 FORMAT = "rapgnn checkpoint"
 INDEX, CARD = "checkpoint.json", "MODEL.md"
-ATTEMPTS = 8  # of a load whose file of numbers is missing, while the index stays the same
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
 _NUMBERS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
@@ -180,7 +179,7 @@ def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]
         try:
             return _load(folder, index, task)
         except MissingError:  # a save may have replaced both files meanwhile
-            if unchanged == ATTEMPTS:
+            if unchanged == 8:
                 raise
         time.sleep(0.001 * 2**unchanged)
         before, index = index, _index(folder)
@@ -276,7 +275,6 @@ def _index(folder: Path) -> dict[str, Any]:
 
 IN_INDEX = ("draw_seed",)  # the index has it
 VERSION = 9  # of the format
-MOST_MEMBERS = 64
 
 
 def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
@@ -285,7 +283,7 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
         return [{"config": index["config"], "seed": index["seed"]}]
     members = index["members"]
     wanted = {"config": dict, "seed": int}
-    fine = isinstance(members, list) and 0 < len(members) <= MOST_MEMBERS
+    fine = isinstance(members, list) and 0 < len(members) <= 64
     fine = fine and all(
         isinstance(m, dict)
         and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
