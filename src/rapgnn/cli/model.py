@@ -173,9 +173,7 @@ def predict(
     from rapgnn.training.predict import model_on
 
     if (into is not None) == (out is not None) or (into is not None and not is_database(data or "")):
-        raise InputError(
-            "predictions go to --out, a file, or of a database also --into, a new table: give one of them."
-        )
+        raise InputError("predictions go to --out, a file, or --into, a new table of the database: give one of them.")
     check_writable(out, TABLES)
     check_writable(json_file)
     if samples:

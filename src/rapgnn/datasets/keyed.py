@@ -1,7 +1,7 @@
 """Many tables with keys, as a folder or a database holds them: which columns are keys, and the graph with types.
 
-A table is a type of nodes, a column that names rows of another table is a relation. A table that has nothing but two such
-columns is a relation itself. What is taken is said; ``schema.toml`` beside the files says it instead:
+A table is a type of nodes, a column that names rows of another table is a relation. A table that has nothing but two
+such columns is a relation itself. What is taken is said; ``schema.toml`` beside the files says it instead:
 
     [orders]
     key = "id"
@@ -28,6 +28,8 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.typed import NodeType, Relation, typed_graph
 
 SCHEMA = "schema.toml"
+Tables = Mapping[str, Any]
+"""DataFrames by name."""
 IDS, PARENT = ("id", "key", "code", "no"), "parent"
 MOSTLY, OFTEN = 0.9, 0.5  # share of the values that are keys of the other table: by the name of a table, of its key
 CREATED = ("created_at", "created", "timestamp", "time", "date", "datetime", "at", "on")
@@ -55,10 +57,9 @@ class Keys:
         kinds = {"key": str | None, "foreign": dict, "time": str | None, "ignore": list | tuple}
         given = {k: v for k, v in given.items() if k != "label"} if isinstance(given, dict) else given
         if not isinstance(given, dict) or any(not isinstance(v, kinds.get(k, ())) for k, v in given.items()):
-            raise InputError(
-                f"what is said of {table} must be key, time (names), foreign (a table) or ignore (a list)."
-            )
-        return cls(**given | {"ignore": tuple(given.get("ignore", ()))})
+            raise InputError(f"what is said of {table} must be key, time (names), foreign (a table), ignore (a list).")
+        about: dict[str, Any] = given
+        return cls(**about | {"ignore": tuple(about.get("ignore", ()))})
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -77,7 +78,7 @@ def _files(folder: Path) -> list[Path]:
 
 def read_folder_of_tables(folder: Path, name: str, reading: Reading) -> Graph:
     """The graph of a folder with one CSV or Parquet file per table."""
-    tables: dict[str, pd.DataFrame] = {}
+    tables: dict[str, Any] = {}
     for path in _files(folder):
         stem = path.name.partition(".")[0]
         if stem in tables:
@@ -122,7 +123,7 @@ def stem_of(column: str) -> str | None:
     return None
 
 
-def find_keys(tables: Mapping[str, pd.DataFrame], declared: Mapping[str, Keys], notes: list[str]) -> dict[str, Keys]:
+def find_keys(tables: Tables, declared: Mapping[str, Keys], notes: list[str]) -> dict[str, Keys]:
     """What the columns of every table are for: as declared, or else by their names and contents.
 
     Args:
@@ -156,7 +157,7 @@ def find_keys(tables: Mapping[str, pd.DataFrame], declared: Mapping[str, Keys], 
     return found
 
 
-def _own_key(name: str, tables: Mapping[str, pd.DataFrame]) -> str | None:
+def _own_key(name: str, tables: Tables) -> str | None:
     """The column that names the rows of a table: by its name, or the first one that others have too."""
     table, own = tables[name], {name.lower(), singular(name)}
     named = [c for c in table.columns if c.lower() in (*IDS, *own) or stem_of(c) in own]
@@ -210,7 +211,7 @@ def _places(values: pd.Series, keys: pd.Series) -> np.ndarray:
 
 
 def graph_of_tables(
-    tables: Mapping[str, pd.DataFrame],
+    tables: Tables,
     name: str,
     reading: Reading,
     declared: Mapping[str, Keys] | None = None,
@@ -267,8 +268,8 @@ def graph_of_tables(
             relations.append(Relation(table, column, about.foreign[column], np.stack([there, place[there]])))
     how: dict[str, Any] = {"classes": reading.classes, "trained": reading.trained, "seed": reading.seed}
     how |= {"labelled": bool(reading.labelled), "unseen_classes": reading.trained, "notes": tuple(notes)}
-    kept = {table: about.to_dict() for table, about in keys.items()} if known is None else known["tables"]
-    kept[target] = kept[target] | ({} if known is not None else {"label": labels.column})
+    kept: dict[str, Any] = {table: about.to_dict() for table, about in keys.items()}
+    kept[target]["label"] = labels.column if known is None else _label_of(reading, known)
     y, task = labels.values if reading.labelled is not False else None, labels.task
     graph = typed_graph(
         kinds, relations, target, y=y, task=task, known=known, name=name, plain=False, **labels.splits, **how
@@ -277,7 +278,7 @@ def graph_of_tables(
     return replace(graph, typed=replace(graph.typed, tables=kept))
 
 
-def target_of(tables: Mapping[str, pd.DataFrame], reading: Reading) -> str:
+def target_of(tables: Tables, reading: Reading) -> str:
     """The table whose rows are predicted: the one that is named, or the only one with a label."""
     if reading.table is not None:
         check_choice("table", reading.table, tables)
@@ -296,17 +297,17 @@ def _label_of(reading: Reading, known: dict[str, Any] | None) -> str | None:
     return reading.label if known is None else known["tables"][known["target"]].get("label")
 
 
-def _bare(table: pd.DataFrame, about: Keys) -> bool:
+def _bare(table: Any, about: Keys) -> bool:
     """Whether a table has no columns of its own."""
     return not set(table.columns) - {about.key, about.time, *about.foreign, *about.ignore}
 
 
-def _names(table: pd.DataFrame, key: str | None) -> pd.Series:
+def _names(table: Any, key: str | None) -> Any:
     return pd.Series(np.arange(len(table))) if key is None else table[key]
 
 
 def _with_times(
-    tables: Mapping[str, pd.DataFrame], keys: dict[str, Keys], target: str, reading: Reading, notes: list[str]
+    tables: Tables, keys: dict[str, Keys], target: str, reading: Reading, notes: list[str]
 ) -> dict[str, Keys]:
     """The keys with columns of times, where rows are predicted as of theirs; without any, where they are not."""
     if reading.time is None:
@@ -324,7 +325,7 @@ def _with_times(
     return found
 
 
-def _time_column(table: pd.DataFrame, about: Keys, target: str) -> str | None:
+def _time_column(table: Any, about: Keys, target: str) -> str | None:
     """The column that says since when rows are there: as the target's, or like created_at."""
     free = [c for c in table.columns if c not in (about.key, *about.foreign, *about.ignore)]
     if target in free:
@@ -334,14 +335,14 @@ def _time_column(table: pd.DataFrame, about: Keys, target: str) -> str | None:
     return next(iter(usual), dates[0] if len(dates) == 1 else None)
 
 
-def _is_date(values: pd.Series) -> bool:
+def _is_date(values: Any) -> bool:
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
         return True
     words = values.dropna().head(100)
     return bool(len(words)) and not is_number(words) and words.astype(str).str.match(r"\d{4}-\d{2}-\d{2}").all()
 
 
-def _times(table: str, content: pd.DataFrame, column: str) -> np.ndarray:
+def _times(table: str, content: Any, column: str) -> np.ndarray:
     """Numbers as they are, dates in days; NaN where there is none."""
     values = content[column]
     there, found = values.notna().to_numpy(), np.full(len(values), np.nan)
@@ -349,7 +350,7 @@ def _times(table: str, content: pd.DataFrame, column: str) -> np.ndarray:
     return found
 
 
-def _said(tables: Mapping[str, pd.DataFrame], keys: Mapping[str, Keys], links: Iterable[str]) -> list[str]:
+def _said(tables: Tables, keys: Mapping[str, Keys], links: Iterable[str]) -> list[str]:
     """What was taken, a sentence for all tables."""
     parts = []
     for name, about in keys.items():
