@@ -150,6 +150,9 @@ def predict(
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every class.")] = False,
     no_spread: Annotated[bool, typer.Option("--no-spread", help="Leave the spread out.")] = False,
+    coverage: Annotated[
+        float | None, typer.Option(help="0.9: sets, or low and high, that hold the truth that often.")
+    ] = None,
     explain: Annotated[str | None, typer.Option(help="Ids a,b: what moved these predictions.")] = None,
     memory: hops.MemoryOption = None,
     store: hops.StoreOption = None,
@@ -163,6 +166,7 @@ def predict(
 
     Example: rapgnn predict model/ my-graph/ --out predictions.csv
     """
+    from rapgnn.estimators.conformal import check_coverage, coverage_columns
     from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
     from rapgnn.graph.validate import check_whole
@@ -175,8 +179,12 @@ def predict(
         check_whole("--samples", samples, 2, bounds("num_samples")[1])
     if samples and no_spread:
         raise InputError("--samples draws for a spread: leave out --no-spread or --samples.")
+    if coverage is not None:
+        check_coverage(coverage)
     if data is not None and (memory is not None or store is not None or hops.is_disk_graph(data)):
         check_folder(reading)
+        if coverage is not None:
+            raise InputError("predictions on a graph on disk have no sets: leave out --coverage.")
         if samples:
             raise InputError("predictions on a graph on disk are exact: leave out --samples.")
         limited = hops.open_estimator(model, memory, device)
@@ -196,7 +204,15 @@ def predict(
         track.start(f"{graph.name} predictions, hops", None)
         how |= {"error_bars": not no_spread, "device": estimator.device, "on_hop": track.advance}
         predictor = model_on(estimator.model_, graph, **how)
-        table = prediction_table(graph, predictor, estimator.schema_.classes, probabilities, known)
+        names, numbers = estimator.schema_.classes, graph.objective.metric == "rmse"
+        more = None
+        if coverage is not None:
+            judges, outputs = estimator.judges(), names or range(graph.num_outputs)
+
+            def more(p: Any) -> dict[str, Any]:
+                return coverage_columns(judges, coverage, p, outputs, numbers)
+
+        table = prediction_table(graph, predictor, names, probabilities, known, more=more)
     asked = [] if explain is None else explained_rows(graph, explain)
     explanations = estimator.explain(graph, asked) if asked else []
     write_table(table, out)

@@ -79,7 +79,7 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
             coverage: the share of rows whose set shall hold the truth.
             rows, given: as in ``predict``.
         """
-        least = least_probabilities(self._judges(), check_coverage(coverage))
+        least = least_probabilities(self.judges(), check_coverage(coverage))
         return self.predict_proba(data, rows=rows, **given) >= least
 
 
@@ -121,7 +121,7 @@ class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
             coverage: the share of rows whose interval shall hold the truth.
             rows, given: as in ``predict``.
         """
-        width = half_widths(self._judges(), check_coverage(coverage))
+        width = half_widths(self.judges(), check_coverage(coverage))
         numbers = self.predict(data, rows=rows, **given)
         width = width[0] if numbers.ndim == 1 else width
         return np.stack([numbers - width, numbers + width], axis=-1)

@@ -262,7 +262,7 @@ class Predicting:
             return value if metric.higher else -value  # as in scikit-learn: more is better
         return self._metric(found.scores, graph.y[rows])
 
-    def _judges(self) -> FitRows:
+    def judges(self) -> FitRows:
         """The rows that judged the model."""
         rows = self._fitted().fit_rows
         if rows is None or not len(rows.labels):

@@ -25,6 +25,7 @@ def prediction_table(
     known: Tensor | None = None,
     rows: Tensor | None = None,
     parts: bool = False,
+    more: Callable[[np.ndarray], dict[str, Any]] | None = None,
 ) -> pd.DataFrame:
     """Columns by kind of label; rows and labels are called as the user called them.
 
@@ -40,6 +41,7 @@ def prediction_table(
         known: the rows whose label the data have, for a last column ``known``: yes or no; None leaves it out.
         rows: those that the table has; None: all.
         parts: whether the parts of the spread have columns, behind it.
+        more: probabilities -> further columns.
     """
     kind = graph.objective.metric
     if probabilities and kind == "rmse":
@@ -64,6 +66,7 @@ def prediction_table(
         else:
             table |= {f"label{suffix}": (column > 0.5).astype(int), f"probability{suffix}": column}
         table |= {f"{part}{suffix}": np.nan if bar is None else bar[:, j] for part, bar in bars.items()}
+    table |= {} if more is None else more(values)
     if known is not None:
         table["known"] = np.where(np.isin(rows, known.cpu()), "yes", "no")
     frame = pd.DataFrame(table)
