@@ -57,7 +57,7 @@ def half_widths(rows: FitRows, coverage: float) -> np.ndarray:
 
 
 def coverage_columns(
-    rows: FitRows, coverage: float, p: np.ndarray, names: Sequence[Any], numbers: bool
+    rows: FitRows, coverage: float, p: np.ndarray, names: Sequence[Any], *, numbers: bool
 ) -> dict[str, Any]:
     """Columns of a table of predictions: ``set``, the classes with a bar between them, or ``low`` and ``high``.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -141,11 +142,11 @@ class Objective:
     loss: Callable[[Tensor, Tensor], Tensor]
     read: Callable[[Tensor], Tensor]
     slope: Callable[[Tensor, Tensor], Tensor] | None = None
-    scoring: str | None = None
+    scoring: Any = None
     class_weight: tuple[float, ...] | None = None
 
     @property
-    def chosen_by(self) -> str:
+    def chosen_by(self) -> Any:
         """The name of the metric that ``measure`` computes."""
         return self.scoring or self.metric
 

@@ -137,8 +137,8 @@ def _set_parts(subject: Subject) -> list[Part]:
     inside = (
         np.abs(y - p) <= half_widths(rows, PROMISED) if subject.numbers else p >= least_probabilities(rows, PROMISED)
     )
-    table = coverage_table(inside, y, subject.names)
-    lines = table if len(table) > 2 else table[:1]
+    table: Any = coverage_table(inside, y, subject.names)
+    lines: Any = table if len(table) > 2 else table[:1]
     cells = [
         [str(g[1]), "–" if np.isnan(g.covered) else percent(g.covered), f"{g.rows:,}"]
         + ([] if subject.numbers else ["–" if np.isnan(g.size) else f"{g.size:.2f}"])
