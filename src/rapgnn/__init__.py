@@ -6,7 +6,7 @@ The public names, imported on first use so that ``import rapgnn`` is cheap.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from rapgnn.compare import METHODS, fit
