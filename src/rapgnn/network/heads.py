@@ -89,7 +89,7 @@ class Head(nn.Module):
 
 
 HEADS = Extensible("rapgnn.heads", {"linear": partial(Head, num_layers=1), "mlp": Head, "ridge": None})
-"""What makes a head that gradient descent trains, by name: it takes ``Head``'s arguments and gives a ``Head``; None: it is
+"""What makes a head that gradient descent trains, by name: it takes ``Head``'s arguments and gives one; None: it is
 solved for. A package adds its own by the entry-point group ``rapgnn.heads``."""
 
 
