@@ -36,7 +36,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 docs: $(DOCS)
-	$(BIN)/mkdocs build --strict
+	$(BIN)/properdocs build --strict
 
 clean:
 	rm -rf $(VENV) demo site .pytest_cache .ruff_cache .import_linter_cache .hypothesis

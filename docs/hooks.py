@@ -1,4 +1,4 @@
-"""What the site needs beyond mkdocs: equations, docstrings as this project writes them, files outside docs/.
+"""What the site needs beyond ProperDocs: equations, docstrings as this project writes them, files outside docs/.
 
 * Equations (``:math:`` and ``.. math::``) become MathML when the site is built. Browsers draw it themselves, so no
   script is loaded.
@@ -8,6 +8,7 @@
 """
 
 import importlib
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -18,17 +19,17 @@ import griffe
 from latex2mathml.converter import convert
 from markdown import Extension, Markdown
 from markdown.preprocessors import Preprocessor
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+from properdocs.config.defaults import ProperDocsConfig
+from properdocs.exceptions import PluginError
+from properdocs.structure.files import File, Files
+from properdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md")  # not in docs/, but pages of the site
 OUTSIDE = "repository"  # where the site has the files that are not in docs/
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
+def on_config(config: ProperDocsConfig) -> ProperDocsConfig:
     config.markdown_extensions.append(Equations())  # type: ignore[arg-type]
     return config
 
@@ -157,6 +158,31 @@ def _check_reference(folder: Path) -> None:
         raise PluginError(f"docs/reference has no '::: rapgnn.NAME' for {', '.join(missing)}: add it to a page there.")
 
 
+# What is wider than a screen
+
+
+def on_page_content(html: str, **kwargs: Any) -> str:
+    """Code, tables and equations that scroll by themselves can be reached by keyboard."""
+    html = html.replace("<pre>", '<pre tabindex="0">').replace('display="block"', 'display="block" tabindex="0"')
+    return html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+
+
+# The search
+
+
+def on_post_build(config: ProperDocsConfig, **kwargs: Any) -> None:
+    """The search looks through the guide; of the reference it knows public names, of files outside docs/ nothing."""
+    path = Path(config.site_dir) / "search" / "search_index.json"
+    index, entries = json.loads(path.read_text(encoding="utf-8")), []
+    for entry in index["docs"]:
+        page, _, place = entry["location"].partition("#")
+        if page.startswith("reference/"):
+            entry |= {"title": place.removeprefix("rapgnn."), "text": ""}
+        if not page.startswith(OUTSIDE) and (not page.startswith("reference/") or re.fullmatch(r"rapgnn\.\w+", place)):
+            entries.append(entry)
+    path.write_text(json.dumps(index | {"docs": entries}), encoding="utf-8")
+
+
 # Files that are not in docs/
 
 FENCE = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
@@ -164,7 +190,7 @@ IMAGES = (".png", ".svg")
 LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:|#|/)([^)\s#]+)(#[^)\s]*)?\)")
 
 
-def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+def on_files(files: Files, *, config: ProperDocsConfig) -> Files:
     """Add the pages outside docs/, and whatever file a page links to."""
     docs = Path(config.docs_dir)
     _check_reference(docs / "reference")
@@ -182,7 +208,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Page, config: ProperDocsConfig, files: Files) -> str:
     """Send links where the site has the file; write out the modules of a room."""
     here, docs = Path(str(page.file.abs_src_path)).parent, Path(config.docs_dir)
 
@@ -190,7 +216,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         text, anchor = match[1], match[3] or ""
         target = here.joinpath(match[2]).resolve()
         if not target.exists():
-            return match[0]  # mkdocs names it and refuses
+            return match[0]  # ProperDocs names it and refuses
         inside = target.is_relative_to(docs)
         place = target.relative_to(docs).as_posix() if inside else f"{OUTSIDE}/{_in_repository(target)}"
         if files.get_file_from_path(place) is not None:

@@ -92,9 +92,8 @@ def alter(folder: Path, change, state=None) -> None:
     change(index)
     path = folder / index["weights"]
     state = load(path.read_bytes()) if state is None else state
-    schema = json.dumps(index["schema"], sort_keys=True).encode()
-    index["schema_hash"] = hashlib.sha256(schema).hexdigest()[:16]
-    content = save(state, {"index": index_digest(index)})
+    content = save(state)
     path.write_bytes(content)
     index["sha256"] = hashlib.sha256(content).hexdigest()
+    index["digest"] = index_digest(index)
     (folder / INDEX).write_text(json.dumps(index))

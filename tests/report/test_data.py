@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rapgnn import make_graph
-from rapgnn.report.data import describe_graph
+from rapgnn.estimators.card import describe_graph
 
 
 def test_a_graph_in_numbers(small_graph, molecules):

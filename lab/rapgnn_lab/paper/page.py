@@ -27,7 +27,7 @@ from rapgnn_lab.paper.claims.judged import (
 from rapgnn_lab.paper.claims.scores import METRICS
 from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, compare_to_quoted, outcome
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
-from rapgnn_lab.paper.rows import BEST, FAITHFUL, note
+from rapgnn_lab.paper.rows import BEST, FAITHFUL, REACHABLE, note
 from rapgnn_lab.paper.run import command, describe
 from rapgnn_lab.results import DATASETS, NONE
 
@@ -120,7 +120,7 @@ def item_tables(name: str, records: list[Record], claims: list[Record]) -> list[
             return Table(header, cells, heading, left)
         title = heading.partition(" (")[0]
         dataset, at = datasets.get(title, title), header.index("difference")
-        there = [r for r in records if r.get("dataset") == dataset and r.get("column") != BEST]
+        there = [r for r in records if r.get("dataset") == dataset and r.get("column") not in (BEST, REACHABLE)]
         for row in cells:
             record = next((r for r in there if r.get("title") == row[0].text), {})
             row[at] = _difference(row[at], record)

@@ -24,10 +24,11 @@ from rapgnn_lab.results import (
     one_published,
     title_of,
 )
-from rapgnn_lab.tuned import chosen_config
+from rapgnn_lab.tuned import REACHABLE, chosen_config
 
 FAITHFUL, BEST, EXPECTATION = "faithful", "best", "expectation"
 ANOTHER, UNIFORM, LINEAR, OWN = "another draw", "uniform", "linear", "own search"
+OF_MLP, OF_LAYER = "MLP", "GNN layer"
 FOLD_SEEDS = (0,)
 WITH_BEST = ("rap", "end-to-end")  # what is compared; the other strategies explain it, in the paper's settings
 PLANETOID, TU = ("cora", "citeseer", "pubmed"), ("mutag", "ptc", "proteins")
@@ -41,8 +42,9 @@ class Row:
     """A row: a method, and what is particular about its settings.
 
     Args:
-        column: None: a cell with the faithful settings, and one with the best where the method has them. A name: one
-            cell, of the faithful settings and ``changes``, with this name for its column in the records.
+        column: None: a cell with the faithful settings, and one with the best and the reachable ones where the method
+            has them. A name: one cell, of the faithful settings and ``changes``, with this name for its column in the
+            records.
         changes: settings beside those that were chosen.
         embedding: None takes the paper's.
         published: which figures of the paper are this row's, fields of ``Published`` beside the method and the dataset;
@@ -61,7 +63,8 @@ class Row:
         """Those of the asked columns that it has a cell in."""
         if self.column is not None:
             return (self.column,)
-        return tuple(column for column in asked if column != BEST or self.method in WITH_BEST)
+        having = {BEST: WITH_BEST, REACHABLE: ("rap",) if self.embedding is None else ()}
+        return tuple(column for column in asked if self.method in having.get(column, (self.method,)))
 
     def paper(self, dataset: str) -> Published | None:
         """The paper's figure."""
@@ -91,7 +94,7 @@ def cells_of(
     datasets: Sequence[str],
     scale: Scale,
     graphs: Graphs,
-    columns: Sequence[str] = (FAITHFUL, BEST),
+    columns: Sequence[str] = (FAITHFUL, BEST, REACHABLE),
 ) -> list[Cell]:
     """The cells of these rows on these datasets; none where no settings were searched."""
     cells = []
@@ -111,12 +114,12 @@ def settings(graph: Graph, row: Row, column: str) -> Config | None:
     """What a row is trained with; None where nothing was searched, or there is no such model."""
     if not METHODS[row.method].configured:
         return Config()  # its settings are its own paper's
-    searched = BEST if column == BEST else FAITHFUL
+    searched = column if column in (BEST, REACHABLE) else FAITHFUL
     try:
         config = chosen_config(graph, row.method, searched, row.embedding, column == OWN)
     except InputError:
         return None
-    if row.method == "rap" and (column == FAITHFUL or (column == BEST and config.inference == "sample")):
+    if row.method == "rap" and (column in (FAITHFUL, REACHABLE) or (column == BEST and config.inference == "sample")):
         config = config.update(inference="sample", keep_draw=True)  # the draw that was best on validation
     config = config.update(**row.changes)
     return None if column == EXPECTATION and _signed(config) else config
@@ -259,6 +262,7 @@ COLUMNS: dict[str, Callable[[Line], str]] = {
     "faithful": _ours,
     "accuracy": _ours,
     "best": _best,
+    "reachable": lambda line: figure(line.records[REACHABLE]) if REACHABLE in line.records else "",
     "strict": lambda line: NONE if line.ours is None else figure(line.ours, "strict_"),
     "paper": lambda line: published(line.paper),
     "difference": _difference,
@@ -270,9 +274,11 @@ def show_datasets(
     records: Sequence[Record],
     rows: Sequence[Row],
     datasets: Sequence[str],
-    columns: Sequence[str] = ("faithful", "best", "paper", "difference"),
+    columns: Sequence[str] = ("faithful", "best", "reachable", "paper", "difference"),
 ) -> str:
-    """A table for each dataset."""
+    """A table for each dataset; without the column that no record is of, where it is the reachable one."""
+    if all(r["column"] != REACHABLE for r in records):
+        columns = [name for name in columns if name != REACHABLE]
     parts = []
     for dataset in datasets:
         there = [r for r in records if r["dataset"] == dataset]
@@ -286,6 +292,8 @@ def show_datasets(
         parts.append(f"## {title_of(dataset)}{unit}\n\n{format_table(['', *columns], body)}")
     if any(NO_EXACT_FORM in part for part in parts):
         parts.append(note("signed"))
+    if REACHABLE in columns:
+        parts.append(note("reachable"))
     return "\n\n".join(parts)
 
 

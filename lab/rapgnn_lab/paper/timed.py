@@ -162,7 +162,7 @@ def depth_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
     ]
     graph = graphs.get(DATASET)
     for method in SCORED:
-        config = settings(graph, Row(METHODS[method].title, method), FAITHFUL)
+        config = settings(graph, Row(METHODS[method].title, method, embedding="pretrained"), FAITHFUL)
         cells += [] if config is None else [score_cell(graph, method, config, n, scale) for n in depths]
     return cells
 
@@ -195,8 +195,8 @@ def show_depth(records: list[Record]) -> str:
     return below(
         *(f"## {title}\n\n{table}" for title, table in parts if table),
         note("depth-times", channels=CHANNELS),
-        f"Accuracy: {CHANNELS_SCORED} channels for all, the other settings as chosen for the paper's columns of "
-        "table 1 at another depth; the draw that was best on validation. ±: standard deviation over "
+        f"Accuracy: {CHANNELS_SCORED} channels for all, the other settings as chosen in the paper's ranges for an MLP "
+        "as the embedding, at another depth; the draw that was best on validation. ±: standard deviation over "
         f"{seeds} seed{'s' if seeds > 1 else ''}."
         if scored
         else f"Accuracy: {NOT_SEARCHED}.",

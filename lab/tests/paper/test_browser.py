@@ -1,6 +1,5 @@
 """Both pages in a real browser without a window: all is drawn, nothing loaded, and all can be read and reached."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from rapgnn.report.page import Page
 from rapgnn_lab.paper.page import write_report
 from samples import FAST
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CONTRAST = """() => {
   const rgb = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => {
@@ -74,19 +72,6 @@ class Opened:
         return self.page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth")
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The installed Chromium; tests that need it are skipped where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip("no Chromium is installed (CONTRIBUTING.md says how)")
-    with api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @contextmanager
 def opened(chromium: Any, path: Path, width: int = 1280, scheme: str = "light") -> Iterator[Opened]:
     """Open a file, and wait until its plots are drawn."""
@@ -140,6 +125,13 @@ def test_a_page_is_whole_on_a_laptop_and_a_phone(pages, chromium, name, scheme):
         assert found.overhang() <= 0
         assert found.low_contrast() == []
         assert found.said == []
+
+
+@pytest.mark.parametrize("name", ["paper", "model"])
+def test_axe_has_nothing_serious_to_say(pages, chromium, axe, name):
+    with opened(chromium, pages[name]) as found:
+        found.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        assert axe(found.page) == []
 
 
 def test_everything_can_be_reached_and_switched_by_keys(pages, chromium):

@@ -1,6 +1,7 @@
 """Spaces hold what a graph admits, and nothing else."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import optuna
 import pytest
@@ -12,8 +13,11 @@ from rapgnn.graph.graph import Graph
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import start_config
 from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.store import read_records
 from rapgnn_lab.tune.space import SPACES, WIDEST, suggest
 from samples import KINDS
+
+TUNE = Path(__file__).resolve().parents[3] / "results" / "tune"
 
 
 @pytest.mark.parametrize("method", STRATEGIES)
@@ -35,16 +39,20 @@ def test_every_strategy_has_a_space(method, space, small_graph):
 
 @pytest.mark.parametrize("method", STRATEGIES)
 def test_the_faithful_space_is_the_papers(method, small_graph):
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+    study, embeddings = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1)), set()
     for _ in range(10):
         s = suggest(study.ask(), method, None, "faithful", replace(small_graph, name="cora"))
-        assert (s["embedding"], s["inference"], s["jumping"], s["epochs"]) == ("pretrained", "sample", "last", 700)
+        assert (s["inference"], s["jumping"], s["pooling"], s["epochs"]) == ("sample", "last", "sum", 700)
+        assert ("embedding_layers" in s) == (s["embedding"] == "pretrained")  # one layer of GCN has one weight
+        embeddings.add(s["embedding"])
         if method != "pretrained-embedding":
             assert s["num_layers"] in (2, 4, 8, 16)
             assert 0.001 <= s["lr"] <= 0.01
             assert 0.0 <= s["dropout"] <= 0.5
             assert s["head"] == "linear"
         assert (s.get("distribution") in ("glorot", "linear")) == method.endswith("-full")
+    trained = METHODS[method].trained
+    assert embeddings == ({"pretrained"} if trained else {"pretrained", "pretrained-gnn"})
     many = replace(small_graph, ptr=torch.arange(301), task="graph-classification")
     for name, *expected, factors in (("mutag", "pretrained", "mlp", 2), ("molhiv", "pretrained-gnn", "linear", 3)):
         s = suggest(optuna.create_study().ask(), "rap", None, "faithful", replace(many, name=name))
@@ -52,6 +60,36 @@ def test_the_faithful_space_is_the_papers(method, small_graph):
         assert s["factors"] in (1, factors)
         s = suggest(optuna.create_study().ask(), "end-to-end", None, "faithful", replace(many, name=name))
         assert s["factors"] == factors
+
+
+def test_on_molecules_pooling_the_embeddings_layer_and_dropout_of_the_head_are_searched(small_graph):
+    molecules = replace(small_graph, ptr=torch.arange(301), task="graph-classification", name="molbace")
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=2))
+    drawn = [suggest(study.ask(), "rap", None, "faithful", molecules) for _ in range(20)]
+    assert {s["pooling"] for s in drawn} == {"sum", "mean"}
+    assert {s["embedding_layers"] for s in drawn} == {1, 3}
+    assert all(s["dropout"] == 0 or 0.4 <= s["dropout"] <= 0.6 for s in drawn)
+    assert 0 < sum(s["dropout"] == 0 for s in drawn) < len(drawn)
+    trained = [suggest(study.ask(), "end-to-end", None, "faithful", molecules) for _ in range(10)]
+    assert {s["pooling"] for s in trained} == {"sum", "mean"}
+    assert all(s["dropout"] >= 0.4 and "embedding_layers" not in s for s in trained)
+
+
+def test_what_was_searched_before_is_still_in_the_space(small_graph):
+    """Every recorded choice of the methods that are compared is a point of its space, which may have grown since."""
+    choices = [c for c in read_records(TUNE / "faithful.json") if c["method"] in ("rap", "end-to-end")]
+    assert len(choices) > 20
+    for choice in choices:
+        many = choice["dataset"] not in ("cora", "citeseer", "pubmed")
+        graph = replace(small_graph, name=choice["dataset"], ptr=torch.arange(301) if many else None)
+        graph = replace(graph, task="graph-classification") if many else graph
+        recorded = {key: round(v, 12) if isinstance(v, float) else v for key, v in choice["settings"].items()}
+        asked = recorded | {"embedding_factors": recorded.get("embedding_layers", 1), "head_dropout": True}
+        point = suggest(optuna.trial.FixedTrial(asked), choice["method"], choice["embedding"], "faithful", graph)
+        assert {key: point[key] for key in recorded if key in point and key != "keep_draw"} == {
+            key: value for key, value in recorded.items() if key in point and key != "keep_draw"
+        }
+        assert set(recorded) - set(point) <= {"embedding_output", "embedding_layers"}
 
 
 def _draws(graph: Graph, method: str, embedding: str | None, count: int) -> list[dict]:

@@ -51,7 +51,7 @@ def data_info(
 
     Example: rapgnn data info my-graph/ --label species
     """
-    from rapgnn.report.data import describe_graph
+    from rapgnn.estimators.card import describe_graph
 
     graph = shared.load(name, data_dir, attributes, reading, labels=False)
     row = describe_graph(graph)

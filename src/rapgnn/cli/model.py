@@ -120,6 +120,7 @@ def fit_and_save(
     record = {"dataset": graph.name, "task": graph.task, "engine": estimator.engine_, "model": str(out)}
     record |= {"config": estimator.config_.to_dict(), "candidates": trials, "class_weight": weights}
     record |= score_model(estimator, graph, positive)
+    estimator.save(out, record)  # again, with its scores in MODEL.md
     shared.write_json([record], json_file)
     shared.tell(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     if trials:
@@ -278,7 +279,7 @@ def show_scores(graph: Any, record: dict[str, Any], tell: Callable[[str], None] 
         if split in record:
             tell(f"{split:<6} {metric.title} {shown(metric, record[split])}")
     tell(f"on {record['scored_split']}, {record['scored_rows']} rows:")
-    for title, value in facts(graph, record):
+    for title, value in facts(graph.task, record):
         tell(f"  {title:<44}{value:>10}")
     classes = record.get("per_class", [])
     if classes:

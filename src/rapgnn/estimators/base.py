@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, notice, shown
+from rapgnn.estimators.card import describe_graph, model_card
 from rapgnn.estimators.describe import describe
 from rapgnn.estimators.predictions import Predicting, as_classes, suits
 from rapgnn.graph.graph import Graph
@@ -154,7 +155,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         self.trials_, self.validation_score_ = list(trained.trials), trained.validation_score
         self.engine_, self.engine_reason_ = fitted.engine, fitted.reason
         self.split_ = {split: graph.rows(split).cpu().numpy() for split in SPLITS}
-        self.notes_ = list(graph.notes)
+        self.notes_, self.data_ = list(graph.notes), describe_graph(graph)
         self.class_weight_ = None
         if trained.class_weight is not None:
             self.class_weight_ = dict(zip(self.classes_.tolist(), trained.class_weight, strict=True))
@@ -200,12 +201,18 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         if schema.objective.metric != "rmse":
             self.classes_ = as_classes(schema.classes or tuple(range(schema.out_channels)))
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, scores: dict[str, Any] | None = None) -> None:
         """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step.
 
-        Where the model sees labels of neighbours, the folder holds the labels of the training rows.
+        Beside it ``MODEL.md`` says for people what the model is, what it learned from and where not to use it. Where
+        the model sees labels of neighbours, the folder holds the labels of the training rows.
+
+        Args:
+            scores: what ``rapgnn.estimators.evaluation.evaluate`` says of the model, for ``MODEL.md``.
         """
-        save_checkpoint(Path(folder), self._fitted(), replace(self.schema_, scoring=self.scoring))
+        model = self._fitted()
+        schema = replace(self.schema_, scoring=self.scoring)
+        save_checkpoint(Path(folder), model, schema, model_card(self, scores))
 
     def report(self, path: str | Path, data: Any, y: Any = None, **given: Any) -> None:
         """Write one HTML page about the model: the data, the choice, how good it is and why (``rapgnn[report]``).

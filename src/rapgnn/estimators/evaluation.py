@@ -118,9 +118,9 @@ def class_number(graph: Graph, name: Any, y: Tensor) -> int:
     return names.index(str(name))
 
 
-def facts(graph: Graph, record: dict[str, Any]) -> list[tuple[str, str]]:
+def facts(task: str, record: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, value) of what stands beside the score, for people."""
-    metrics = metrics_for(graph.task)
+    metrics = metrics_for(task)
     metric = metrics[record["metric"]]
     beside = {"always the same answer": record["majority"], "without edges": record["without_edges"]}
     lines = [(f"{metric.title}, {title}", shown(metric, v)) for title, v in beside.items() if v is not None]

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from rapgnn.estimators.card import describe_graph
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.validate import SPLITS
 from rapgnn.report import parts as plots
@@ -15,23 +16,6 @@ from rapgnn.report.subject import Subject, quiet
 
 MOST_CLASSES = 40
 HETEROPHILOUS = 0.5
-
-
-def describe_graph(graph: Graph) -> dict[str, Any]:
-    """A graph in numbers, as ``rapgnn data info`` prints it."""
-    row: dict[str, Any] = {"dataset": graph.name, "task": graph.task}
-    row |= {"graphs": graph.num_rows} if graph.ptr is not None else {}
-    row |= {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "features": graph.num_features}
-    row |= {"edge features": graph.num_edge_features} if graph.edge_attr is not None else {}
-    labels = {"accuracy": "classes", "rocauc": "labels", "rmse": "targets"}[graph.objective.metric]
-    row[labels] = graph.num_outputs
-    if labels == "classes":
-        row["class sizes"] = torch.bincount(graph.y[graph.y >= 0]).tolist()
-    elif labels == "labels":
-        row |= {"positive share": round(float(graph.y.nanmean()), 4), "unknown": int(graph.y.isnan().sum())}
-    if graph.folds:
-        row["protocol"] = "10-fold cross-validation; the split below is for searches of your own"
-    return row | {split: len(graph.rows(split)) for split in SPLITS}
 
 
 def data_parts(subject: Subject) -> list[Part]:

@@ -24,7 +24,7 @@ def score_parts(subject: Subject) -> list[Part]:
     record, metric = subject.record, subject.metric
     value, bare = record["score"], record["without_edges"]
     rows = f"{metric.title}, {subject.split}, {len(subject.rows):,} rows"
-    parts: list[Part] = [Facts([(rows, subject.shown(value)), *facts(subject.graph, record)])]
+    parts: list[Part] = [Facts([(rows, subject.shown(value)), *facts(subject.graph.task, record)])]
     for sentence in record["verdict"]:
         tone = "bad" if sentence.startswith(("no better", "the graph does not")) else "mixed"
         parts.append(Notice(sentence[0].upper() + sentence[1:], tone))

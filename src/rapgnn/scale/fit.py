@@ -1,20 +1,20 @@
 """Training on a graph on disk: the labelled rows' hops go to a store, and the head sees nothing else."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.graph.scores import with_goal
 from rapgnn.network.config import Config
-from rapgnn.network.heads import Posterior, RidgeHead, RidgeRegression, RidgeSolution, RidgeSums, same_gaps
+from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, same_gaps
 from rapgnn.network.propagation import coefficient_covariance, stored_hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph
@@ -22,7 +22,7 @@ from rapgnn.scale.homes import HERE, Home
 from rapgnn.scale.hops import Budget, FirstHop, OnHop, check_config, hop_folder, one_by_one, silent
 from rapgnn.scale.rows import PART_BYTES, StoredGraph, StoredRows, is_random
 from rapgnn.scale.store import HopStore
-from rapgnn.training.fit import Merit, choose_penalty, ridge_targets, row_weights, solve_head
+from rapgnn.training.fit import Equations, equations_of, ridge_targets, row_weights, solve_head
 from rapgnn.training.head import train_head
 from rapgnn.training.loop import OnEpoch
 from rapgnn.training.pretrain import pretrain
@@ -133,11 +133,13 @@ def _train(
     embedded = StoredGraph(model, small, store, nodes, few if solved else _fits(small, model, budget))
     penalty, factor = float("nan"), 1.0
     if isinstance(head, RidgeHead):
-        problem = None  # where rows are fewer than unknowns, the equations of the rows are the smaller ones
-        if not few:
-            train, val = embedded.nodes(small.train), embedded.nodes(small.val)
-            problem = StreamedRidge(train, val, ridge_targets(model, small, torch.float32), row_weights(small))
-        loop = solve_head(model, head, small, embedded, on_epoch, problem)
+
+        def equations() -> Equations:
+            if few:  # rows than unknowns: the equations of the rows are the smaller ones
+                return equations_of(model, small, embedded)[0]
+            return stored_equations(model, small, embedded.nodes(small.train), embedded.nodes(small.val))
+
+        loop = solve_head(model, head, small, equations, on_epoch)
         penalty, factor = head.penalty, head.inverse_temperature
     else:
         loop = train_head(model, head, small, embedded, on_epoch)
@@ -178,75 +180,60 @@ def _fits(small: Graph, model: RAPGNN, budget: Budget) -> bool:
     return need <= budget.device_room() if torch.device(budget.device).type == "cuda" else budget.left(need) > 0
 
 
-# The ridge head from sums over the rows of a hop store, which are never in memory together.
+# The equations of a ridge head from sums over the rows of a hop store, which are never in memory together.
 
 
-class StreamedRidge:
-    """The equations of a ridge head, set up and checked on validation part by part.
+def stored_equations(model: RAPGNN, small: Graph, train: StoredRows, val: StoredRows) -> Equations:
+    """The equations from sums over the training rows; validation rows are read part by part."""
+    targets = ridge_targets(model, small, torch.float32)
+
+    def held_out(head: nn.Module) -> Tensor:
+        parts = [head(val.expected(val.read(part))) for part in val.parts()]
+        return torch.cat([torch.zeros(0, targets.shape[1]), *parts])
+
+    shape = train.outputs * train.channels, targets.shape[1]
+    regression = RidgeRegression.of_sums(shape, ridge_sums(train, targets, row_weights(small)))
+    return Equations(regression, held_out, torch.get_num_threads())
+
+
+def ridge_sums(train: StoredRows, targets: Tensor, weights: Tensor | None) -> list[RidgeSums]:
+    """What the equations need of all training rows, for each group of labels known for the same rows.
 
     Args:
-        train, val: their rows.
-        targets: of the training rows ``[rows, t]``, NaN where unknown.
-        weights: how much each training row counts; None: all the same.
+        targets: ``[rows, t]``, NaN where unknown.
+        weights: how much each row counts; None: all the same.
     """
-
-    def __init__(self, train: StoredRows, val: StoredRows, targets: Tensor, weights: Tensor | None):
-        self.train, self.val, self.targets, self.weights = train, val, targets, weights
-        self.threads = torch.get_num_threads()
-
-    @cached_property
-    def regression(self) -> RidgeRegression:
-        """The sums are taken when the first penalty is tried."""
-        shape = self.train.outputs * self.train.channels, self.targets.shape[1]
-        return RidgeRegression.of_sums(shape, self.sums())
-
-    def sums(self) -> list[RidgeSums]:
-        """What the equations need of all training rows, for each group of labels known for the same rows."""
-        train, targets = self.train, self.targets
-        count = torch.ones(len(targets), dtype=torch.float64) if self.weights is None else self.weights.double()
-        groups = [(columns, known.double() * count) for columns, known in same_gaps(targets)]
-        width, zeros = train.outputs * train.channels, partial(torch.zeros, dtype=torch.float64)
-        centers = [zeros(width) for _ in groups]
-        for part in train.parts():
-            mean = train.expected(train.read(part)).double()
-            for center, (_, weight) in zip(centers, groups, strict=True):
-                center += weight[part] @ mean
+    count = torch.ones(len(targets), dtype=torch.float64) if weights is None else weights.double()
+    groups = [(columns, known.double() * count) for columns, known in same_gaps(targets)]
+    width, zeros = train.outputs * train.channels, partial(torch.zeros, dtype=torch.float64)
+    centers = [zeros(width) for _ in groups]
+    for part in train.parts():
+        mean = train.expected(train.read(part)).double()
         for center, (_, weight) in zip(centers, groups, strict=True):
-            center /= weight.sum()
-        known = targets.double().nan_to_num()
-        levels = [weight @ known[:, columns] / weight.sum() for columns, weight in groups]
-        grams, rights = [zeros(width, width) for _ in groups], [zeros(width, len(columns)) for columns, _ in groups]
-        products = [zeros(train.channels, len(train.hops), len(train.hops)) for _ in groups]
-        for part in train.parts():
-            stored = train.read(part)
-            mean = train.expected(stored).double()
-            by_channel = stored.permute(2, 1, 0).double()  # [d, K, rows]
-            for i, (columns, weight) in enumerate(groups):
-                here = weight[part]
-                centred = (mean - centers[i]) * here.sqrt()[:, None]
-                grams[i].addmm_(centred.T, centred)
-                rights[i].addmm_(centred.T, (known[part][:, columns] - levels[i]) * here.sqrt()[:, None])
-                products[i].baddbmm_(by_channel * here, by_channel.mT)
-        # The covariance between a channel's outputs, summed over the rows; none where nothing is random.
-        covariance = coefficient_covariance(train.spec) * float(is_random(train.spec))
-        scatter = [torch.einsum("jkml,dkl->djm", covariance, product) for product in products]
-        squares = [_square(known[:, columns] - level, w) for (columns, w), level in zip(groups, levels, strict=True)]
-        rows = [float(weight.sum()) for _, weight in groups]
-        parts = zip(groups, centers, levels, grams, rights, scatter, squares, rows, strict=True)
-        return [RidgeSums(columns, *rest) for (columns, _), *rest in parts]
-
-    def solve(self, penalty: float) -> RidgeSolution:
-        return self.regression.solve(penalty)
-
-    def posterior(self, penalty: float) -> Posterior | None:
-        return self.regression.posterior(penalty)
-
-    def best(self, merit: Merit) -> RidgeSolution:
-        return choose_penalty(self.regression, merit)
-
-    def held_out(self, head: RidgeHead) -> Tensor:
-        parts = [head(self.val.expected(self.val.read(part))) for part in self.val.parts()]
-        return torch.cat([torch.zeros(0, self.targets.shape[1]), *parts])
+            center += weight[part] @ mean
+    for center, (_, weight) in zip(centers, groups, strict=True):
+        center /= weight.sum()
+    known = targets.double().nan_to_num()
+    levels = [weight @ known[:, columns] / weight.sum() for columns, weight in groups]
+    grams, rights = [zeros(width, width) for _ in groups], [zeros(width, len(columns)) for columns, _ in groups]
+    products = [zeros(train.channels, len(train.hops), len(train.hops)) for _ in groups]
+    for part in train.parts():
+        stored = train.read(part)
+        mean = train.expected(stored).double()
+        by_channel = stored.permute(2, 1, 0).double()  # [d, K, rows]
+        for i, (columns, weight) in enumerate(groups):
+            here = weight[part]
+            centred = (mean - centers[i]) * here.sqrt()[:, None]
+            grams[i].addmm_(centred.T, centred)
+            rights[i].addmm_(centred.T, (known[part][:, columns] - levels[i]) * here.sqrt()[:, None])
+            products[i].baddbmm_(by_channel * here, by_channel.mT)
+    # The covariance between a channel's outputs, summed over the rows; none where nothing is random.
+    covariance = coefficient_covariance(train.spec) * float(is_random(train.spec))
+    scatter = [torch.einsum("jkml,dkl->djm", covariance, product) for product in products]
+    squares = [_square(known[:, columns] - level, w) for (columns, w), level in zip(groups, levels, strict=True)]
+    rows = [float(weight.sum()) for _, weight in groups]
+    parts = zip(groups, centers, levels, grams, rights, scatter, squares, rows, strict=True)
+    return [RidgeSums(columns, *rest) for (columns, _), *rest in parts]
 
 
 def _square(targets: Tensor, weight: Tensor) -> Tensor:

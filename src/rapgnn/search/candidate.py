@@ -16,7 +16,7 @@ from rapgnn.network.network import Network
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.prng import Stream
 from rapgnn.search.preset import PRESET
-from rapgnn.training.fit import DirectProblem, embed_trained, fit_head, ridge_targets, row_weights
+from rapgnn.training.fit import embed_trained, equations_of, fit_head, ridge_targets, row_weights
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import schedule
 from rapgnn.training.predict import Shared, hops_for, once
@@ -72,8 +72,8 @@ class Candidate:
         seen, operator = network.inputs(graph, learn=True, hops=cache)
         embedded, self.network = embed_trained(network, seen, operator, cache), network
         if isinstance(network.head, RidgeHead):
-            problem = DirectProblem(network, seen, embedded, many=judged_by_left_out(graph))
-            self._regression, self._held_out = problem.regression, problem.expected
+            equations, self._held_out = equations_of(network, seen, embedded, many=judged_by_left_out(graph))
+            self._regression = equations.regression
         else:
             self._scores = fit_head(network, seen, operator, embedded).predict(graph.val).scores
 

@@ -1,8 +1,8 @@
 """A trained model as a folder: safetensors for the numbers, JSON for everything else, no pickle.
 
-``checkpoint.json`` names the file of numbers and its SHA-256 and is replaced last, in one step: whatever moment a save
-is killed at, the folder holds the old model or the new one. Saves into one folder wait for each other. A load that a
-save overtakes is begun again.
+``checkpoint.json`` names the file of numbers, whose name is made of its content, and is replaced after it, in one
+step: whatever moment a save is killed at, the folder holds the old model or the new one. ``MODEL.md``, for people,
+comes last. Saves into one folder wait for each other. A load whose file of numbers a save has replaced begins again.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from rapgnn.files import (
     is_regular,
     locked,
     new_folder,
-    open_regular,
     read_regular,
     write_atomic,
     write_error,
@@ -39,118 +37,22 @@ from rapgnn.network.network import USES, Average, is_weight
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.training.schema import Schema
 
-# A checkpoint's file of numbers: its header is read and judged before memory is taken for what it announces.
-
-
-MOST_HEADER = 1 << 24  # bytes; a model has a few dozen tensors
-_DTYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "I16": torch.int16,
-    "I8": torch.int8,
-    "U8": torch.uint8,
-    "BOOL": torch.bool,
-}
-
-Kinds = dict[str, tuple[tuple[int, ...], torch.dtype]]
-"""{name: (shape, dtype)} of every tensor."""
+FORMAT = "rapgnn checkpoint"
+INDEX, CARD = "checkpoint.json", "MODEL.md"
+ATTEMPTS = 8  # of a load whose file of numbers is missing, while the index stays the same
+MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
+_NUMBERS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
+MARK = {"program": FORMAT}  # of our files of numbers, so that a user's own are left alone
 
 
 class MissingError(InputError):
     """The file is not there, or not any more."""
 
 
-@dataclass(frozen=True)
-class Header:
-    """What a file of numbers says of itself.
-
-    Args:
-        index: the digest of the index that it was saved with.
-        tensors: name, shape and dtype of every tensor, as they stand in the file.
-        size: bytes of the whole file.
-    """
-
-    index: str | None
-    tensors: dict[str, tuple[tuple[int, ...], Any]]
-    size: int
-
-
-def read_header(path: Path) -> Header:
-    """The header alone; nothing that it announces is allocated."""
-    try:
-        with open_regular(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= min(MOST_HEADER, size - 8):
-                raise ValueError
-            entries = json.loads(file.read(length))
-        index = (entries.pop("__metadata__", None) or {}).get("index")
-        tensors = {name: (tuple(entry["shape"]), entry["dtype"]) for name, entry in entries.items()}
-        if 8 + length + max((entry["data_offsets"][1] for entry in entries.values()), default=0) != size:
-            raise ValueError
-    except FileNotFoundError as error:
-        raise MissingError(f"{path.parent} is damaged: {path.name} is missing.") from error
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} is truncated or altered: it does not begin with its tensors' sizes.") from error
-    return Header(index if isinstance(index, str) else None, tensors, size)
-
-
-def check_kinds(header: Header, expected: Kinds) -> None:
-    """Refuse tensors that are not the model's: other names, shapes or types."""
-    for name in expected:
-        if name not in header.tensors:
-            raise InputError(f"its numbers lack {name}")
-    for name, (shape, code) in header.tensors.items():
-        if name not in expected:
-            raise InputError(f"its numbers hold {shown(name)}, which the model has not")
-        wanted, dtype = expected[name]
-        if shape != wanted:
-            raise InputError(f"{name} has the shape {shown(list(shape))}, not {list(wanted)}")
-        if _DTYPES.get(str(code)) != dtype:
-            raise InputError(f"{name} holds {_DTYPES.get(str(code), shown(code))}, not {dtype}")
-
-
-def read_numbers(path: Path, header: Header, digest: str, index: str) -> dict[str, Tensor]:
-    """The tensors of a file whose header is as expected; refused where its SHA-256 is not ``digest``."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        with open_regular(path) as file:
-            content = file.read(header.size + 1)
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise InputError(f"{path} is truncated or altered: its SHA-256 is not the one noted in {index}.")
-        state = load(content)
-    except InputError:
-        raise
-    except FileNotFoundError as error:
-        raise MissingError(f"{path.parent} is damaged: {path.name} is missing.") from error
-    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, TypeError, OverflowError) as error:
-        raise InputError(f"cannot read {path}: {str(error).rstrip('.')}.") from error
-    for name, tensor in state.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise InputError(f"{path} is damaged: {name} holds NaN or infinite values.")
-    return state
-
-
-FORMAT = "rapgnn checkpoint"
-INDEX = "checkpoint.json"
-ATTEMPTS, SWAPS = 50, 5  # of a load that saves overtake, and where the file of numbers is missing
-MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
-_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
-_NUMBERS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
-_OUTSIDE = ("weights", "sha256", "versions")  # what the digest of an index leaves out
-
-
 def index_digest(index: dict[str, Any]) -> str:
-    """What the file of numbers keeps of its index, so that neither can be altered without the other."""
-    covered = {key: value for key, value in index.items() if key not in _OUTSIDE}
+    """What an index says of itself, so that none of it is altered unnoticed; the versions say where it was made."""
+    covered = {key: value for key, value in index.items() if key not in ("digest", "versions")}
     return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
@@ -174,8 +76,12 @@ def check_target(folder: Path) -> bool:
     return held
 
 
-def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> None:
-    """Write the model into ``folder``, over an older one if there is one."""
+def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema, card: str | None = None) -> None:
+    """Write the model into ``folder``, over an older one if there is one.
+
+    Args:
+        card: Markdown for people, written beside the model once that is in place, and never read; None: none.
+    """
     from safetensors.torch import save
 
     folder = Path(folder)
@@ -188,7 +94,6 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
         "weights": "",
         "sha256": "",
         "schema": schema.to_dict(),
-        "schema_hash": schema.digest(),
         "config": model.config.to_dict(),
         "seed": int(model.seed),
         "versions": versions(),
@@ -198,13 +103,17 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema) -> No
     else:
         index["draw_counter"] = 0  # members predict by their exact expectation
         index["members"] = described(model)
-    numbers = save(state, {"index": index_digest(index)})
-    digest = hashlib.sha256(numbers).hexdigest()
-    index |= {"weights": f"weights-{digest[:16]}.safetensors", "sha256": digest}
+    numbers = save(state, MARK)
+    checksum = hashlib.sha256(numbers).hexdigest()
+    index |= {"weights": f"weights-{checksum[:16]}.safetensors", "sha256": checksum}
+    index["digest"] = index_digest(index)
     try:
         with new_folder(folder), locked(folder) as alone:
             check_target(folder)  # another save may have been here
             _replace(folder, index, numbers, alone)
+            if card is not None:
+                text = f"{card}\nWritten beside `{index['weights']}`; rapgnn never reads it.\n".encode()
+                write_atomic(folder / CARD, lambda temporary: temporary.write_bytes(text), like=folder / INDEX)
     except OSError as error:
         raise write_error(folder, error) from error
 
@@ -247,10 +156,12 @@ def _is_left_over(path: Path) -> bool:
 
     So is what is gone by now: another save has renamed or removed it since the folder was listed.
     """
+    from safetensors import SafetensorError, safe_open
+
     left = is_regular(path) and TEMPORARY.fullmatch(path.name) is not None
     if is_regular(path) and _NUMBERS.fullmatch(path.name):
-        with contextlib.suppress(InputError):
-            left = read_header(path).index is not None
+        with contextlib.suppress(SafetensorError, OSError), safe_open(path, "pt") as file:
+            left = file.metadata() == MARK
     return left or not os.path.lexists(path)
 
 
@@ -261,54 +172,60 @@ def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]
         task: a name from ``TASKS`` that the model must be for.
     """
     folder = Path(folder)
-    for attempt in range(ATTEMPTS):
-        seen = _moment(folder)
+    index, unchanged = _index(folder), 0
+    while True:
         try:
-            return _load(folder, task)
-        except InputError as error:
-            # Damage is real where nothing changed while the files were read; else a save came between them. A folder
-            # that was swapped twice looks unchanged: what is missing may be there again.
-            same = _moment(folder) == seen and (seen is not None or attempt == 0)
-            again = same and isinstance(error, MissingError) and attempt < SWAPS
-            if (same and not again) or attempt + 1 == ATTEMPTS:
+            return _load(folder, index, task)
+        except MissingError:  # a save may have replaced both files meanwhile
+            if unchanged == ATTEMPTS:
                 raise
-        time.sleep(min(0.05, 0.001 * 2**attempt))
-    raise AssertionError
+        time.sleep(0.001 * 2**unchanged)
+        before, index = index, _index(folder)
+        unchanged = unchanged + 1 if index == before else 0
 
 
-def _moment(folder: Path) -> tuple[Any, ...] | None:
-    """What changes whenever a save replaces the index."""
-    try:
-        state = os.stat(folder / INDEX)
-    except (OSError, ValueError):
-        return None
-    return state.st_dev, state.st_ino, state.st_mtime_ns, state.st_size
-
-
-def _load(folder: Path, task: str | None) -> tuple[RAPGNN | Average, Schema]:
-    index = _index(folder)
+def _load(folder: Path, index: dict[str, Any], task: str | None) -> tuple[RAPGNN | Average, Schema]:
+    path, average = folder / INDEX, "members" in index
     try:
         schema = Schema.from_dict(index["schema"])
     except InputError as error:
-        raise InputError(f"{folder / INDEX} is damaged: {str(error).rstrip('.')}.") from error
-    if schema.digest() != index["schema_hash"]:
-        raise InputError(f"{folder / INDEX} is damaged: its schema does not match its hash.")
+        raise InputError(f"{path} is damaged: {str(error).rstrip('.')}.") from error
+    if index_digest(index) != index["digest"]:
+        raise InputError(f"{path} is damaged: it does not match its own digest.")
     if task is not None and schema.task != task:
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
-    path = folder / index["weights"]
-    header = read_header(path)
-    if header.index != index_digest(index):
-        raise InputError(f"{folder / INDEX} is damaged: it is not the one that {path.name} was saved with.")
-    members = members_of(folder / INDEX, index)
+    members = members_of(path, index)
     for member in members:
         _check_registered(folder, member["config"])
-    check_tensors(folder, members, "members" in index, schema, header)
-    state = read_numbers(path, header, index["sha256"], INDEX)
+    state = read_numbers(folder / index["weights"], index["sha256"])
+    check_tensors(folder, members, average, schema, state)
     with torch.device("cpu"):
-        model = build(members, "members" in index, schema)
+        model = build(members, average, schema)
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
+
+
+def read_numbers(path: Path, checksum: str) -> dict[str, Tensor]:
+    """The tensors of a file; refused where its SHA-256 is not the one noted."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        content = read_regular(path)
+        if hashlib.sha256(content).hexdigest() != checksum:
+            raise InputError(f"{path} is truncated or altered: its SHA-256 is not the one noted in {INDEX}.")
+        state = load(content)
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        raise MissingError(f"{path.parent} is damaged: {path.name} is missing.") from error
+    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, TypeError, OverflowError) as error:
+        raise InputError(f"cannot read {path}: {str(error).rstrip('.')}.") from error
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise InputError(f"{path} is damaged: {name} holds NaN or infinite values.")
+    return state
 
 
 def saved_task(folder: Path) -> str:
@@ -340,7 +257,7 @@ def _index(folder: Path) -> dict[str, Any]:
     if index.get("version") != VERSION:
         given = shown(index.get("version"))
         raise InputError(f"{path} has format {given}, and this rapgnn reads {VERSION}: fit the model again.")
-    kinds = {"weights": str, "sha256": str, "schema": dict, "schema_hash": str, "config": dict, "seed": int}
+    kinds = {"weights": str, "sha256": str, "digest": str, "schema": dict, "config": dict, "seed": int}
     wrong = next((key for key, kind in kinds.items() if not isinstance(index.get(key), kind)), None)
     if wrong is None and not _FILE_NAME.fullmatch(index["weights"]):
         wrong = "weights"
@@ -355,7 +272,7 @@ def _index(folder: Path) -> dict[str, Any]:
 
 
 IN_INDEX = ("draw_seed",)  # the index has it
-VERSION = 8  # of the format
+VERSION = 9  # of the format
 MOST_MEMBERS = 64
 
 
@@ -380,13 +297,27 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
     return members
 
 
-def check_tensors(folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, header: Header) -> None:
-    """Refuse numbers that are not those of such models."""
+def check_tensors(
+    folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, state: dict[str, Tensor]
+) -> None:
+    """Refuse tensors that are not those of such models, before memory is taken for what the settings announce."""
     try:
         layers = [Config(**m["config"]) for m in members if m["config"].get("coefficients") == "layers"]
-        if sum(config.num_layers for config in layers) > len(header.tensors):  # each of them is a module, to be built
+        if sum(config.num_layers for config in layers) > len(state):  # each of them is a module, to be built
             raise InputError("its numbers are those of fewer layers")
-        check_kinds(header, _kinds(members, average, schema))
+        with torch.device("meta"):
+            expected = build(members, average, schema).state_dict()
+        expected = {name: tensor for name, tensor in expected.items() if not name.endswith(IN_INDEX)}
+        for name in [*expected, *state]:
+            if name not in state:
+                raise InputError(f"its numbers lack {name}")
+            if name not in expected:
+                raise InputError(f"its numbers hold {shown(name)}, which the model has not")
+            if state[name].shape != expected[name].shape:
+                shape, wanted = list(state[name].shape), list(expected[name].shape)
+                raise InputError(f"{name} has the shape {shape}, not {wanted}")
+            if state[name].dtype != expected[name].dtype:
+                raise InputError(f"{name} holds {state[name].dtype}, not {expected[name].dtype}")
     except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
 
@@ -424,10 +355,3 @@ def _is_shape(given: Any) -> bool:
     if not isinstance(given, list) or len(given) != 2:
         return False
     return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40 for n in given)
-
-
-def _kinds(members: list[dict[str, Any]], average: bool, schema: Schema) -> Kinds:
-    """The tensors that such models have, without memory for them."""
-    with torch.device("meta"):
-        state = build(members, average, schema).state_dict()
-    return {name: (tuple(t.shape), t.dtype) for name, t in state.items() if not name.endswith(IN_INDEX)}

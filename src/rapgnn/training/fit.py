@@ -15,7 +15,6 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
 from rapgnn.network.heads import (
     PENALTIES,
-    Posterior,
     RidgeHead,
     RidgeRegression,
     RidgeSolution,
@@ -31,52 +30,74 @@ from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, predictor
 from rapgnn.training.pretrain import pretrain
 
-Merit = Callable[[RidgeSolution], tuple[float, float]]
 UNSEEN = -10.0  # the score of a class that no training row has; other classes have -1 where a row is of another
+
+
+@dataclass(frozen=True)
+class Equations:
+    """The equations of a ridge head.
+
+    Args:
+        regression: solves them for one penalty after another.
+        held_out: a head -> its scores of the validation rows.
+        threads: that solving them deserves.
+    """
+
+    regression: RidgeRegression
+    held_out: Callable[[nn.Module], Tensor]
+    threads: int
+
+
+def equations_of(model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, many: bool = False) -> tuple[Equations, Tensor]:
+    """The equations from the representation of the training rows, and the expectation of the validation rows.
+
+    Args:
+        many: as in ``RidgeRegression``.
+    """
+    if not embedded.has_expectation:
+        raise InputError(f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}.")
+    representation = embedded.rows(graph.train, expect=graph.val)
+    mean, expected = _expectation(representation), representation.expected
+    assert expected is not None
+    with threads_for(mean.numel() * min(mean.shape)):
+        targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
+        scatter = _scatter(representation, mean, targets, weights)
+        regression = RidgeRegression(mean, targets, scatter, weights, many)
+        return Equations(regression, lambda head: head(expected), torch.get_num_threads()), expected
 
 
 @torch.no_grad()
 def solve_head(
-    model: RAPGNN,
-    head: RidgeHead,
-    graph: Graph,
-    embedded: EmbeddedGraph,
-    on_epoch: OnEpoch | None,
-    problem: "Problem | None" = None,
+    model: RAPGNN, head: RidgeHead, graph: Graph, equations: Callable[[], Equations], on_epoch: OnEpoch | None
 ) -> Loop:
-    """Solve for the head's weights; the penalty is the settings', or the best on validation.
-
-    Args:
-        problem: the equations, where they are set up elsewhere.
-    """
+    """Solve for the head's weights; the penalty is the settings', or the best on validation."""
     start = time.perf_counter()
-    if problem is None:
-        problem = DirectProblem(model, graph, embedded)
-    objective, y_val, ridge = graph.objective, graph.y[graph.val], model.config.ridge
+    problem, objective = equations(), graph.objective
+    regression, held_out, y_val, ridge = problem.regression, problem.held_out, graph.y[graph.val], model.config.ridge
     seen = _seen(graph)
 
     def fit_temperature() -> None:
         """Rows of a class that was never seen say nothing about the temperature of the others."""
         if bool(seen.any()):
-            head.fit_temperature(objective, problem.held_out(head)[seen], y_val[seen])
+            head.fit_temperature(objective, held_out(head)[seen], y_val[seen])
 
     def merit(solution: RidgeSolution) -> tuple[float, float]:
         head.take(solution)
         if objective.scoring is not None and objective.metric != "rmse":  # probabilities count, not only their order
             fit_temperature()
-        scores = model.output(problem.held_out(head))
+        scores = model.output(held_out(head))
         return objective.merit(objective.score(scores, y_val)), -float(objective.loss(scores, y_val))
 
     with threads(problem.threads):
         if ridge is None and len(graph.val):
-            solution = problem.best(merit)
+            solution = choose_penalty(regression, merit)
         else:
-            solution = problem.solve(1.0 if ridge is None else ridge)
+            solution = regression.solve(1.0 if ridge is None else ridge)
     history, best = [], None
     if len(graph.val):
         best = merit(solution)
         history = [objective.merit(best[0])]
-    head.take(solution, problem.posterior(solution.penalty))
+    head.take(solution, regression.posterior(solution.penalty))
     if objective.metric != "rmse":
         fit_temperature()
     if on_epoch:
@@ -90,62 +111,7 @@ class HasOutput(Protocol):
     output: TargetScale
 
 
-class Problem(Protocol):
-    """The equations of a ridge head, solved for one penalty or for the best."""
-
-    threads: int
-
-    def solve(self, penalty: float) -> RidgeSolution:
-        """For one penalty."""
-        ...
-
-    def posterior(self, penalty: float) -> Posterior | None:
-        """How uncertain the solution for one penalty is."""
-        ...
-
-    def best(self, merit: Merit) -> RidgeSolution:
-        """With the penalty that is best on validation."""
-        ...
-
-    def held_out(self, head: RidgeHead) -> Tensor:
-        """The head's scores of the validation rows."""
-        ...
-
-
-class DirectProblem:
-    """The equations from the stored representation of the training rows."""
-
-    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, many: bool = False):
-        if not embedded.has_expectation:
-            raise InputError(
-                f"the ridge head needs the exact mean and variance, which are not at hand: {embedded.reason}."
-            )
-        representation = embedded.rows(graph.train, expect=graph.val)
-        mean, expected = _expectation(representation), representation.expected
-        assert expected is not None
-        self.expected = expected
-        with threads_for(mean.numel() * min(mean.shape)):
-            self.threads = torch.get_num_threads()
-            targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
-            scatter = _scatter(representation, mean, targets, weights)
-            self.regression = RidgeRegression(mean, targets, scatter, weights, many)
-
-    def solve(self, penalty: float) -> RidgeSolution:
-        return self.regression.solve(penalty)
-
-    def posterior(self, penalty: float) -> Posterior | None:
-        return self.regression.posterior(penalty)
-
-    def best(self, merit: Merit) -> RidgeSolution:
-        """The solution with the penalty that is best on validation."""
-        return choose_penalty(self.regression, merit)
-
-    def held_out(self, head: RidgeHead) -> Tensor:
-        """The head's scores of the validation rows."""
-        return head(self.expected)
-
-
-def choose_penalty(regression: RidgeRegression, merit: Merit) -> RidgeSolution:
+def choose_penalty(regression: RidgeRegression, merit: Callable[[RidgeSolution], tuple[float, float]]) -> RidgeSolution:
     """The solution with the penalty that is best on validation; of equal ones the smaller penalty."""
 
     def at(penalty: float) -> tuple[tuple[float, float], RidgeSolution]:
@@ -180,11 +146,11 @@ def _scatter(
     scatter = representation.filter.scatter
     if weights is None:
         return [scatter(rows.nonzero()[:, 0]) for rows in known]
-    found = []
+    sums = []
     for rows in known:  # rows of one class have one weight: a sum over classes instead of one over rows
         parts = [float(w) * scatter((rows & (weights == w)).nonzero()[:, 0]) for w in weights.unique()]
-        found.append(torch.stack(parts).sum(0))
-    return found
+        sums.append(torch.stack(parts).sum(0))
+    return sums
 
 
 def _seen(graph: Graph) -> Tensor:
@@ -252,7 +218,7 @@ def fit_head(
     """Phase 2: the head is solved, or trained; a learnable embedding with it."""
     config, engine, reason = model.config, embedded.engine, embedded.reason
     if isinstance(model.head, RidgeHead):
-        loop = solve_head(model, model.head, graph, embedded, on_epoch)
+        loop = solve_head(model, model.head, graph, lambda: equations_of(model, graph, embedded)[0], on_epoch)
     else:
         loop = train_head(model, model.head, graph, embedded, on_epoch)
     if model.embedding.kind.trained == "with":

@@ -1,7 +1,5 @@
 """What a model takes and gives, in a form that is stored with it."""
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,9 +71,6 @@ class Schema:
         types = None if given.get("types") is None else checked_types(given["types"])
         kept = {key: given[key] for key in names}
         return cls(**kept, classes=named, encoding=encoding, scoring=scoring, types=types)
-
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph this model was not made for."""

@@ -38,7 +38,9 @@
     }
     if (touch.matches || narrow.matches) layout.dragmode = false; // a finger that moves the page does not zoom
     layout.transition = reduced.matches ? undefined : layout.transition;
-    return Plotly.react(plot.box, data, layout, config);
+    return Plotly.react(plot.box, data, layout, config).then(() => {  // its label says what it shows; its buttons stay
+      for (const svg of plot.box.querySelectorAll(".main-svg")) svg.setAttribute("aria-hidden", "true");
+    });
   }
 
   function swatches() {
