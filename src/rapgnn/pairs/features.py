@@ -16,10 +16,12 @@ from rapgnn.prng import Stream, seeded
 PAIR_BLOCK = 1 << 15  # pairs whose neighbours or hops live at once
 COUNT_BLOCK = 1 << 12  # pairs whose rows of S^k live at once
 COLUMN_BLOCK = 64  # random columns whose hops live at once
+DENSE = 1024  # nodes up to which all eigenvectors are computed
 ROUNDS = 3  # of the subspace iteration, two products each
 FIRST = 8  # eigenvectors that are looked at alone, too
 TELEPORT = 0.15  # of personalised PageRank
 TINY = 1e-24
+ROUNDING = 1e-5  # share of the lengths up to which an inner product is rounding, which trees would learn from
 
 
 @dataclass(frozen=True)
@@ -97,14 +99,16 @@ class PairFeatures:
     @cached_property
     def spectrum(self) -> tuple[Tensor, Tensor]:
         """The leading eigenvectors of S and their values: subspace iteration (Halko, Martinsson, Tropp, 2011)."""
-        rank, S = min(self.how.rank, self.links.n), self.operator.matrix
-        generator = seeded(self.how.seed, Stream.SKETCH)
-        basis = torch.randn(self.links.n, min(self.links.n, rank + 8), generator=generator)
+        n, S = self.links.n, self.operator.matrix
+        rank = max(1, min(self.how.rank, n // 8))
+        if n <= DENSE:
+            values, vectors = torch.linalg.eigh(torch.from_numpy(S.scipy().toarray()))
+            return _leading(vectors, values, rank)
+        basis = torch.randn(n, rank + 8, generator=seeded(self.how.seed, Stream.SKETCH))
         for _ in range(ROUNDS):
             basis = torch.linalg.qr(S @ (S @ basis).contiguous())[0]
         values, turn = torch.linalg.eigh(basis.T @ (S @ basis.contiguous()))
-        order = values.abs().argsort(descending=True)[:rank]
-        return basis @ turn[:, order], values[order]
+        return _leading(basis @ turn, values, rank)
 
     @cached_property
     def exact(self) -> int:
@@ -201,11 +205,13 @@ class PairFeatures:
     def _spectral(self, pairs: Tensor) -> Tensor:
         vectors, values = self.spectrum
         u, v = pairs.T
-        product = vectors[u] * vectors[v]
-        part = product @ values
-        few = product[:, :FIRST] @ values[:FIRST]
-        length = (vectors.square().sum(1)[u] * vectors.square().sum(1)[v]).clamp(min=TINY).sqrt()
-        return torch.stack([part, part * (self.degree[u] * self.degree[v]).sqrt(), few, product.sum(1) / length], 1)
+        product, size = vectors[u] * vectors[v], vectors.square().sum(1)
+        length = (size[u] * size[v]).sqrt()
+        sums = torch.stack([product @ values, product[:, :FIRST] @ values[:FIRST], product.sum(1)], 1)
+        sums = torch.where(sums.abs() > ROUNDING * length[:, None], sums, 0.0)
+        part, first, alike = sums.T
+        alike = alike / length.clamp(min=ROUNDING / self.links.n)
+        return torch.stack([part, part * (self.degree[u] * self.degree[v]).sqrt(), first, alike], 1)
 
     def _alike(self, pairs: Tensor) -> Tensor:
         u, v = pairs.T
@@ -214,6 +220,13 @@ class PairFeatures:
             one = (self.hops[i][u] * self.hops[j][v]).sum(1)
             columns.append(one if i == j else (one + (self.hops[j][u] * self.hops[i][v]).sum(1)) / 2)
         return torch.stack(columns, 1) if columns else torch.zeros(len(pairs), 0)
+
+
+def _leading(vectors: Tensor, values: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """The leading eigenvectors; rows that are nothing but rounding are zero."""
+    order = values.abs().argsort(descending=True)[:rank]
+    rows = vectors[:, order]
+    return rows * (rows.norm(dim=1, keepdim=True) > ROUNDING / max(1, len(rows)) ** 0.5), values[order]
 
 
 def _row_products(one: sp.csr_matrix, other: sp.csr_matrix) -> np.ndarray:

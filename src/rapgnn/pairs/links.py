@@ -86,7 +86,7 @@ class Links:
             u, v = self.ends.numpy().T
             A = sp.csr_matrix((self.weight.numpy(), (u, v)), shape=(self.n, self.n))
             A = (A + A.T).tocsr()
-        A = A + loops * sp.identity(self.n, dtype=np.float32, format="csr") if loops else A
+        A = A + sp.diags(np.full(self.n, loops, dtype=np.float32)) if loops else A
         degree = np.asarray(A.sum(1)).ravel()
         root = sp.diags(np.divide(1, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0))
         return GraphOperator(SparseMatrix(root @ A @ root))

@@ -1,8 +1,8 @@
 """The model of links: columns that describe a pair, heads that were chosen on held-out links, their average."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class LinkSettings:
         described: the columns of a pair.
         components: of the features, at most; fewer on a graph with many nodes.
         entries: of the components, at most, unless ``least_components`` are more.
+        products: of entries of S with random columns, at most, unless ``least_columns`` are more.
         folds: parts of the links that are left out of the hops in turn; two where not all of them are.
         links: that heads learn from, at most.
         per_link: pairs without a link for each.
@@ -43,6 +44,8 @@ class LinkSettings:
     components: int = 256
     least_components: int = 32
     entries: int = 1 << 22
+    products: float = 4e9
+    least_columns: int = 64
     folds: int = 5
     links: int = 40_000
     per_link: int = 5
@@ -75,52 +78,53 @@ class Examples:
         return cls(columns, y, share * len(y) / 2)
 
 
-class LinkModel(nn.Module):
-    """P(link) of pairs of nodes, where as many pairs have a link as have none.
+@dataclass(frozen=True)
+class LinkConfig:
+    """What a model is built from, apart from its numbers.
 
     Args:
         in_channels: columns of the nodes' features; 0: there are none.
         directed: whether (u, v) and (v, u) are two pairs.
         scaling, components: of the features, as in ``FeatureScaling``.
         heads: what each is, with the sizes that it needs.
-        described: the columns of a pair.
+        described: the columns of a pair, as in ``Described``.
     """
+
+    in_channels: int
+    directed: bool = False
+    scaling: str = "none"
+    components: int = 0
+    heads: tuple[dict[str, Any], ...] = ()
+    described: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"heads": list(self.heads)}
+
+
+class LinkModel(nn.Module):
+    """P(link) of pairs of nodes, where as many pairs have a link as have none."""
 
     temperature: Tensor
     share: Tensor
 
-    def __init__(
-        self,
-        in_channels: int,
-        directed: bool = False,
-        scaling: str = "none",
-        components: int = 0,
-        heads: Sequence[dict[str, Any]] = (),
-        described: dict[str, Any] | None = None,
-    ):
+    def __init__(self, config: LinkConfig, seed: int = 0):
         super().__init__()
-        self.in_channels, self.directed, self.kind, self.components = in_channels, directed, scaling, components
-        self.described = Described(**(described or {}))
-        self.scaling = FeatureScaling(scaling, in_channels, components) if in_channels else None
+        self.seed, self._config, self.trials = seed, config, list[dict[str, Any]]()
+        self.described, channels = Described(**config.described), config.in_channels
+        self.scaling = FeatureScaling(config.scaling, channels, config.components, seed) if channels else None
         width = 0 if self.scaling is None else self.scaling.width * (self.described.feature_hops + 1)
         self.ridge = PairRidge(width) if width else None
-        self.columns = self.described.names(directed, bool(width)) + [f"bilinear {p:g}" for p in PENALTIES if width]
-        self.heads = nn.ModuleList(_head(len(self.columns), **head) for head in heads)
+        names = self.described.names(config.directed, bool(width))
+        self.columns = [*names, *(f"bilinear {penalty:g}" for penalty in PENALTIES if width)]
+        self.heads = nn.ModuleList(_head(len(self.columns), **head) for head in config.heads)
         self.register_buffer("share", torch.full((len(self.heads),), 1 / max(1, len(self.heads))))
         self.register_buffer("temperature", torch.ones(()))
-        self.trials: list[dict[str, Any]] = []
 
-    def settings(self) -> dict[str, Any]:
-        """What ``__init__`` takes, for a file."""
-        heads = [_sizes(head) for head in self.heads]
-        return {
-            "in_channels": self.in_channels,
-            "directed": self.directed,
-            "scaling": self.kind,
-            "components": self.components,
-            "heads": heads,
-            "described": asdict(self.described),
-        }
+    @property
+    def config(self) -> LinkConfig:
+        """With the heads that there are now."""
+        return replace(self._config, heads=tuple(_sizes(head) for head in self.heads))
 
     def inputs(self, x: Features | None) -> Tensor | None:
         """The features that hops are taken of."""
@@ -175,7 +179,7 @@ def described(features: PairFeatures, ridge: PairRidge | None, pairs: Tensor, fa
     return torch.cat([columns, ridge.scores(torch.cat(features.hops, 1), features.links.ordered(pairs), factors)], 1)
 
 
-def _head(in_channels: int, kind: str, **sizes: int) -> nn.Module:
+def _head(in_channels: int, kind: str, **sizes: Any) -> nn.Module:
     return RidgeHead(in_channels, 2) if kind == "ridge" else TreeHead(in_channels, 2, **sizes)
 
 
@@ -185,7 +189,7 @@ def _sizes(head: nn.Module) -> dict[str, Any]:
     return {"kind": "ridge"}
 
 
-def _grown(examples: Examples, seed: int, how: dict[str, Any]) -> TreeHead:
+def _grown(how: dict[str, Any], examples: Examples, seed: int) -> TreeHead:
     """Boosted trees; that pairs without a link count less is made up for afterwards, which is the same and faster."""
     head = TreeHead(examples.columns.shape[1], 2).fit(examples.columns, examples.y, seed=seed, **how)
     count = int(examples.y.sum())
@@ -193,7 +197,7 @@ def _grown(examples: Examples, seed: int, how: dict[str, Any]) -> TreeHead:
     return head
 
 
-def _solved(examples: Examples) -> RidgeHead:
+def _solved(examples: Examples, seed: int) -> RidgeHead:
     """Ridge regression of the columns; its scores are turned into logits by their temperature."""
     head, targets = RidgeHead(examples.columns.shape[1], 2), nn.functional.one_hot(examples.y, 2).float()
     scale = examples.columns.double().std(0).clamp(min=1e-9).float()
@@ -204,8 +208,9 @@ def _solved(examples: Examples) -> RidgeHead:
 
 
 HEADS: dict[str, Callable[[Examples, int], nn.Module]] = {
-    name: lambda examples, seed, how=how: _grown(examples, seed, how) for name, how in TREES.items()
-} | {"ridge": lambda examples, seed: _solved(examples)}
+    **{name: partial(_grown, how) for name, how in TREES.items()},
+    "ridge": _solved,
+}
 """The heads that are tried, by name."""
 
 
@@ -236,10 +241,7 @@ def fit_links(
     model = _start(links, x, how, seed)
     inputs = model.inputs(x)
     examples = _examples(model, known, everything, inputs, how, seed)
-    judged = [
-        _judged(model, PairFeatures(known, inputs, model.described), chosen_on, everything, kind, seed)
-        for kind in ("mixed", "random", "hard")
-    ]
+    judged = _judged(model, PairFeatures(known, inputs, model.described), chosen_on, everything, how.negatives, seed)
     fitted = []
     for name in list(HEADS)[: None if search else 1]:
         head = HEADS[name](examples, seed)
@@ -261,14 +263,16 @@ def _named(aucs: Sequence[float]) -> dict[str, float]:
 
 def _start(links: Links, x: Features | None, how: LinkSettings, seed: int) -> LinkModel:
     """The model without heads; scaling and components of the features are learned."""
-    described = asdict(how.described) | {"seed": seed}
+    columns = int(how.products / max(1, 2 * len(links.ends) * how.described.hops))
+    columns = max(how.least_columns, min(how.described.columns, columns))
+    described = asdict(how.described) | {"seed": seed, "columns": columns}
     if x is None:
-        return LinkModel(0, links.directed, described=described)
+        return LinkModel(LinkConfig(0, links.directed, described=described), seed)
     counts = isinstance(x, SparseMatrix) and x.nonnegative
-    fits = max(how.least_components, how.entries // max(1, x.shape[0]))
-    components = min(how.components, fits)
+    components = min(how.components, max(how.least_components, how.entries // max(1, x.shape[0])))
     components = 0 if components >= x.shape[1] else components
-    model = LinkModel(x.shape[1], links.directed, "tfidf" if counts else "standard", components, (), described)
+    scaling = "tfidf" if counts else "standard"
+    model = LinkModel(LinkConfig(x.shape[1], links.directed, scaling, components, described=described), seed)
     assert model.scaling is not None
     model.scaling.fit(x)
     return model
@@ -302,13 +306,22 @@ def _examples(
 
 def _judged(
     model: LinkModel, features: PairFeatures, pairs: Tensor, everything: Links, kind: str, seed: int
-) -> Examples:
-    others = negatives(everything, 2 * len(pairs), kind, seed + 1000)
-    return Examples.of(described(features, model.ridge, torch.cat([pairs, others])), len(pairs))
+) -> list[Examples]:
+    """The links that judge, beside pairs as the heads saw them, random ones and hard ones."""
+    others = [negatives(everything, 2 * len(pairs), each, seed + 1000) for each in (kind, "random", "hard")]
+    columns = described(features, model.ridge, torch.cat([pairs, *others]))
+    parts = columns[len(pairs) :].split([len(part) for part in others])
+    return [Examples.of(torch.cat([columns[: len(pairs)], part]), len(pairs)) for part in parts]
 
 
 def _loss(scores: Tensor, examples: Examples) -> float:
-    each = nn.functional.cross_entropy(scores, examples.y, reduction="none")
+    """The mean loss; as if a pair of each kind had been seen wrong, so that few that are told apart prove no certainty.
+
+    These are the targets of Platt (1999).
+    """
+    wrong = 1 / (torch.bincount(examples.y, minlength=2) + 2.0)
+    targets = nn.functional.one_hot(examples.y, 2) * (1 - 2 * wrong[examples.y, None]) + wrong[examples.y, None]
+    each = nn.functional.cross_entropy(scores, targets.to(scores.dtype), reduction="none")
     return float((each * examples.weights).sum() / examples.weights.sum().clamp(min=1e-9))
 
 
