@@ -2,8 +2,6 @@
 
 import os
 import signal
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,7 @@ import numpy as np
 
 from rapgnn import Config
 from rapgnn.errors import InputError
-from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import Budget, untrained
-from rapgnn.scale.on_ray import RayHops, hops_of_block
+from rapgnn.scale.on_ray import hops_of_block
 from rapgnn.scale.store import Columns, HopsOf
 
 CONFIG = Config(num_layers=3, backbone="sage", embedding="identity", activation="identity")
@@ -31,15 +27,3 @@ def killed_once(of: HopsOf, folder: Path, model: Any, rows: np.ndarray, columns:
 
 def fault(of: HopsOf, folder: Path, model: Any, rows: np.ndarray, columns: Columns) -> None:
     raise InputError(f"column {columns[0]} is at fault.")
-
-
-def drive(folder: str, out: str, address: str) -> None:
-    """A driver that stores one column after another, slowly enough to be killed on the way."""
-    graph = DiskGraph.open(folder)
-    nodes = np.union1d(graph.train, graph.val)
-    slowly = lambda done, of: time.sleep(0.2)  # noqa: E731
-    RayHops(graph, untrained(graph, CONFIG), Budget(), address=address, width=1).store(out, nodes, slowly)
-
-
-if __name__ == "__main__":
-    drive(*sys.argv[1:])

@@ -34,23 +34,13 @@ def test_workers_fit_what_one_process_does(graph: DiskGraph, rapgnn, tmp_path: P
     assert np.allclose(*(model.predict_proba(graph) for model in models), atol=1e-5)
 
 
-@pytest.mark.parametrize("hops", ["torchrun", "ray"])
-def test_a_store_with_more_hops_and_rows_will_do(hops: str, graph: DiskGraph, rapgnn, tmp_path: Path):
-    if hops == "ray":
-        pytest.importorskip("ray", reason='Ray is not installed: pip install "rapgnn[ray]"')
-    given = ["hops", graph.folder, "--backbone", "gin", "--layers", 3, "--rows", "all", "--out", tmp_path / "store"]
-    assert rapgnn(*given)[0] == 0
-    settings = {"backbone": "gin", "num_layers": 2}
-    expected = RAPNodeClassifier(**settings).fit(graph)
-    found = RAPNodeClassifier(**settings, hops=hops).fit_disk(graph, tmp_path / "store")  # no Ray is started
-    assert np.allclose(found.predict_proba(graph), expected.predict_proba(graph), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("hops", "words"),
     [
         ("torchrun", "name a store"),
         (5, "hops must be"),
+        ([], "hops must be"),
+        ({}, "hops must be"),
         ("", "hops must be"),
         ("memroy", 'did you mean "memory"'),
         ("rya", 'did you mean "ray"'),

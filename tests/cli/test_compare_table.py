@@ -135,16 +135,9 @@ def test_the_plot_of_a_comparison_holds_its_numbers(comparison, tmp_path):
     assert "test accuracy (%)" in text
 
 
-def test_an_error_is_plotted_in_its_own_unit(comparison, tmp_path):
-    records = [r | {"task": "graph-regression", "metric": "rmse", "mean": 1.5, "std": 0.25} for r in comparison]
-    text = words(plot_comparison, records, tmp_path / "c.svg")
-    assert ">1.500<" in text
-    assert "(lower is better)" in text
-
-
-@pytest.mark.parametrize("mean", [0.8, float("nan")])
-def test_the_plot_of_a_comparison_is_an_image(comparison, readable_plot, tmp_path, mean):
+def test_the_plot_of_a_comparison_is_an_image(comparison, readable_plot, tmp_path):
     """Also where a metric does not exist."""
+    mean = float("nan")
     plot_comparison([r | {"mean": mean, "std": 0.1 * mean} for r in comparison], tmp_path / "c.png")
     readable_plot(tmp_path / "c.png")
     assert list(tmp_path.iterdir()) == [tmp_path / "c.png"]

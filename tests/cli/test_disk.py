@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commands import SBM, refused
+from commands import refused
 from disk_cases import blocks
 from rapgnn import RAPNodeClassifier
 from rapgnn.scale.disk_graph import DiskGraph
@@ -48,22 +48,6 @@ def test_from_hops_to_predictions(rapgnn, folder, tmp_path):
     assert {split: scored[split] for split in ("train", "val", "test")} == pytest.approx(
         {split: fitted[split] for split in ("train", "val", "test")}
     )
-
-
-def test_a_store_of_all_rows_serves_error_bars(rapgnn, folder, tmp_path):
-    assert rapgnn("hops", folder, "--out", tmp_path / "s", "--rows", "all")[0] == 0
-    assert rapgnn("fit", folder, "--store", tmp_path / "s", "--out", tmp_path / "m")[0] == 0
-    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "s").iterdir()}
-    code, _, err = rapgnn("predict", tmp_path / "m", folder, "--store", tmp_path / "s", "--out", tmp_path / "p.csv")
-    assert code == 0, err
-    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "s").iterdir()} == before
-    assert {path.name for path in tmp_path.iterdir()} == {"g", "s", "m", "p.csv"}
-
-
-def test_a_dataset_by_its_name_can_have_a_limit_too(rapgnn, tmp_path):
-    code, out, err = rapgnn("fit", SBM, "--memory", "4GiB", "--out", tmp_path / "m")
-    assert code == 0, err
-    assert "test   accuracy" in out
 
 
 def test_bad_input_is_one_sentence(rapgnn, folder, tmp_path):

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from folders import many, tables, write
-from rapgnn import load_dataset
 
 
 def edit(folder: Path, stem: str, change) -> None:
@@ -20,19 +19,11 @@ def edit(folder: Path, stem: str, change) -> None:
     ("damage", "sentence"),
     [
         (lambda f: (f / "edges.csv").unlink(), "edges.csv (or .parquet, .npz) is missing"),
-        (lambda f: (f / "edges.csv").write_text(""), "cannot read"),
         (lambda f: (f / "edges.csv").write_bytes(b"\x00\xff\xfe\x01" * 50), "edges.csv"),
         (lambda f: (f / "nodes.csv").write_text("id,label\n"), "has no rows"),
-        (lambda f: edit(f, "nodes", lambda t: t.drop(columns="label")), "no label column"),
         (lambda f: edit(f, "edges", lambda t: t.rename(columns={"source": "begin"})), "no column named 'source'"),
-        (lambda f: edit(f, "edges", lambda t: t.replace("plant 7", "weed")), "weed"),
-        (lambda f: edit(f, "edges", lambda t: t.assign(target=t["target"].where(t.index != 4))), "row 4 has no target"),
         (lambda f: edit(f, "edges", lambda t: t.assign(weight="heavy")), "weight must be numbers"),
-        (lambda f: edit(f, "edges", lambda t: t.assign(weight=np.inf)), "edge weights hold NaN or infinite"),
         (lambda f: edit(f, "nodes", lambda t: t.assign(id="same")), "occurs more than once"),
-        (lambda f: edit(f, "nodes", lambda t: t.assign(height=np.inf)), "infinite values"),
-        (lambda f: edit(f, "nodes", lambda t: t.assign(split="maybe")), "split 'maybe' is unknown"),
-        (lambda f: edit(f, "nodes", lambda t: t.assign(label="rose")), "nothing to tell apart"),
         (lambda f: edit(f, "nodes", lambda t: t.assign(label=np.linspace(0, 1e300, 90))), "regression targets"),
         (
             lambda f: edit(f, "nodes", lambda t: t[["id", "label"]].assign(name=[f"n{i}" for i in range(90)])),
@@ -94,61 +85,6 @@ def test_fit_predict_evaluate_on_tables(rapgnn, plants, tmp_path):
     assert "no column 'height'" in err
 
 
-def test_options_name_columns_and_travel_with_the_model(rapgnn, tmp_path):
-    nodes, edges = tables()
-    nodes = nodes.rename(columns={"label": "species"}).assign(name=[f"n{i}" for i in range(90)])
-    nodes.loc[4, "leaves"] = np.nan
-    folder, model = write(tmp_path / "g", nodes=nodes, edges=edges), tmp_path / "model"
-    options = ("--label", "species", "--ignore", "name", "--impute", "--directed")
-    code, _, err = rapgnn("fit", "--no-search", folder, "--out", model, *options)
-    assert code == 0, err
-    code, _, err = rapgnn("evaluate", model, folder)  # the model knows how its table is read
-    assert code == 0, err
-    assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv")[0] == 0
-    code, _, err = rapgnn("fit", "--no-search", folder, "--out", model, "--label", "genus")
-    assert code == 2
-    assert "no column named 'genus'" in err
-    err = rapgnn("fit", "--no-search", folder, "--out", model, "--label", "species", "--ignore", "nothing")[2]
-    assert "no column 'nothing' to ignore" in err
-
-
-def test_many_graphs(rapgnn, tmp_path):
-    folder, model = write(tmp_path / "shapes", **many()), tmp_path / "model"
-    graph = load_dataset(str(folder))
-    assert graph.task == "graph-classification"
-    assert graph.num_rows == 40
-    assert graph.num_features == 3
-    assert graph.num_edge_features == 2
-    assert graph.classes == ("ring", "star")
-    code, out, err = rapgnn("fit", folder, "--out", model)
-    assert code == 0, err
-    assert "40" not in out or "saved" in out
-    fresh = many(20, seed=3)
-    truth = fresh["graphs"].pop("label")
-    other = write(tmp_path / "fresh", **fresh)
-    assert rapgnn("predict", model, other, "--out", tmp_path / "p.csv")[0] == 0
-    table = pd.read_csv(tmp_path / "p.csv")
-    assert list(table["id"]) == [f"g{i}" for i in range(20)]
-    assert (table["label"] == truth).mean() > 0.8
-    fresh["graphs"]["label"] = truth
-    code, out, err = rapgnn("evaluate", model, write(tmp_path / "fresh", **fresh))
-    assert code == 0, err
-
-
-def test_many_graphs_with_numbers(rapgnn, tmp_path):
-    frames = many(60)
-    size = frames["nodes"].groupby("graph").size()
-    frames["graphs"]["label"] = [size[g] + 0.5 for g in frames["graphs"]["id"]]
-    folder, model = write(tmp_path / "sizes", **frames), tmp_path / "model"
-    code, out, err = rapgnn("fit", folder, "--out", model, "--no-search")
-    assert code == 0, err
-    assert "RMSE" in out
-    assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv")[0] == 0
-    table = pd.read_csv(tmp_path / "p.csv")
-    assert list(table.columns) == ["id", "value", "spread", "known"]
-    assert np.corrcoef(table["value"], frames["graphs"]["label"])[0, 1] > 0.9
-
-
 def test_a_model_predicts_without_the_label_column_and_keeps_its_features(rapgnn, tmp_path):
     rng = np.random.default_rng(0)
     kind = rng.integers(2, size=60)
@@ -187,7 +123,7 @@ def test_many_labels_keep_their_names_whatever_their_order(rapgnn, tmp_path):
         assert "the data name no split" in err
         scores.append(out)
     assert scores[0] == scores[1]
-    assert scores[0].startswith("all ")
+    assert "on test, 12 rows:" in scores[0]  # those that the fit held out
 
 
 def test_arrays_with_an_ignored_column(rapgnn, tmp_path):

@@ -141,65 +141,6 @@ def test_a_wide_table_is_cut(rapgnn, tmp_path):
     assert len(out.splitlines()) < 70
 
 
-def test_compare_takes_them_too(rapgnn, garten, tmp_path):
-    quick = ("--epochs", 3, "--hidden", 4, "--layers", 1, "--set", "pretrain_epochs=2")
-    code, _, err = rapgnn("compare", garten, *OPTIONS, "--methods", "rap", "--seeds", 1, *quick)
-    assert code == 0, err
-    code, _, err = rapgnn("compare", garten, "--methods", "rap")
-    assert code == 2
-    assert "--label" in err
-
-
-def test_options_of_the_file(rapgnn, garten, tmp_path):
-    for path in garten.iterdir():
-        path.write_text(path.read_bytes().decode("cp1252").replace(";", "^"), encoding="cp850")
-    model = tmp_path / "model"
-    code, _, err = rapgnn("fit", garten, "--out", model, *OPTIONS)
-    assert code == 2
-    assert "--sep" in err
-    form = ("--sep", "^", "--decimal", ",", "--encoding", "cp850")
-    code, _, err = rapgnn("fit", garten, "--out", model, *OPTIONS, *form, "--no-search")
-    assert code == 0, err
-    assert rapgnn("predict", model, garten, "--out", tmp_path / "p.csv")[0] == 2
-    code, _, err = rapgnn("predict", model, garten, "--out", tmp_path / "p.csv", *form)
-    assert code == 0, err
-
-
-def test_unknown_edges(rapgnn, garten, tmp_path):
-    with (garten / "edges.csv").open("a") as file:
-        file.write("999;001\n")
-    code, _, err = rapgnn("data", "info", garten, *OPTIONS)
-    assert code == 2
-    assert "--drop-unknown-edges" in err
-    code, _, err = rapgnn("data", "info", garten, *OPTIONS, "--drop-unknown-edges")
-    assert code == 0
-    assert "1 of 201 edges name unknown nodes and were dropped" in err
-
-
-def test_unseen_categories_are_counted(rapgnn, garten, tmp_path):
-    assert rapgnn("fit", garten, "--no-search", "--out", tmp_path / "m", *OPTIONS)[0] == 0
-    nodes = (garten / "nodes.csv").read_bytes().decode("cp1252")
-    (garten / "nodes.csv").write_bytes(nodes.replace("Lehm", "Torf", 3).encode("cp1252"))
-    code, _, err = rapgnn("predict", tmp_path / "m", garten, "--out", tmp_path / "p.csv")
-    assert code == 0, err
-    assert err.count("boden (3 of 60 nodes)") == 1
-
-
-def test_edges_alone(rapgnn, tmp_path):
-    path = tmp_path / "friends.csv"
-    frames()[1].to_csv(path, index=False)
-    ends = ("--source", "von", "--target", "nach")
-    code, out, err = rapgnn("data", "info", path, *ends)
-    assert code == 0, err
-    assert "nodes" in out
-    for command in (("fit", path, "--out", tmp_path / "m"), ("compare", path)):
-        code, _, err = rapgnn(*command, *ends)
-        assert code == 2
-        (line,) = err.splitlines()
-        assert "holds edges only" in line
-        assert "nodes.csv with the columns id and label" in line
-
-
 def test_a_model_of_the_structure_predicts_for_edges_alone(rapgnn, garten, tmp_path):
     code, _, err = rapgnn(
         "fit", garten, "--no-search", "--out", tmp_path / "m", *OPTIONS, "--ignore", "höhe,gepflanzt,boden,name"

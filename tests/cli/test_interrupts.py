@@ -37,7 +37,7 @@ def interrupt(process: subprocess.Popen, after: float = 0.0) -> list[str]:
 
 @pytest.mark.parametrize(
     "after",
-    [0.5, 1.2, 3.5, *(pytest.param(0.25 + 0.1 * n, marks=pytest.mark.slow) for n in range(40))],
+    [0.5, 2.0, *(pytest.param(0.25 + 0.1 * n, marks=pytest.mark.slow) for n in range(40))],
 )
 def test_ctrl_c_is_one_line(tmp_path, after):
     """In the middle of imports, of loading, and of training."""
@@ -102,13 +102,9 @@ def test_a_keyboard_interrupt_that_a_library_turns_into_another_error(rapgnn, mo
     [
         ("fit", "--layers", "0"),
         ("fit", "--set", "nonsense=1"),
-        ("fit", "--backbone", "nonsense"),
-        ("fit", "--embedding", "nonsense"),
         ("fit", "--device", "nonsense"),
         ("fit", "--seed", "-1"),
         ("compare", "--methods", "rap,nonsense"),
-        ("compare", "--set", "nonsense=1"),
-        ("compare", "--embedding", "nonsense"),
     ],
     ids=" ".join,
 )

@@ -10,23 +10,6 @@ from commands import refused
 SBM = "sbm:nodes=300,classes=3,features=12,signal=3,train=10,val=60,test=100,seed=1"
 
 
-def test_fit_evaluate_predict_from_the_shell(rapgnn, tmp_path):
-    model, table, report = tmp_path / "model", tmp_path / "p.csv", tmp_path / "e.json"
-    quick = ("--epochs", 5, "--hidden", 8, "--layers", 2, "--set", "pretrain_epochs=3")
-    code, out, err = rapgnn("fit", SBM, "--out", model, *quick)
-    assert code == 0, err
-    assert "test" in out
-    code, out, err = rapgnn("evaluate", model, SBM, "--json", report)
-    assert code == 0, err
-    assert json.loads(report.read_text())[0]["test"] > 0.3
-    code, out, err = rapgnn("predict", model, SBM, "--out", table, "--samples", 8)
-    assert code == 0, err
-    frame = pd.read_csv(table)
-    assert list(frame.columns) == ["id", "label", "probability", "spread", "known"]
-    assert len(frame) == 300
-    assert (frame.spread > 0).any()
-
-
 def test_one_network_from_the_shell(rapgnn, tmp_path):
     model, record = tmp_path / "model", tmp_path / "fit.json"
     described = ("--no-search", "--set", "units=32", "--set", "scaling=standard")

@@ -1,12 +1,9 @@
 """One sentence and exit code 2 for every kind of bad input."""
 
-import re
-
 import numpy as np
 import pytest
 
 from commands import QUICK, SBM, refused
-from folders import BAD_MOLECULES, molecules
 
 
 def broken(array: np.ndarray, value: float) -> np.ndarray:
@@ -22,26 +19,14 @@ X, EDGES, Y = np.ones((40, 4)), np.arange(40).repeat(2)[:90], np.arange(40) % 3
     ("changes", "words"),
     [
         ({"x": broken(X, np.nan)}, ("NaN or infinite",)),
-        ({"x": broken(X, np.inf)}, ("NaN or infinite",)),
         ({"source": np.full(90, 40)}, ("source 40", "is not in")),
-        ({"target": np.full(90, -1)}, ("target -1", "is not in")),
         ({"source": np.arange(3)}, ("source has 3 entries but target has 90",)),
-        ({"source": np.full(90, 0.5)}, ("source 0.5",)),
-        ({"y": Y[:-1]}, ("x has 40 entries but y has 39",)),
         ({"y": Y + 0.5j}, ("words or whole numbers",)),
-        ({"y": np.full(40, -1)}, ("no row has a label",)),
-        ({"y": np.array(["a"] * 40)}, ("nothing to tell apart",)),
         ({"train_mask": np.ones(39, dtype=bool)}, ("train_mask has 39",)),
-        ({"val_mask": np.ones(41, dtype=bool)}, ("val_mask has 41",)),
         ({"train_mask": np.zeros(40, dtype=bool)}, ("no labelled nodes",)),
-        ({"train_mask": (np.arange(40) < 10) & (Y == 1)}, ("every training label is 1",)),
         ({"val_mask": np.arange(40) < 5}, ("both the train and the val",)),
-        ({"weight": np.ones(89)}, ("weight has 89",)),
         ({"weight": np.full(90, np.nan)}, ("edge weights",)),
-        ({"x": np.ones((40, 2, 2))}, ("a row per node",)),
-        ({"val_mask": np.arange(40) // 10 == 2}, ("both the val and the test",)),
         ({"train_mask": (np.arange(40) < 10).astype(np.uint8)}, ("booleans",)),
-        ({"train_mask": np.array(True)}, ("one value per row",)),
         ({"y": np.where(np.arange(40)[:, None] < 10, [[0.0, 1.0]], np.nan)}, ("val split is NaN",)),
     ],
 )
@@ -57,48 +42,31 @@ def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
         (("predict", "model", SBM, "--samples", "99999999", "--out", "p.csv"), ("--samples", "1000000")),
         (("predict", "model", SBM, "--samples", "1", "--out", "p.csv"), ("--samples", "2")),
         (("compare", SBM, "--layers", "0"), ("at least 1",)),
-        (("compare", SBM, "--hidden", "0"), ("at least 1",)),
-        (("compare", SBM, "--seeds", "0"), ("at least 1",)),
-        (("compare", SBM, "--epochs", "-1"), ("at least 1",)),
         (("compare", SBM, "--methods", "rap,magic"), ("'magic'", "end-to-end")),
         (("compare", SBM, "--methods", ","), ("no method",)),
         (("compare", SBM, "--backbone", "gat"), ("'gat'",)),
         (("compare", SBM, "--embedding", "magic"), ("'magic'",)),
-        (("compare", SBM, "--head", "magic"), ("'magic'",)),
-        (("compare", SBM, "--inference", "magic"), ("'magic'",)),
-        (("compare", SBM, "--engine", "magic"), ("'magic'",)),
         (("compare", SBM, "--device", "abacus"), ("'abacus'",)),
         (("compare", SBM, "--set", "colour=red"), ("'colour'",)),
         (("compare", SBM, "--set", "dropout"), ("name=value",)),
-        (("compare", SBM, "--set", "dropout=1.5"), ("dropout",)),
-        (("compare", SBM, "--set", "dropout=much"), ("dropout",)),
         (("compare", SBM, "--set", "activation=tanh", "--engine", "polynomial"), ("tanh",)),
         (
             ("compare", SBM, "--set", "activation=tanh", "--inference", "expected", "--methods", "rap"),
             ("no exact form",),
         ),
-        (("compare", SBM, "--set", "activation=tanh", "--head", "ridge", "--methods", "rap"), ("ridge",)),
-        (("compare", "sbm:nodes=0"), ("nodes",)),
         (("compare", "sbm:size=3"), ("'size'",)),
         (("compare", "sbm:nodes=many"), ("'many'",)),
         (("compare", "sbm:nodes=20"), ("fewer than",)),
         (("compare", SBM, "--json", "/dev/null/x.json"), ("cannot write",)),
         (("compare", SBM, "--plot", "plot.txt"), (".png",)),
-        (("compare", SBM, "--set", "weight_decay=Infinity"), ("weight_decay", "finite")),
-        (("compare", SBM, "--set", "patience=-1"), ("patience",)),
-        (("compare", SBM, "--set", "head_layers=0"), ("head_layers",)),
         (("compare", SBM, "--methods", "all", "--set", "schedule=epoch"), ("fixed-diagonal", "schedule")),
         (("compare", SBM, "--methods", "all", "--head", "ridge"), ("random-full", "ridge")),
         (("compare", SBM, "--first-seed", "99999999999999999999"), ("--first-seed",)),
         (("compare", "sbm:degree=nan"), ("degree",)),
-        (("compare", "sbm:degree=inf"), ("degree",)),
-        (("compare", "sbm:seed=-1"), ("seed",)),
-        (("compare", "sbm:labels=1"), ("labels",)),
         (("data", "get", "sbm"), ("generated",)),
         (("compare", SBM, "--plot", "/proc/x.png"), ("cannot write",)),
         (("compare", "cora", "--data-dir", "/does/not/exist"), ("does not exist",)),
         (("data", "get", "nowhere"), ("'nowhere'",)),
-        (("data", "check", "nowhere"), ("'nowhere'",)),
     ],
 )
 def test_bad_arguments_are_refused_in_one_sentence(rapgnn, tmp_path, monkeypatch, arguments, words):
@@ -118,21 +86,3 @@ def test_missing_and_damaged_folder_files_are_refused(rapgnn, folder):
     refused(rapgnn("compare", path, *QUICK), "no label column", "it has x")
     np.savez(path / "nodes.npz", x=np.array([{"a": 1}], dtype=object))  # a pickle inside is never opened
     refused(rapgnn("data", "info", path), "nodes.npz")
-
-
-def test_a_failed_run_leaves_an_old_result_alone(rapgnn, folder, tmp_path):
-    old = tmp_path / "old.json"
-    old.write_text("precious")
-    refused(rapgnn("compare", folder(x=broken(X, np.nan)), "--json", old), "NaN")
-    assert old.read_text() == "precious"
-    assert not list(tmp_path.glob(".old.json*"))
-
-
-@pytest.mark.parametrize(("changes", "words"), BAD_MOLECULES[:3])
-def test_the_command_line_refuses_them_in_one_sentence(tmp_path, changes, words, rapgnn):
-    folder = molecules(tmp_path / "tiny", **changes)
-    code, _, err = rapgnn("compare", folder, "--methods", "rap")
-    assert code == 2
-    lines = err.strip().splitlines()
-    assert len(lines) == 1
-    assert re.search(words, lines[0])

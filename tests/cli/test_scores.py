@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 
-from commands import QUICK, SBM, refused
+from commands import SBM, refused
 from folders import many, tables, write
 from rapgnn import load_model
 
@@ -78,17 +78,6 @@ def test_few_rows_have_no_verdict(rapgnn, tmp_path):
     assert record["verdict"] == ["19 rows are too few for a verdict: at least 20 would tell something."]
 
 
-def test_fit_by_another_metric_beats_the_majority(rapgnn, fraud, tmp_path):
-    record, out, _ = fitted(rapgnn, tmp_path, fraud, "--metric", "rocauc")
-    assert record["metric"] == "rocauc"
-    assert record["majority"] == pytest.approx(0.5)
-    assert record["test"] > 0.65
-    assert "test   ROC-AUC" in out
-    weighed, _, _ = fitted(rapgnn, tmp_path, fraud, "--metric", "balanced_accuracy", "--class-weight", "balanced")
-    assert sorted(weighed["class_weight"]) == ["fine", "fraud"]
-    assert weighed["per_class"][1]["recall"] > 0.4
-
-
 def test_evaluate_says_the_same_or_why_not(rapgnn, fraud, tmp_path):
     record, _, _ = fitted(rapgnn, tmp_path, fraud)
     nodes = pd.read_csv(fraud / "nodes.csv").assign(split="")
@@ -99,7 +88,7 @@ def test_evaluate_says_the_same_or_why_not(rapgnn, fraud, tmp_path):
     assert code == 0, err
     found = json.loads(report.read_text())[0]
     assert found["without_edges"] is not None
-    assert set(record) - set(found) == {"candidates", "class_weight", "config", "engine", "val"}
+    assert set(record) - set(found) == {"candidates", "class_weight", "config", "engine", "val", "validation_score"}
     write(fraud, nodes=nodes.assign(split=nodes["split"].replace("train", "")))
     code, out, err = rapgnn("evaluate", tmp_path / "model", fraud, "--json", report)
     assert code == 0, err
@@ -142,48 +131,11 @@ def test_predictions_say_every_probability_and_which_labels_were_known(rapgnn, f
     assert "the labels in the data were not read" in err
 
 
-def test_a_made_up_validation_split_is_said(rapgnn, tmp_path):
-    nodes, edges = tables()
-    nodes["split"] = np.where(np.arange(90) % 3, "train", "test")
-    _, _, err = fitted(rapgnn, tmp_path, write(tmp_path / "plants", nodes=nodes, edges=edges), "--epochs", 3)
-    assert "no validation rows were given: 12 of the 60 training rows serve" in err
-    frames = many(40)
-    frames["graphs"]["split"] = np.where(np.arange(40) % 4, "train", "test")
-    _, _, err = fitted(rapgnn, tmp_path, write(tmp_path / "shapes", **frames), "--epochs", 3)
-    assert "no validation rows were given" in err
-    _, _, err = fitted(rapgnn, tmp_path, tmp_path / "shapes")
-    assert "no validation rows" not in err  # each training graph is left out in turn
-
-
 def test_goals_that_do_not_exist_are_refused(rapgnn, tmp_path):
     out = ("--out", tmp_path / "m")
     refused(rapgnn("fit", SBM, *out, "--metric", "rmse"), "rmse is no metric for classes")
     refused(rapgnn("fit", SBM, *out, "--metric", "best"), "metric 'best' is unknown")
     refused(rapgnn("fit", SBM, *out, "--class-weight", "even"), "--class-weight takes balanced")
-
-
-def test_numbers_for_nodes_end_to_end(rapgnn, tmp_path):
-    nodes, edges = tables()
-    height, table = nodes["height"].to_numpy(), tmp_path / "p.csv"
-    nodes["label"] = np.where(np.arange(90) % 9, 2.5 * height, np.nan)
-    folder = write(tmp_path / "plants", nodes=nodes, edges=edges)
-    record, out, err = fitted(rapgnn, tmp_path, folder, "--metric", "mae")
-    assert record["task"] == "node-regression"
-    assert "mean absolute error" in out
-    assert "the labelled nodes were divided 48 / 16 / 16" in err
-    assert record["r2"] > 0.95
-    assert rapgnn("predict", tmp_path / "model", folder, "--out", table)[0] == 0
-    found = pd.read_csv(table)
-    assert list(found.columns) == ["id", "value", "spread", "known"]
-    assert list(found["known"]) == ["yes" if i % 9 else "no" for i in range(90)]
-    assert np.corrcoef(found["value"], height)[0, 1] > 0.97
-    report = tmp_path / "e.json"
-    assert rapgnn("evaluate", tmp_path / "model", folder, "--json", report)[0] == 0
-    assert json.loads(report.read_text())[0]["r2"] > 0.95
-    write(folder, nodes=nodes.drop(columns="label"))
-    assert rapgnn("predict", tmp_path / "model", folder, "--out", table)[0] == 0
-    assert set(pd.read_csv(table)["known"]) == {"no"}
-    refused(rapgnn("fit", folder, "--out", tmp_path / "m"), "there is no label column")
 
 
 def test_whole_numbers_and_several_targets_of_nodes(rapgnn, tmp_path):
@@ -210,35 +162,3 @@ def test_whole_numbers_and_several_targets_of_nodes(rapgnn, tmp_path):
     record, _, _ = fitted(rapgnn, tmp_path, write(tmp_path / "graphs", **graphs))
     assert record["task"] == "graph-regression"
     assert record["r2"] > 0.9
-
-
-def test_the_methods_compare_on_numbers_for_nodes(rapgnn, tmp_path):
-    nodes, edges = tables()
-    folder = write(tmp_path / "plants", nodes=nodes.assign(label=nodes["height"]), edges=edges)
-    report = tmp_path / "c.json"
-    code, _, err = rapgnn("compare", folder, *QUICK, "--methods", "all", "--json", report)
-    assert code == 0, err
-    records = json.loads(report.read_text())
-    assert len(records) == 9
-    assert all(r["metric"] == "rmse" and r["mean"] > 0 for r in records)
-
-
-def test_a_class_of_test_rows_alone_is_a_notice(rapgnn, tmp_path):
-    nodes, edges = tables()
-    nodes["split"] = np.array(["train", "val", "test"])[np.arange(90) % 3]
-    nodes.loc[nodes.index[nodes["split"] == "test"][:3], "label"] = "moss"
-    folder = write(tmp_path / "plants", nodes=nodes, edges=edges)
-    record, _, err = fitted(rapgnn, tmp_path, folder)
-    said = "class 'moss' occurs in validation or test rows only: not learned, and such rows count as errors."
-    assert err.count(said) == 1
-    assert [row["class"] for row in record["per_class"]] == ["fern", "moss", "rose", "tulip"]
-    assert record["per_class"][1] == {"class": "moss", "rows": 3, "precision": None, "recall": 0.0}
-    assert said in rapgnn("data", "info", folder)[2]
-    frames = many(40)
-    frames["graphs"]["split"] = np.array(["train", "train", "val", "test"])[np.arange(40) // 10]
-    frames["graphs"].loc[[22, 35], "label"] = "knot"
-    _, _, err = fitted(rapgnn, tmp_path, write(tmp_path / "shapes", **frames))
-    assert err.count("class 'knot' occurs in validation or test rows only") == 1
-    table = tmp_path / "p.csv"
-    assert rapgnn("predict", tmp_path / "model", tmp_path / "shapes", "--out", table, "--probabilities")[0] == 0
-    assert pd.read_csv(table)["probability_knot"].max() < 0.05

@@ -367,27 +367,6 @@ def test_encodings_survive_a_save(tmp_path):
     np.testing.assert_array_equal(read.edge_index, graph.edge_index)
 
 
-def test_a_stored_encoding_is_read(tmp_path):
-    plain = {"shift": 0.0, "scale": 1.0, "categories": None, "date": None, "other": False}
-    columns = [
-        plain | {"name": "height", "shift": 5.0, "scale": 2.0},
-        plain | {"name": "soil", "categories": ["clay", "loam", "sand"]},
-    ]
-    stored = {"kind": "table", "columns": columns, "edge_columns": [], "impute": False, "directed": False}
-    stored |= {"label": "label", "id": None, "source": None, "target": None}
-    encoding = Encoding.from_dict(stored)
-    assert encoding.to_dict() == stored
-    nodes, edges = garden(soil=["clay", "sand", "loam"] * 40)
-    graph = load_dataset(put(tmp_path, nodes, edges), reading=Reading(encoding=encoding, trained=True))
-    np.testing.assert_allclose(dense(graph.x)[:, 0], (nodes["height"] - 5) / 2, atol=1e-5)
-    for wrong in ({"colour": 1}, {"id": 3}):
-        with pytest.raises(InputError, match="damaged"):
-            Encoding.from_dict(stored | wrong)
-    for wrong in ({"date": "dym"}, {"other": 1}, {"other": True}):
-        with pytest.raises(InputError, match="damaged"):
-            Encoding.from_dict(stored | {"columns": [columns[0] | wrong]})
-
-
 def test_a_column_that_numbers_the_rows_is_left_out(tmp_path):
     nodes, edges = garden()
     put(tmp_path, nodes, edges)

@@ -129,21 +129,6 @@ def test_the_second_load_comes_from_the_cache_and_is_the_same(tmp_path, monkeypa
         assert "atoms" in arrays.files
 
 
-def test_a_damaged_cache_is_made_again_and_a_changed_file_is_noticed(tmp_path):
-    folder = molecules(tmp_path / "tiny")
-    read_molecules("tiny", folder)
-    kept = next((tmp_path / "cache/parsed").glob("*.npz"))
-    kept.write_bytes(kept.read_bytes()[:100])
-    assert read_molecules("tiny", folder).num_rows == 3
-    molecules(folder, **{"raw/graph-label": [[1, 0], [0, 1], [1, 1]]})
-    assert not read_molecules("tiny", folder).y.isnan().any()
-
-
-def test_numbers_other_than_0_and_1_make_a_regression(tmp_path):
-    graph = read_molecules("tiny", molecules(tmp_path / "t", **{"raw/graph-label": [-0.77, 1.5, 2.0]}))
-    assert graph.task == "graph-regression"
-
-
 @pytest.mark.parametrize(("changes", "words"), BAD_MOLECULES)
 def test_bad_molecules_are_refused(tmp_path, changes, words):
     with pytest.raises(InputError, match=words):

@@ -321,9 +321,3 @@ def test_rows_that_make_no_sense_are_refused():
     }.items():
         with pytest.raises(InputError, match=words):
             call()
-
-
-@pytest.mark.parametrize("hops", [[], {}, "spark://host"])
-def test_a_home_of_hops_that_is_none_is_refused(small_graph, hops):
-    with pytest.raises(InputError, match="hops must be"):
-        RAPNodeClassifier(hops=hops).fit(small_graph)

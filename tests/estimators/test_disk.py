@@ -33,12 +33,6 @@ def test_it_is_the_model_without_a_search(graph, disk):
     assert limited.predict_proba(graph) == pytest.approx(p, abs=2e-4)  # trained on disk, used in memory
 
 
-def test_the_folder_and_the_graph_in_memory_will_do(graph, disk, tmp_path):
-    by_folder = RAPNodeClassifier(memory_limit="4GiB").fit(tmp_path / "g").predict_proba(str(tmp_path / "g"))
-    in_memory = RAPNodeClassifier(memory_limit="4GiB").fit(graph).predict_proba(graph)
-    np.testing.assert_allclose(by_folder, in_memory, atol=1e-5)
-
-
 def test_a_folder_keeps_the_hops_for_the_next_fit(graph, disk, tmp_path):
     found = [
         RAPNodeClassifier(num_layers=2, hops=tmp_path / "s").fit(data).predict_proba(disk) for data in (graph, disk)

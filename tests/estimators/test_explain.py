@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
-from rapgnn import InputError, RAPGraphClassifier, RAPNodeClassifier, RAPNodeRegressor, make_graph
+from rapgnn import InputError, RAPGraphClassifier, RAPNodeClassifier, make_graph
 from rapgnn.estimators.explain import Explainer
 from rapgnn.network.config import Config
 from rapgnn.network.network import Average
@@ -144,9 +144,3 @@ def test_labels_that_are_unknown_are_refused():
     model = RAPNodeClassifier(**FAST).fit(node_data())
     with pytest.raises(InputError, match="label"):
         model.explain(node_data(), [0], label="none such")
-
-
-def test_numbers_of_a_regression_are_explained():
-    graph = graph_of(numbers=True)
-    (one,) = RAPNodeRegressor(**FAST).fit(graph).explain(graph, [8])
-    assert one.value == pytest.approx(one.score, rel=1e-5)

@@ -78,16 +78,6 @@ def test_splits_that_a_user_sets_stay_and_the_own_folder_is_not_read_again(soil_
     assert dense(graph.x).shape == (120, 4)
 
 
-def test_a_folder_that_is_not_there_is_one_sentence(soil_model):
-    model, *_ = soil_model
-    with pytest.raises(InputError, match="nowhere"):
-        model.predict("nowhere")
-    with pytest.raises(InputError, match="nowhere"):
-        RAPNodeClassifier().fit("nowhere")
-    with pytest.raises(InputError, match="nowhere"):
-        load_model("nowhere")
-
-
 def test_a_graph_with_labels_of_another_kind_is_refused_as_before(soil_model):
     model, folder, _ = soil_model
     graph = load_dataset(folder)

@@ -1,7 +1,5 @@
 """Every way to hand a graph in: labels, splits and features of any kind, edges one way or both, and refusals."""
 
-import warnings
-
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -10,7 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, load_dataset
+from rapgnn import InputError, InputNotice, RAPNodeClassifier, load_dataset
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.sparse import dense
 from samples import FAST, node_data
@@ -82,19 +80,6 @@ def test_labels_of_any_kind(labels):
         "none": ["c0", "c1", "c2"],
     }
     assert model.classes_.tolist() == wanted.get(labels, [0, 1, 2])
-
-
-def test_labels_and_features_survive_a_save(tmp_path):
-    data = node_data()
-    names = np.array(["ant", "bee", "cat"])[data.y.numpy()]
-    table = pd.DataFrame({"size": data.x[:, 0] * 1000, "kind": np.array(["p", "q"])[(data.x[:, 1] > 0).int()]})
-    edges, masks = data.edge_index, {"train": data.train_mask, "val": data.val_mask, "test": data.test_mask}
-    model = RAPNodeClassifier(**FAST).fit(table, names, edge_index=edges, **masks)
-    model.save(tmp_path)
-    loaded = RAPNodeClassifier.load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict(table, edge_index=edges), model.predict(table, edge_index=edges))
-    with pytest.raises(InputError, match="no column 'kind'"):
-        loaded.predict(table[["size"]], edge_index=edges)
 
 
 def test_no_split_is_made_seeded_and_reported():
@@ -198,16 +183,6 @@ def test_edges_of_a_node_classifier():
     nodes().fit_transform(TABLE, LABELS, edge_index=EDGES, directed=False, **MASKS)
 
 
-def test_edges_of_many_graphs():
-    edges = torch.tensor([[0, 1], [1, 2]])
-    graphs = [Data(x=torch.rand(4, 2) + i % 2, edge_index=edges, y=torch.tensor([i % 2])) for i in range(30)]
-    splits = {"train": range(20), "val": range(20, 30)}
-    with pytest.warns(InputNotice, match="one way"):
-        RAPGraphClassifier(**RIDGE).fit(graphs, **splits)
-    model = RAPGraphClassifier(**RIDGE).fit(graphs, directed=False, **splits)
-    assert model.score(graphs, directed=False) > 0.5
-
-
 def test_what_is_said_and_refused(tmp_path):
     edge_attr = torch.ones(BOTH.shape[1], 2)
     data = Data(x=torch.tensor(TABLE), y=torch.tensor(LABELS), edge_index=torch.tensor(BOTH), edge_attr=edge_attr)
@@ -220,26 +195,3 @@ def test_what_is_said_and_refused(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
     with pytest.raises(InputError, match="there are no labels"):
         nodes().fit(load_dataset(tmp_path / "edges.csv"))
-
-
-def test_unseen_categories_are_a_notice_with_counts():
-    rng = np.random.default_rng(0)
-    kind = rng.integers(2, size=60)
-    table = pd.DataFrame({"soil": np.where(kind == 1, "clay", "sand"), "height": rng.random(60)})
-    edges = rng.integers(60, size=(2, 200))
-    model = RAPNodeClassifier(backbone="gcn", num_layers=1, head="ridge").fit(table, kind, edge_index=edges)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InputNotice)
-        model.predict(table, edge_index=edges)
-    table.loc[[3, 5, 8], "soil"] = "peat"
-    with pytest.warns(InputNotice, match=r"never saw .* soil \(3 of 60 nodes\)"):
-        model.predict(table, edge_index=edges)
-
-
-def test_many_labels_per_node():
-    graph = BlockModel(nodes=300, classes=4, labels=3, features=12, signal=3.0, train=20, val=60, test=100).generate()
-    data = Data(x=dense(graph.x), edge_index=graph.edge_index, y=graph.y)
-    model = RAPNodeClassifier(**FAST).fit(data, train=graph.train, val=graph.val, test=graph.test)
-    assert model.predict(data).shape == (300, 3)
-    assert set(np.unique(model.predict(data))) <= {0, 1}
-    assert model.score(data, split="test") > 0.7

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.metrics import r2_score
 
 from rapgnn import (
     InputError,
@@ -64,20 +64,6 @@ def test_one_target_is_learned_and_saved(settings, least, tmp_path):
     for other in (RAPNodeClassifier, RAPGraphRegressor):
         with pytest.raises(InputError, match="is for node-regression, not for"):
             other.load(tmp_path)
-
-
-def test_metrics_of_numbers():
-    data = numbers()
-    test = data.test_mask.numpy()
-    by_name = {"rmse": root_mean_squared_error, "mae": mean_absolute_error, "r2": r2_score}
-    for name, measure in by_name.items():
-        model = RAPNodeRegressor(**FAST, scoring=name).fit(data)
-        wanted = measure(data.y[test], model.predict(data)[test])
-        assert model.score(data, split="test") == pytest.approx(wanted if name == "r2" else -wanted, abs=1e-3)
-    with pytest.raises(InputError, match="accuracy is no metric for numbers"):
-        RAPNodeRegressor(**FAST, scoring="accuracy").fit(data)
-    with pytest.raises(InputError, match="class_weight is for rows with one class each"):
-        RAPNodeRegressor(**FAST, class_weight="balanced").fit(data)
 
 
 def test_several_targets_with_gaps_are_learned_apart():

@@ -7,14 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators import adapted, build, operator
+from operators import adapted, build
 from rapgnn import Propagation, RandomWeights
 from rapgnn.graph import build_operator, csr
-from rapgnn.graph.backbones import Backbone, adjacency, mean, plain, symmetric
+from rapgnn.graph.backbones import Backbone, adjacency, symmetric
 from rapgnn.graph.operator import distinct_rows
 from rapgnn.network.stepwise import pooled
 from rapgnn.sparse import SparseMatrix
-from strategies import batches, edge_lists
+from strategies import batches
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -46,13 +46,6 @@ def test_distinct_rows(sparse):
     assert torch.equal(rows[first][index], rows)
 
 
-def test_messages_flow_from_sender_to_receiver():
-    """Row v of S gathers from the nodes that point at v."""
-    S = operator("sage", (3, torch.tensor([[0, 1], [2, 2]]), None)).matrix
-    x = torch.tensor([[1.0], [3.0], [50.0]], dtype=torch.float64)
-    assert (S @ x).flatten().tolist() == [0.0, 0.0, 2.0]
-
-
 def test_undirected_graphs_match_pytorch_geometric():
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
     from torch_geometric.utils import to_dense_adj
@@ -63,17 +56,6 @@ def test_undirected_graphs_match_pytorch_geometric():
     index, value = gcn_norm(edges, weight, num_nodes=4, add_self_loops=False)
     theirs = to_dense_adj(index, edge_attr=value, max_num_nodes=4)[0].numpy()
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-
-
-@settings(max_examples=50, deadline=None, derandomize=True)
-@given(edge_lists())
-def test_operators_stay_bounded(graph):
-    """Rows of the mean sum to one or zero; the symmetric operator's norm is at most one."""
-    n, edges, weight = graph
-    A = adjacency(edges, weight, n)
-    rows = np.asarray(mean(A).sum(axis=1)).ravel()
-    assert np.all(np.isclose(rows, 1) | np.isclose(rows, 0))
-    assert np.linalg.norm(symmetric(A).toarray(), 2) <= 1 + 1e-9
 
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -143,7 +125,7 @@ def test_operators_are_those_of_scipy_bit_for_bit(graph, backbone, self_loops, e
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(graph=graphs(), loops=st.sampled_from([{}, {"self_loops": True}, {"placeholders": True}]))
+@given(graph=graphs(), loops=st.sampled_from([{}, {"self_loops": True}]))
 def test_sorted_keys_and_the_counting_sort_make_the_same_matrix(graph, loops):
     n, edges, weight = graph
     counted = csr.compress(edges, weight, n, **loops)
@@ -154,7 +136,6 @@ def test_sorted_keys_and_the_counting_sort_make_the_same_matrix(graph, loops):
     assert torch.equal(keyed.crow, counted.crow)
     assert torch.equal(keyed.col, counted.col)
     np.testing.assert_allclose(keyed.scipy().data, counted.scipy().data, rtol=1e-12, atol=1e-12)
-    assert (keyed.placeholders is None) == (counted.placeholders is None)
     torch.testing.assert_close(keyed.sent().double(), counted.sent().double(), rtol=1e-12, atol=1e-12)
 
 
@@ -167,18 +148,6 @@ def test_degrees_of_a_layer_that_scales_and_adds_the_node_itself():
         expected = by_scipy("gcn", 4, edges, given_weight) + 1.25 * sp.identity(4)
         np.testing.assert_array_equal(made.scipy().toarray(), expected.toarray())
         assert (rule.operator(adjacency(edges, given_weight, 4), 0.25) != made.scipy()).nnz == 0
-
-
-@settings(max_examples=50, deadline=None, derandomize=True)
-@given(graphs())
-def test_rules_take_scipy_matrices_too(graph):
-    n, edges, weight = graph
-    A = adjacency(edges, weight, n)
-    before = A.copy()
-    for rule, backbone in ((symmetric, "gcn"), (mean, "sage")):
-        np.testing.assert_array_equal(rule(A).toarray(), by_scipy(backbone, n, edges, weight).toarray())
-    assert plain(A) is A
-    assert (before != A).nnz == 0
 
 
 def test_a_function_of_a_scipy_matrix_is_a_rule():

@@ -199,10 +199,6 @@ def test_scores_that_are_no_numbers_have_no_metric() -> None:
         assert many.isnan().tolist() == [False, True]
 
 
-def test_labels_of_one_kind_have_no_roc_curve() -> None:
-    assert rocaucs(torch.randn(2, 5, 1), torch.ones(5, 1)).isnan().all()
-
-
 def test_metrics_by_hand():
     assert accuracy(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1])) == 0.5
     scores = torch.tensor([[0.1], [0.4], [0.35], [0.8]])

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from rapgnn import InputError, fit, from_pyg, from_pyg_list, make_graph
+from rapgnn import InputError, from_pyg, from_pyg_list, make_graph
 from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.tables import read_networks
 from rapgnn.graph.convert import unpack
 from rapgnn.graph.graph import build_graph
-from samples import GRAPH_CONFIG, NODE_CONFIG, on_test, pyg
+from samples import pyg
 
 X = np.random.default_rng(0).random((4, 3))
 Y = np.array([0, 1, 0, 1])
@@ -153,26 +153,6 @@ def test_blanks_around_labels_in_python():
 def test_bad_graph_lists_are_refused(graphs, words):
     with pytest.raises(InputError, match=words):
         from_pyg_list(graphs, train=[0, 1], val=[], test=[])
-
-
-def test_lists_of_pyg_graphs_train():
-    graphs = [pyg(y=i % 2, x=torch.full((3, 2), float(i % 2))) for i in range(40)]
-    graph = from_pyg_list(graphs)
-    assert (len(graph.train), len(graph.val), len(graph.test)) == (32, 4, 4)
-    fitted = fit("rap", graph, GRAPH_CONFIG.update(backbone="gin"), 0)
-    assert on_test(graph, fitted) == 1.0
-
-
-def test_pyg_data_round_trip(small_graph):
-    masks = {f"{s}_mask": torch.zeros(300, dtype=torch.bool) for s in ("train", "val", "test")}
-    for split in ("train", "val", "test"):
-        masks[f"{split}_mask"][small_graph.rows(split)] = True
-    data = Data(x=small_graph.x, edge_index=small_graph.edge_index, y=small_graph.y, **masks)
-    ours = from_pyg(data)
-    a, b = (fit("rap", g, NODE_CONFIG.update(epochs=5), 0).predict(g.test).scores for g in (small_graph, ours))
-    assert torch.equal(a, b)
-    with pytest.raises(InputError, match="train_mask"):
-        from_pyg(Data(x=small_graph.x, edge_index=small_graph.edge_index, y=small_graph.y))
 
 
 def test_minus_one_is_unknown_whatever_the_column_holds():

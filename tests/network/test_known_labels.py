@@ -107,17 +107,6 @@ def test_the_search_uses_them_and_says_what_suits_another_graph(chosen):
     assert model.predict(replace(fewer, **empty)).shape == (10,)
 
 
-def test_the_same_graph_in_another_order_is_the_same_graph_and_other_features_make_another(chosen):
-    graph, model = chosen
-    order = torch.randperm(graph.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
-    moved = replace(graph, edge_index=graph.edge_index[:, order])
-    assert model.model_.members_for(moved) == model.model_.members_for(graph)
-    np.testing.assert_allclose(model.predict_proba(moved), model.predict_proba(graph), atol=1e-5)
-    later = replace(graph, x=graph.x.flip(0))  # new data on the same edges: the old labels say nothing
-    assert not any(m.bound for m in model.model_.members_for(later))
-    assert model.transform(later).shape == model.transform(graph).shape
-
-
 def named(graph: Graph) -> Graph:
     return replace(graph, ids=np.array([f"node {i}" for i in range(graph.num_nodes)], dtype=object))
 
@@ -154,26 +143,6 @@ def test_labels_stay_known_where_the_graph_changes(which, request):
     assert (later[:900].argmax(1) == before.argmax(1)).mean() > 0.99
     alone = replace(larger, edge_index=graph.edge_index)
     np.testing.assert_allclose(model.predict_proba(alone)[:900], before, atol=1e-5)
-
-
-def test_ids_are_found_in_any_order_and_on_a_part_of_the_graph(by_id):
-    graph, model = by_id
-    before = model.predict_proba(graph)
-    order = torch.randperm(900, generator=torch.Generator().manual_seed(1))
-    place = order.argsort()
-    empty = graph.train[:0]
-    splits = {"train": empty, "val": empty, "test": empty}
-    turned = replace(graph, x=graph.x[order], y=graph.y[order], edge_index=place[graph.edge_index], **splits)
-    turned = replace(turned, ids=graph.ids[order.numpy()])
-    np.testing.assert_allclose(model.predict_proba(turned), before[order.numpy()], atol=5e-5)
-    gone = int(graph.train[0])  # with its edges
-    rest = torch.tensor([i for i in range(900) if i != gone])
-    place = torch.full((900,), -1).index_put_((rest,), torch.arange(899))
-    edges = place[graph.edge_index]
-    part = replace(graph, x=graph.x[rest], y=graph.y[rest], edge_index=edges[:, (edges >= 0).all(0)], **splits)
-    part = replace(part, ids=graph.ids[rest.numpy()])
-    assert model.model_.members_for(part) == model.model_.members_for(graph)
-    assert (model.predict(part) == model.predict(graph)[rest.numpy()]).mean() > 0.98
 
 
 def test_where_no_node_is_known_others_answer_and_it_is_said(by_id):

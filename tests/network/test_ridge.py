@@ -1,21 +1,17 @@
 """The one ridge regression: every way to its solution, against draws and normal equations; rows left out; weights."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rapgnn import RAPGNN, Propagation, RandomWeights
+from rapgnn import Propagation, RandomWeights
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network import heads
 from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, factored, same_gaps
 from rapgnn.network.polynomial import PolynomialFilter
-from rapgnn.network.representation import represent
 from rapgnn.sparse import SparseMatrix
-from samples import GRAPH_CONFIG as CONFIG
 
 
 def test_ridge_equals_training_on_very_many_draws():
@@ -174,39 +170,6 @@ def test_a_head_takes_the_solution_and_multiplies_its_scores():
     head.multiply(3.0)
     torch.testing.assert_close(head(problem.h), 3 * (problem.h @ weight + bias))
     assert (head.penalty, head.inverse_temperature) == (0.3, 3.0)
-
-
-def test_ridge_with_jumping_knowledge_equals_training_on_very_many_draws(molecules):
-    """The block penalty is the least-squares fit to a large sample of draws."""
-    config = CONFIG.update(embedding="fixed-random", jumping="cat", hidden_channels=3, params=(0.5, 1.0))
-    model = RAPGNN(4, out_channels=2, edge_channels=3, **config.to_dict()).double()
-    graph = replace(
-        molecules, x=molecules.x.to(dtype=torch.float64), edge_attr=molecules.edge_attr.to(dtype=torch.float64)
-    )
-    operator = graph.operator("gine")
-    model.fit_operator_scale(operator)
-    kept = represent(model.spec, operator, graph.x, model.embedding).rows(torch.arange(30)).filter
-    y = torch.randn(30, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    head = RidgeHead(9, 1).double().fit(kept.expectation(), kept.scatter, y, ridge=0.0)
-    draws = kept.draw(range(20_000))
-    flat = (draws - kept.expectation().mean(0)).reshape(-1, 9)
-    sampled = torch.linalg.lstsq(flat, (y - y.mean(0)).repeat(20_000, 1)).solution
-    fitted, wanted = flat @ head.weight, flat @ sampled
-    assert float((fitted - wanted).norm() / wanted.norm()) < 0.15
-
-
-def test_a_weight_is_a_number_of_copies():
-    generator = torch.Generator().manual_seed(0)
-    mean = torch.randn(12, 5, generator=generator)
-    targets = torch.randn(12, 2, generator=generator)
-    variance = torch.rand(12, 5, generator=generator)
-    weights = torch.tensor([1.0, 3, 2] * 4)
-    copies = torch.arange(12).repeat_interleave(weights.long())
-    scatter = (weights @ variance)[:, None, None]
-    weighed = RidgeRegression(mean, targets, [scatter], weights).solve(0.1)
-    copied = RidgeRegression(mean[copies], targets[copies], [variance[copies].sum(0)[:, None, None]]).solve(0.1)
-    torch.testing.assert_close(weighed.weight, copied.weight)
-    torch.testing.assert_close(weighed.bias, copied.bias)
 
 
 def test_constant_columns_and_equal_rows_stay_finite():

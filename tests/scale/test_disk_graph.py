@@ -152,15 +152,16 @@ def test_rows_of_two_splits_are_refused(tmp_path, graph):
         DiskGraph.open(shutil.copytree(folder, tmp_path / "copied"))
 
 
-WRONG = [{"task": "graph-regression"}, {"num_nodes": "x"}, {"num_edges": None}, {"classes": ["a"]}, {"files": {"a": 3}}]
+WRONG = ["", "[]", "{}", {"task": "graph-regression"}, {"num_nodes": "x"}, {"num_edges": None}, {"classes": ["a"]}]
+WRONG += [{"files": {"a": 3}}]
 
 
 @pytest.mark.parametrize("change", WRONG)
 def test_a_manifest_of_no_graph_is_refused(tmp_path, graph, change):
     folder = DiskGraph.write(tmp_path / "g", graph).folder
     told = json.loads((folder / "graph.json").read_text())
-    (folder / "graph.json").write_text(json.dumps(told | change))
-    with pytest.raises(InputError, match=r"refused .*graph\.json|task of a graph on disk"):
+    (folder / "graph.json").write_text(change if isinstance(change, str) else json.dumps(told | change))
+    with pytest.raises(InputError, match=r"graph\.json|task of a graph on disk"):
         DiskGraph.open(folder)
 
 
@@ -168,14 +169,6 @@ def test_a_full_disk_is_the_disks_fault(tmp_path, graph):
     with full_disk(2000), pytest.raises(OutputError, match=r"cannot write .*File too large"):
         DiskGraph.write(tmp_path / "g", graph)
     assert not disk_graph.is_sealed(tmp_path / "g")
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "other"}'])
-def test_a_manifest_that_is_none(tmp_path, graph, text):
-    folder = DiskGraph.write(tmp_path / "g", graph).folder
-    (folder / "graph.json").write_text(text)
-    with pytest.raises(InputError, match=r"graph\.json"):
-        DiskGraph.open(folder)
 
 
 def test_a_manifest_that_tells_other_sizes(tmp_path, graph):

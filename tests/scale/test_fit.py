@@ -123,16 +123,6 @@ def test_batches_are_read_from_the_store_where_memory_is_short(tmp_path, monkeyp
     assert largest_difference(found.model, wanted.model) < 1e-5
 
 
-def test_narrow_blocks_give_the_same_store(tmp_path):
-    disk = DiskGraph.write(tmp_path / "g", blocks())
-    nodes = np.arange(0, disk.num_nodes, 2)
-    model = untrained(disk, Config(**RIDGE, backbone="sage"))
-    wide = Hops(disk, model, ROOM).store(tmp_path / "wide", nodes)
-    narrow = Hops(disk, model, ROOM, width=5).store(tmp_path / "narrow", nodes)
-    assert (len(wide.blocks), len(narrow.blocks)) == (1, 3)
-    assert torch.equal(wide.read(slice(None)), narrow.read(slice(None)))
-
-
 def test_a_store_of_all_rows_and_more_layers_serves(tmp_path):
     disk = DiskGraph.write(tmp_path / "g", blocks())
     config = Config(**RIDGE)

@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,15 +27,12 @@ from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
 from ray_cases import CONFIG, fault, killed_once
 
-TESTS = Path(__file__).parents[1]
-FEATURES = 8
-
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
-    model = BlockModel(nodes=300, classes=3, features=FEATURES, train=10, val=60, test=100, seed=1)
+    model = BlockModel(nodes=300, classes=3, features=8, train=10, val=60, test=100, seed=1)
     return DiskGraph.write(tmp_path_factory.mktemp("graph") / "graph", model.generate())
 
 
@@ -75,28 +70,6 @@ def test_a_process_that_is_killed_is_replaced(ray, graph, right, tmp_path: Path,
     found = RayHops(copied, untrained(graph, CONFIG), Budget(), width=2).store(tmp_path / "store", right.rows)
     assert torch.equal(found.read(slice(None)), right.read(slice(None)))
     assert len(list(tmp_path.glob("tried *"))) == 4
-
-
-@pytest.mark.slow
-def test_a_driver_that_is_killed_goes_on_from_the_store(ray, graph, right, tmp_path: Path):
-    store, address = tmp_path / "store", ray.get_runtime_context().gcs_address
-    command = [sys.executable, str(TESTS / "ray_cases.py"), str(graph.folder), str(store), address]
-    driver = subprocess.Popen(command)
-    try:
-        end = time.monotonic() + 120
-        while len(list(store.glob("columns-*-hop-003.npy"))) < 2:
-            assert driver.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.01)
-    finally:
-        driver.kill()
-        driver.wait()
-    there = HopStore.open(store, complete=False)
-    done = {path: path.stat().st_mtime_ns for block in there.blocks.values() for path in map(store.joinpath, block)}
-    assert 1 <= len(there.blocks) < FEATURES
-    found = RayHops(graph, untrained(graph, CONFIG), Budget(), width=1).store(store, nodes(graph))
-    assert all(path.stat().st_mtime_ns == before for path, before in done.items())  # not computed again
-    assert torch.equal(found.read(slice(None)), right.read(slice(None)))
 
 
 @pytest.mark.parametrize("changes", [{"head": "ridge"}, {"embedding": "pretrained", "backbone": "gin"}], ids=str)

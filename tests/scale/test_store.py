@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from disk_cases import blocks, fill, full_disk, in_process
-from rapgnn import Config, InputError, make_graph
+from rapgnn import InputError, make_graph
 from rapgnn.errors import OutputError
 from rapgnn.memory import read_size, show_size
 from rapgnn.scale import hops as walks
 from rapgnn.scale import store as stores
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import Budget, Hops, block_width, untrained
+from rapgnn.scale.hops import Budget, block_width
 from rapgnn.scale.store import MANIFEST, HopsOf, HopStore
 
 OF = HopsOf("0123", "gcn", False, 0.0, (0, 2), 1.0, "4567", 5)
@@ -108,20 +108,6 @@ def test_an_unfinished_store_says_where_it_ends(tmp_path):
     assert store.missing(2) == [(2, 4), (4, 5)]
     with pytest.raises(InputError, match="unfinished from column 2 on"):
         HopStore.open(tmp_path)
-
-
-def test_half_a_block_is_never_there(tmp_path):
-    graph = DiskGraph.write(tmp_path / "g", blocks())
-
-    def on_hop(done: int, of: int) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
-    hops = Hops(graph, untrained(graph, Config(embedding="identity", activation="identity")), Budget())
-    with pytest.raises(KeyboardInterrupt):
-        hops.store(tmp_path / "s", ROWS, on_hop)
-    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [MANIFEST, "rows.npy"]
-    assert HopStore.open(tmp_path / "s", complete=False).missing() == [(0, 12)]
 
 
 def test_several_processes_fill_a_store(tmp_path):

@@ -271,13 +271,6 @@ def test_a_draw_that_cannot_be_solved_is_left_out(fault, monkeypatch):
     assert [member.weight for member in drawn] == [1 / (PRESET.draws - 1)] * (PRESET.draws - 1)
 
 
-def test_it_is_loaded_bitwise_the_same(model, tmp_path):
-    model.save(tmp_path)
-    loaded = RAPGraphClassifier.load(tmp_path)
-    assert loaded.model_.weights == model.model_.weights
-    assert np.array_equal(loaded.predict_proba(few()), model.predict_proba(few()))
-
-
 @pytest.mark.parametrize("weight", [0, 2.0, True, float("nan")])
 def test_a_weight_that_is_none_is_refused(model, tmp_path, weight):
     model.save(tmp_path)

@@ -13,7 +13,6 @@ from rapgnn.search.costs import cost
 from rapgnn.search.portfolio import (
     Views,
     expanded_points,
-    filter_points,
     further_kernel_points,
     head_points,
     kernel_points,
@@ -140,13 +139,6 @@ def test_counts_alone_are_weighted_as_words(values, second):
     assert scalings(wide(values)) == (("length", 256), (second, 256))
 
 
-def test_nodes_far_away_count_where_labels_are_scarce():
-    few, many = (list(filter_points(wide(lambda rng: 1.0, rows), START, [])) for rows in (100, 101))
-    depth, teleport = PRESET.far
-    assert {net.teleport for net in few if net.num_layers == depth} == {teleport}
-    assert not any(net.num_layers == depth for net in many)
-
-
 def test_networks_that_tell_nodes_apart_are_no_view():
     marks = START.update(node_columns=8, jumping="last", num_layers=3)
     assert Views.of(own_features(), [marks]).walks == []
@@ -164,14 +156,6 @@ def test_two_propagations_are_kept_the_best_first_with_all_their_hops():
     assert walks == [HOPS.update(backbone="sage"), HOPS.update(num_layers=4)]
     directed = walk.update(edges="undirected")
     assert [one.edges for one in Views.of(own_features(), [directed, HOPS]).walks] == ["both", "both"]
-
-
-def test_probes_differ_in_what_they_see_alone():
-    components = HOPS.update(scaling="length", components=4)
-    for first, units in ((HOPS, 512), (components, 0)):
-        probes = list(probe_points(own_features(), START, [first]))[:3]
-        assert [probe.units for probe in probes] == [units] * 3
-        assert len({probe.update(num_layers=2, known_labels=0, edges="given") for probe in probes}) == 1
 
 
 FILTER = START.update(backbone="gin", pooling="log")

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -132,15 +131,6 @@ def test_a_candidate_learns_them_and_no_label_beside_them(config, chosen):
     assert not torch.equal(Candidate(on_all_nodes(graph), config, 0, {})._solution(0.1).weight, solution.weight)
 
 
-def test_pseudo_labels_that_are_the_labels_are_training_on_them(chosen):
-    graph, _ = chosen
-    labels = torch.eye(3, dtype=torch.float64)[graph.y]
-    one = Candidate(on_all_nodes(graph), NEAR, 0, {}, pseudo_labels=labels)._solution(0.1)
-    trained = Candidate(on_all_nodes(graph), NEAR, 0, {})._solution(0.1)
-    torch.testing.assert_close(one.weight, trained.weight)
-    torch.testing.assert_close(one.bias, trained.bias)
-
-
 def test_they_are_tried_last_and_make_validation_better(chosen, monkeypatch):
     graph, model = chosen
     tried = self_trained(model)
@@ -152,23 +142,6 @@ def test_they_are_tried_last_and_make_validation_better(chosen, monkeypatch):
     assert [t.settings for t in without.trials_] == [t.settings for t in model.trials_[: len(without.trials_)]]
     assert model.validation_score_ >= without.validation_score_
     assert log_loss(model, graph) < 0.9 * log_loss(without, graph)
-
-
-def test_where_there_is_nothing_to_learn_one_round_changes_nothing(monkeypatch):
-    graph = few_labels(seed=1)
-    alike = torch.full((600, 3), 1 / 3, dtype=torch.float64)
-    monkeypatch.setattr(Search, "_pseudo_labels", lambda self, model: alike)
-    model = RAPNodeClassifier(seed=0).fit_graph(graph)
-    assert 0 < sum(self_trained(model)) <= PRESET.pseudo_candidates
-    monkeypatch.setattr(search, "can_self_train", lambda graph: False)
-    without = RAPNodeClassifier(seed=0).fit_graph(graph)
-    assert np.array_equal(model.predict_proba(graph), without.predict_proba(graph))
-
-
-def test_labels_of_test_rows_change_no_model(chosen):
-    graph, model = chosen
-    again = RAPNodeClassifier(seed=0).fit_graph(other_labels(graph, "test"))
-    assert np.array_equal(again.predict_proba(graph), model.predict_proba(graph))
 
 
 def test_a_class_that_no_training_row_has_is_never_taught():

@@ -3,12 +3,10 @@
 import hashlib
 import json
 import os
-import resource
 import shutil
 import stat
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +17,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
+from disk_cases import full_disk
 from fuzzing import REFUSED, alter, both_kinds, examples, finite, outcome
-from rapgnn import Config, InputError, RAPNodeClassifier, load_dataset
+from rapgnn import Config, InputError, RAPNodeClassifier
 from rapgnn.errors import OutputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.training.checkpoint import INDEX, Schema, check_target, index_digest, load_checkpoint, save_checkpoint
@@ -263,34 +262,6 @@ def test_damaged_weights(original, tmp_path):
     np.testing.assert_array_equal(tampered(tmp_path, index, weights, name), original[1])
 
 
-def test_other_data_are_predicted_and_data_that_do_not_suit_are_refused(small_graph, tmp_path):
-    save_checkpoint(tmp_path / "m", fit_rap(small_graph, CONFIG, 3).model, Schema.of(small_graph))
-    model, schema = load_checkpoint(tmp_path / "m")
-    other = load_dataset("sbm:nodes=150,classes=3,features=12,signal=3,train=5,val=20,test=40,seed=9")
-    schema.check(other)
-    assert predictor_on(model, other)(other.test).probabilities.shape == (40, 3)
-    with pytest.raises(InputError, match="graph-regression"):
-        load_checkpoint(tmp_path / "m", "graph-regression")
-    for shape, words in {
-        "classes=3,features=5": "12 node features, the data have 5",
-        "classes=3,features=12,labels=2": "node-multilabel",
-        "classes=4,features=12": "3 classes, the data have 4",
-    }.items():
-        with pytest.raises(InputError, match=words):
-            schema.check(load_dataset(f"sbm:nodes=200,train=5,val=20,test=20,{shape}"))
-
-
-@contextmanager
-def small_files(most: int):
-    """No file may become larger: the nearest thing to a full disk that needs no rights."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 @pytest.mark.parametrize("content", ['{"format": "another program\'s"}', "{", ""])
 def test_a_checkpoint_of_another_program_is_not_replaced(saved, tmp_path, content):
     other = tmp_path / "other"
@@ -390,12 +361,12 @@ def test_a_full_disk_leaves_the_old_model(saved, tmp_path, between, monkeypatch)
     model.draw_counter.fill_(99)
     if between:  # the disk fills up between the two files
         monkeypatch.setattr(Path, "write_text", full)
-    with small_files(1 << 30 if between else 300), pytest.raises(OutputError, match=r"cannot write|No space left"):
+    with full_disk(1 << 30 if between else 300), pytest.raises(OutputError, match=r"cannot write|No space left"):
         save_checkpoint(saved, model, schema)
     monkeypatch.undo()
     assert sorted(saved.iterdir()) == before
     assert int(load_checkpoint(saved)[0].draw_counter) == counter
-    with small_files(300), pytest.raises(OutputError):
+    with full_disk(300), pytest.raises(OutputError):
         save_checkpoint(tmp_path / "new" / "model", model, schema)
     assert check_target(tmp_path / "new" / "model") is False
     assert not (tmp_path / "new").exists()

@@ -1,7 +1,6 @@
 """Saves and loads of one folder at the same moment, and saves that are killed: a whole model is always there."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rapgnn import RAPNodeClassifier
-from rapgnn.errors import InputError
 from rapgnn.training.checkpoint import INDEX, load_checkpoint, save_checkpoint
 from samples import FAST
 
@@ -108,33 +106,6 @@ def test_a_load_while_a_save_is_going_on_gets_the_old_model_or_the_new_one(saved
     together(save, load)
 
 
-def test_a_folder_that_is_swapped_during_a_load(saved, tmp_path):
-    """The whole folder is replaced again and again: a load gets one of them, or hears that there is none."""
-    other = tmp_path / "other"
-    shutil.copytree(saved, other)
-    save_often(saved, other, 1, 7)()
-    done, found, refused = threading.Event(), set(), []
-
-    def swap() -> None:
-        for _ in range(60):
-            saved.rename(tmp_path / "aside")
-            other.rename(saved)
-            (tmp_path / "aside").rename(other)
-            time.sleep(0.001)
-        done.set()
-
-    def load() -> None:
-        while not done.is_set():
-            try:
-                found.add(int(load_checkpoint(saved)[0].draw_counter))
-            except InputError as error:
-                refused.append(str(error))
-
-    together(swap, load)
-    assert len(found) == 2
-    assert all("holds no model" in sentence for sentence in refused)  # between two renamings there is none
-
-
 def test_what_a_killed_first_save_left_is_cleaned_by_the_next(saved, tmp_path):
     words = [sys.executable, "-c", KILLED, str(saved), str(tmp_path / "scratch")]
     subprocess.run(words, check=True)
@@ -180,42 +151,3 @@ def test_a_killed_save_leaves_the_old_model_or_the_new_one(saved):
             counters.append(int(load_checkpoint(saved)[0].draw_counter))
         process.stdin.close()
     assert max(counters) > 0  # some saves came to their end
-
-
-SAVER = """
-import sys
-from pathlib import Path
-from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
-model, schema = load_checkpoint(Path(sys.argv[1]))
-target, count, first = Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-print("ready", flush=True)
-sys.stdin.readline()
-for n in range(count):
-    model.draw_counter.fill_(first + n)
-    save_checkpoint(target, model, schema)
-"""
-
-
-def saver(model: Path, target: Path, count: int, first: int) -> subprocess.Popen:
-    words = [sys.executable, "-c", SAVER, *map(str, (model, target, count, first))]
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout.readline() == b"ready\n"
-    return process
-
-
-@pytest.mark.slow
-def test_soak_pairs_of_processes(saved, tmp_path):
-    for pair in range(4):
-        target = tmp_path / f"pair {pair}"
-        processes = [saver(saved, target, 200, 1000), saver(saved, target, 200, 2000)]
-        for process in processes:
-            process.stdin.write(b"go\n")
-            process.stdin.flush()
-        while any(process.poll() is None for process in processes):
-            if (target / INDEX).exists():
-                load_checkpoint(target)
-        for process in processes:
-            _, err = process.communicate()
-            assert process.returncode == 0, err.decode()
-        assert int(load_checkpoint(target)[0].draw_counter) in (1199, 2199)
-        assert len(files(target)) == 2

@@ -181,11 +181,6 @@ def test_fixed_weights_predict_with_their_own_draw(small_graph):
     torch.testing.assert_close(fitted.predict(small_graph.test).scores, model.head(h), rtol=1e-4, atol=1e-5)
 
 
-def test_weights_drawn_once_per_epoch_still_spread_at_inference(small_graph):
-    fitted = fit("rap", small_graph, CONFIG.update(schedule="epoch", inference="mean", epochs=5), 0)
-    assert float(fitted.predict(small_graph.test).spread.mean()) > 0
-
-
 SMALL = {"search": False, "num_layers": 2, "hidden_channels": 8, "epochs": 3}
 KINDS = [
     {},

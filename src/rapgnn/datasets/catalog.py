@@ -20,7 +20,6 @@ from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph, make_graph
 
 SBM = "sbm"
-MOST_GENERATED = 1 << 33  # numbers in a generated graph: 32 GiB of features, edges and labels
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ class BlockModel:
         if not 0 <= self.homophily <= 1:
             raise InputError(f"sbm: homophily must lie in [0, 1], got {self.homophily}.")
         numbers = self.nodes * (self.features + self.degree + self.labels + self.classes)
-        if not numbers <= MOST_GENERATED:
+        if not numbers <= 1 << 33:  # 32 GiB of features, edges and labels
             raise InputError(
                 f"sbm: {self.nodes:.3g} nodes with all their numbers fit into no memory: lower the settings."
             )

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-MANY_ROWS = 4096
 KINDS = ("classification", "multilabel", "regression")  # of labels
 
 
@@ -79,7 +78,7 @@ def average_precision(scores: Tensor, y: Tensor) -> float:
 
 
 def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    if scores.is_cuda and len(y) > MANY_ROWS:
+    if scores.is_cuda and len(y) > 4096:
         # torch adds up the rows of its own mean one after another there.
         return torch.nn.functional.cross_entropy(scores, y, reduction="none").mean()
     return torch.nn.functional.cross_entropy(scores, y)

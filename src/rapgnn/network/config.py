@@ -92,6 +92,9 @@ class Propagate:
     """α of personalised PageRank: hop k counts α (1 - α)^k."""
     edges: str = _one_of("given", ("given", "undirected", "both"))
     """``given``; ``undirected``: with the reverse of every edge; ``both``: fixed hops along and against the edges."""
+    relations: str = ""
+    """Of a graph with types, what a walk may take in a step: ``a writes b + b rev_writes a``; `` | `` stands between
+    walks whose hops are side by side. Empty: no walk, the row's own features alone."""
     self_loops: bool = False
     """Add a self-loop to every node that has none, where the backbone does not include the node itself."""
     eps: float = _number(0.0)
@@ -225,6 +228,11 @@ class Config:
 
     def _check_together(self) -> None:
         """Refuse settings that contradict each other."""
+        one_way = self.edges == "given" and not self.unit_hops and not self.self_loops
+        if self.relations and not (self.coefficients == "fixed" and one_way):
+            raise InputError(
+                "relations are walked as given: coefficients must be fixed, without self_loops and unit_hops."
+            )
         fixed, random = self.coefficients == "fixed", self.coefficients == "random"
         rule, previous = BACKBONES[self.backbone], self.previous
         if self.self_loops and rule.includes_self:

@@ -33,6 +33,7 @@ from rapgnn.files import (
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.network import USES, Average, is_weight
 from rapgnn.network.rapgnn import RAPGNN
@@ -40,7 +41,6 @@ from rapgnn.training.schema import Schema
 
 FORMAT = "rapgnn checkpoint"
 INDEX, CARD = "checkpoint.json", "MODEL.md"
-ATTEMPTS = 8  # of a load whose file of numbers is missing, while the index stays the same
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
 _NUMBERS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
@@ -106,6 +106,8 @@ def save_checkpoint(folder: Path, model: Any, schema: Schema, card: str | None =
     index["draw_counter"] = int(model.draw_counter) if isinstance(model, RAPGNN) else 0
     if isinstance(model, Average):
         index["members"] = described(model)
+    if getattr(model, "fit_rows", None) is not None:
+        index["rows"] = model.fit_rows.shape
     numbers = save(state, MARK)
     checksum = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{checksum[:16]}.safetensors", "sha256": checksum}
@@ -181,7 +183,7 @@ def load_checkpoint(folder: Path, task: str | None = None, make: Make | None = N
         try:
             return _load(folder, index, task, make)
         except MissingError:  # a save may have replaced both files meanwhile
-            if unchanged == ATTEMPTS:
+            if unchanged == 8:
                 raise
         time.sleep(0.001 * 2**unchanged)
         before, index = index, _index(folder)
@@ -204,9 +206,10 @@ def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | No
     for member in members:
         _check_registered(folder, member["config"])
     state = read_numbers(folder / index["weights"], index["sha256"])
+    rows = rows_of(path, index)
 
     def built() -> Any:
-        return build(members, average, schema) if make is None else make(index["config"], index["seed"])
+        return build(members, average, schema, rows) if make is None else make(index["config"], index["seed"])
 
     check_tensors(folder, members, built, state)
     with torch.device("cpu"):
@@ -283,7 +286,6 @@ def _index(folder: Path) -> dict[str, Any]:
 
 IN_INDEX = ("draw_seed",)  # the index has it
 VERSION = 9  # of the format
-MOST_MEMBERS = 64
 
 
 def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
@@ -292,7 +294,7 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
         return [{"config": index["config"], "seed": index["seed"]}]
     members = index["members"]
     wanted = {"config": dict, "seed": int}
-    fine = isinstance(members, list) and 0 < len(members) <= MOST_MEMBERS
+    fine = isinstance(members, list) and 0 < len(members) <= 64
     fine = fine and all(
         isinstance(m, dict)
         and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
@@ -305,6 +307,14 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
     if not fine:
         raise InputError(f"{path} is damaged: members is not what it should be.")
     return members
+
+
+def rows_of(path: Path, index: dict[str, Any]) -> list[int] | None:
+    """The sizes of what a model remembers of its rows; None where it remembers none."""
+    rows = index.get("rows")
+    if rows is not None and not (_are_sizes(rows) and len(rows) == 4):
+        raise InputError(f"{path} is damaged: rows is not what it should be.")
+    return rows
 
 
 def check_tensors(
@@ -332,7 +342,9 @@ def check_tensors(
         raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
 
 
-def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
+def build(
+    members: list[dict[str, Any]], average: bool, schema: Schema, rows: list[int] | None = None
+) -> RAPGNN | Average:
     channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
     built = []
     for member in members:
@@ -340,11 +352,13 @@ def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGN
         if config.coefficients == "random":
             built.append(RAPGNN(schema.in_channels, **how, config=config))
             continue
-        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
+        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0), "types": schema.types}
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
-    if not average:
-        return built[0]
-    return Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+    model: Any = built[0]
+    if average:
+        model = Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+    model.fit_rows = None if rows is None else FitRows(*rows)
+    return model
 
 
 def described(model: Average) -> list[dict[str, Any]]:
@@ -362,6 +376,9 @@ def described(model: Average) -> list[dict[str, Any]]:
 
 def _is_shape(given: Any) -> bool:
     """Whether these are a number of rows and of columns."""
-    if not isinstance(given, list) or len(given) != 2:
-        return False
-    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40 for n in given)
+    return _are_sizes(given) and len(given) == 2
+
+
+def _are_sizes(given: Any) -> bool:
+    whole = isinstance(given, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in given)
+    return whole and all(0 <= n < 1 << 40 for n in given)

@@ -74,8 +74,8 @@ class Schema:
             raise InputError("the metric is none of this task")
         named = None if classes is None else tuple(classes)
         types = None if given.get("types") is None else checked_types(given["types"])
-        kept = {key: given[key] for key in names}
-        return cls(**kept, classes=named, encoding=encoding, scoring=scoring, types=types)
+        sizes = {key: given[key] for key in names}
+        return cls(**sizes, classes=named, encoding=encoding, scoring=scoring, types=types)
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph this model was not made for."""

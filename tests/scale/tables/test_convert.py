@@ -28,18 +28,6 @@ def test_words_and_numbers(tmp_path, ending, directed):
     same(*both(folder, tmp_path, Reading(directed=directed)))
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_ids_of_whole_numbers_and_weights(tmp_path, ending):
-    nodes, edge_table = plain()
-    edge_table["weight"] = np.random.default_rng(1).integers(1, 9, size=len(edge_table)) / 4
-    folder = folders.write(tmp_path / "g", ending, nodes=nodes, edges=edge_table)
-    found, expected = both(folder, tmp_path)
-    same(found, expected)
-    assert found.weighted
-    assert found.num_edges > len(edge_table)
-    assert found.ids().tolist() == nodes["id"].tolist()
-
-
 @pytest.mark.parametrize("size", [300, 6_000, 40_000])
 def test_a_full_disk_is_the_disks_fault_and_the_next_run_goes_on(tmp_path, size):
     """It fills up in the database, or in the arrays."""
