@@ -106,8 +106,8 @@ def save_checkpoint(folder: Path, model: Any, schema: Schema, card: str | None =
     index["draw_counter"] = int(model.draw_counter) if isinstance(model, RAPGNN) else 0
     if isinstance(model, Average):
         index["members"] = described(model)
-    if getattr(model, "fit_rows", None) is not None:
-        index["rows"] = model.fit_rows.shape
+    if (rows := getattr(model, "fit_rows", None)) is not None:
+        index["rows"] = rows.shape
     numbers = save(state, MARK)
     checksum = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{checksum[:16]}.safetensors", "sha256": checksum}
