@@ -14,7 +14,7 @@ from rapgnn.network.config import RECORDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "rapgnn"
-ROOMS = {"graph", "datasets", "network", "training", "scale", "search", "estimators", "report", "cli"}
+ROOMS = {"graph", "datasets", "network", "training", "scale", "search", "pairs", "estimators", "report", "cli"}
 GROUND_FLOOR = {
     *("errors", "sparse", "prng", "files", "device", "memory", "plugins", "__init__", "__main__", "compare"),
     *("captured", "fused", "fused_kernel"),

@@ -193,5 +193,9 @@ TASKS = {
     "graph-classification": _CLASSES,
     "graph-multilabel": _LABELS,
     "graph-regression": _NUMBERS,
+    "link-classification": _CLASSES,
+    "edge-classification": _CLASSES,
+    "edge-regression": _NUMBERS,
 }
-"""The tasks by name: what is labelled, nodes or graphs, and with what kind of label."""
+"""The tasks by name: what is labelled, nodes, graphs, pairs of nodes (a link or none) or edges, and with what."""
+OF_PAIRS = ("link", "edge")  # what is labelled where rows are pairs of nodes
