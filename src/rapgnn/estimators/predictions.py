@@ -164,6 +164,7 @@ class Predicting:
         graph = self._graph(data, given=given)
         if not isinstance(graph, Graph):
             raise InputError("explanations are for graphs in memory, and this one is on disk.")
+        check_untyped(graph, "explanations are")
         names = list(self.schema_.classes or range(self.schema_.out_channels))
         if label is not None and label not in names:
             raise InputError(f"label {shown(label)} is none of this model's: {', '.join(map(str, names[:10]))}.")
@@ -181,6 +182,7 @@ class Predicting:
         model, graph = self._fitted(), self._graph(data, y, given, labelled=True)
         if not isinstance(graph, Graph):
             raise InputError("importances are for graphs in memory, and this one is on disk.")
+        check_untyped(graph, "importances of columns are")
         graph = self.with_splits(graph)
         rows = next((graph.rows(split) for split in ("test", "val") if len(graph.rows(split))), graph.labelled)
         if not len(rows):
@@ -201,7 +203,9 @@ class Predicting:
             walk: predict all rows now; False: each when it is first asked for.
         """
         self._fitted()
-        return Served(self, self._graph(data, given=given), walk)
+        graph = self._graph(data, given=given)
+        check_untyped(graph, "serving is")
+        return Served(self, graph, walk)
 
     def _with_spread(
         self, data: Any, n_samples: int | None, spread: bool, method: str, rows: Any, given: dict[str, Any]
@@ -334,6 +338,12 @@ def suits(task: str, other: str) -> bool:
     """Whether an estimator for one task is for the other too: classes and many labels go together, numbers do not."""
     (level, kind), (other_level, other_kind) = task.split("-"), other.split("-")
     return level == other_level and (kind == "regression") == (other_kind == "regression")
+
+
+def check_untyped(graph: Any, what: str) -> None:
+    """Refuse a graph with types, for ``what`` is not."""
+    if getattr(graph, "typed", None) is not None:
+        raise InputError(f"{what} for graphs without types so far: call predict instead.")
 
 
 def check_graph(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:

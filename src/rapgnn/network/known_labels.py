@@ -43,6 +43,23 @@ class SeenNodes(nn.Module):
             seen.features.copy_(features_hash(graph, rows))
         return seen
 
+    @classmethod
+    def named_by(cls, ids: np.ndarray | None, count: int) -> "SeenNodes":
+        """All nodes of a type that has no features to look at: by their ids, or by their places."""
+        seen, (keys, named) = cls(count), keys_of(ids, count)
+        seen.keys.copy_(keys)
+        seen.named.fill_(named)
+        return seen
+
+    def numbers_of(self, ids: np.ndarray | None, count: int) -> Tensor:
+        """Which of them each node of such a type is; -1: none. By places only where there are as many."""
+        keys, named = keys_of(ids, count)
+        if named != bool(self.named) or (not named and count != len(self.keys)):
+            return torch.full((count,), -1)
+        ordered, order = self.keys.cpu().sort()
+        at = torch.searchsorted(ordered, keys).clamp(max=max(0, len(ordered) - 1))
+        return torch.where(ordered[at] == keys, order[at], -1) if len(ordered) else torch.full((count,), -1)
+
     def numbers_in(self, graph: Graph) -> Tensor:
         """Which of them each node of a graph is; -1: none. Of a part, what its nodes are in the whole graph decides."""
         if graph.part is not None:
@@ -77,9 +94,13 @@ class SeenNodes(nn.Module):
 
 def node_keys(graph: Graph) -> tuple[Tensor, bool]:
     """A number for every row, and whether it is made of an id; otherwise it is the row's place."""
-    ids = graph.ids
+    return keys_of(graph.ids, graph.num_rows)
+
+
+def keys_of(ids: np.ndarray | None, count: int) -> tuple[Tensor, bool]:
+    """The same for rows with these ids."""
     if ids is None or (ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids)))):  # numbered by a reader
-        return torch.arange(graph.num_rows), False
+        return torch.arange(count), False
     hashed = pd.util.hash_pandas_object(pd.Series(ids, dtype=object).astype(str), index=False)  # type: ignore[attr-defined]
     return torch.from_numpy(hashed.to_numpy().view(np.int64).copy()), True
 

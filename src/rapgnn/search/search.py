@@ -44,6 +44,7 @@ from rapgnn.search.portfolio import (
     can_self_train,
     can_train,
     constrained,
+    may_come_before,
     second_points,
     self_training_points,
 )
@@ -189,7 +190,7 @@ class Search:
 
     def _stages(self, share: str, left: float) -> float:
         for stage in PORTFOLIO:
-            if stage.share == share and stage.single in (None, self.graph.ptr is None):
+            if stage.share == share and stage.suits(self.graph):
                 left = self._walk(self._points(stage), left)
         return left
 
@@ -264,7 +265,8 @@ class Search:
     def _try_previous(self, left: float) -> float:
         """Networks on what one of the two best predicts for the neighbours."""
         nets = [one for one in self._ranked() if one.candidate.config.coefficients != "random"]
-        free = [one for one in nets if one.candidate.config.previous is None and not is_bound(one.candidate.config)]
+        typed = self.graph.typed is not None
+        free = [one for one in nets if may_come_before(one.candidate.config, typed)]
         for one in free[:2]:
             for point in second_points(self.graph, one.candidate.config):
                 left = self._afford(point, left, previous=one)
