@@ -96,9 +96,9 @@ def _capture(
     side.wait_stream(current)
     with _ONE_AT_A_TIME, torch.cuda.stream(side), _no_collection():
         warm_up()
-        # A capture cannot use memory that is free but kept: where that is much of what there is, it is given back.
-        kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        if kept > free_memory() // 4:
+        # A capture cannot use memory that is free but reserved: where that is much of what there is, it is given back.
+        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        if unused > free_memory() // 4:
             side.synchronize()
             torch.cuda.empty_cache()
         # Other threads of a program may use the GPU meanwhile.

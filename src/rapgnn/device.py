@@ -49,13 +49,6 @@ def free_memory(device: torch.device | str = "cuda") -> int:
     return free if share >= 1 else max(0, min(free, int(share * total) - torch.cuda.memory_reserved(index)))
 
 
-def allow_memory(size: int, device: torch.device | str = "cuda") -> None:
-    """Let this process take so many bytes of a GPU and no more; torch answers what is above as out of memory."""
-    index = _index(device)
-    total = torch.cuda.mem_get_info(index)[1]
-    torch.cuda.set_per_process_memory_fraction(min(1.0, size / total), index)
-
-
 def _index(device: torch.device | str) -> int:
     """The number of a GPU; the present one's, where only the kind is named."""
     index = torch.device(device).index
@@ -69,13 +62,13 @@ def full_precision(device: torch.device | str) -> torch.autocast:
 
 def versions() -> dict[str, str]:
     """Package versions and the Python they ran on."""
-    found = {"python": platform.python_version()}
+    named = {"python": platform.python_version()}
     for name in ("rapgnn", "torch", "torch_geometric", "numpy", "scipy"):
         try:
-            found[name] = version(name)
+            named[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "source tree" if name == "rapgnn" else "absent"
-    return found
+            named[name] = "source tree" if name == "rapgnn" else "absent"
+    return named
 
 
 def hardware(device: str) -> str:

@@ -6,13 +6,15 @@ The command line prints the exception as one sentence, exit code 2; where the di
 import sys
 import warnings
 
-LONGEST = 400  # characters of a sentence; what a user gave, and the sentence quotes, may be of any length
-
 
 class InputError(ValueError):
-    """What was given, what is allowed, and what to do about it, in one sentence."""
+    """What was given, what is allowed, and what to do about it, in one sentence.
 
-    def __init__(self, sentence: str = "the input is at fault.", longest: int = LONGEST):
+    Args:
+        longest: characters of the sentence; what a user gave, and the sentence quotes, may be of any length.
+    """
+
+    def __init__(self, sentence: str = "the input is at fault.", longest: int = 400):
         super().__init__(_one_line(sentence, longest))
 
 
@@ -24,13 +26,11 @@ class InputNotice(UserWarning):
     """Something was decided for the user on the way in: features or a split that were not given."""
 
 
-PASSED_BY = ("rapgnn", "sklearn", "torch", "contextlib")  # packages that stand between a user's line and a notice
-
-
 def notice(sentence: str) -> None:
     """Warn of something decided for the user, at the line of theirs that called the library."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PASSED_BY:
+    between = ("rapgnn", "sklearn", "torch", "contextlib")  # packages that stand between that line and this one
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in between:
         level, frame = level + 1, frame.f_back
     warnings.warn(sentence, InputNotice, stacklevel=level)
 

@@ -18,7 +18,6 @@ from rapgnn.errors import InputError, OutputError
 
 TEMPORARY = re.compile(r"\.rapgnn-[0-9a-f]{16}(\.[^/]*)?")  # the names that write_atomic gives while it writes
 LOCK_SECONDS = 60.0  # how long to wait for another process that holds a folder
-NAME_BYTES = 255
 BROKEN = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE}  # not the user's input
 
 
@@ -97,14 +96,14 @@ def check_writable(path: Path | None, suffixes: tuple[str, ...] = ()) -> None:
     if suffixes and path.suffix.lower() not in suffixes:
         raise InputError(f"cannot write {path}: the name must end in {', '.join(suffixes)}.")
     try:
-        found = _stat(path)
-        if found is not None and stat.S_ISDIR(found.st_mode):
+        state = _stat(path)
+        if state is not None and stat.S_ISDIR(state.st_mode):
             raise InputError(f"cannot write {path}: it is a folder.")
-        if found is not None and not stat.S_ISREG(found.st_mode):
+        if state is not None and not stat.S_ISREG(state.st_mode):
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return
-        if any(len(os.fsencode(part)) > NAME_BYTES for part in path.parts):
+        if any(len(os.fsencode(part)) > 255 for part in path.parts):
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         parent = path.absolute().parent
         while not parent.exists() and not parent.is_symlink():

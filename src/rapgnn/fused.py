@@ -16,7 +16,6 @@ from rapgnn.errors import notice
 
 ACTIVATIONS = {"identity": 0, "relu": 1, "leaky_relu": 2}
 ENTRIES = 64  # of a row that one program adds up
-LEAST_CHANNELS = 8  # below, most of a program's threads would idle
 
 
 @cache
@@ -37,8 +36,8 @@ def _kernels() -> Any:
 
 
 def available(x: Tensor) -> bool:
-    """Whether the kernels can multiply x."""
-    return x.shape[1] >= LEAST_CHANNELS and mixes(x)
+    """Whether the kernels can multiply x; below 8 channels most of a program's threads would idle."""
+    return x.shape[1] >= 8 and mixes(x)
 
 
 def mixes(values: Tensor) -> bool:

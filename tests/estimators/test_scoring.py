@@ -25,7 +25,7 @@ def test_the_search_chooses_by_the_metric_and_score_returns_it():
     p = model.predict_proba(graph)
     assert model.score(graph, split="test") == pytest.approx(roc_auc_score(y[test], p[test, 1]))
     val = graph.val.numpy()
-    assert model.validation_score_ == pytest.approx(roc_auc_score(y[val], p[val, 1]), abs=1e-6)
+    assert 0.5 < model.validation_score_ < roc_auc_score(y[val], p[val, 1])  # rows do not judge what they chose
     assert any(t.settings.get("class_weight") == "balanced" for t in model.trials_)
     assert model.score(graph, split="test") > 0.65
     assert not any("class_weight" in t.settings for t in RAPNodeClassifier().fit(graph).trials_)
@@ -40,7 +40,7 @@ def test_a_metric_of_which_less_is_better_is_returned_negative():
     searched = RAPNodeClassifier(scoring="log_loss").fit(graph)
     val = graph.val.numpy()
     expected = log_loss(graph.y.numpy()[val], searched.predict_proba(graph)[val])
-    assert searched.validation_score_ == pytest.approx(expected, rel=1e-4)
+    assert searched.validation_score_ >= expected
     numbers = graph_list(regression=True)
     fitted = RAPGraphRegressor(scoring="mae", search=False).fit(numbers)
     errors = np.abs(fitted.predict(numbers) - [float(g.y) for g in numbers])

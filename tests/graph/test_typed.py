@@ -74,7 +74,7 @@ def test_tables_are_encoded_and_gaps_filled():
         ({"relations": [Relation("author", "writes", "book", WRITES)]}, "'book'"),
         ({"relations": [Relation("author", "writes", "paper", WRITES + 9)]}, "node"),
         ({"relations": [Relation("author", "writes", "paper", WRITES)] * 2}, "two relations"),
-        ({"relations": [Relation("author", "a > b", "paper", WRITES)]}, "must not hold"),
+        ({"relations": [Relation("author", "a + b", "paper", WRITES)]}, "must not hold"),
         ({"target": "book"}, "'book'"),
         ({"time": [1.0]}, "times"),
     ],

@@ -29,6 +29,8 @@ def values(name):
         return st.tuples(st.floats(0, 1), st.floats(2, 3))
     if name == "previous":
         return st.sampled_from([None, HOPS, HOPS.update(scaling="tfidf", components=7)])
+    if name == "relations":
+        return st.sampled_from(["", "a to b + b rev_to a | a to a"])
     if "names" in limits:
         return st.sampled_from(list(limits["names"]))
     if isinstance(about.default, bool) or name == "residual":

@@ -9,7 +9,7 @@ import torch
 from disk_cases import BACKBONES, ROOM, blocks, fit_both, hostile, largest_difference
 from operators import relative_error
 from rapgnn import Config, Graph, InputError
-from rapgnn.device import allow_memory, free_memory
+from rapgnn.device import free_memory
 from rapgnn.scale import matrix as streamed
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import Budget, Hops, block_width, keeps_graph, untrained
@@ -125,12 +125,13 @@ def test_not_one_column_is_one_sentence(tmp_path):
 def test_what_torch_allows_the_process_is_the_room(tmp_path):
     disk = large(tmp_path / "g", 400_000, 64)
     config = Config(**RIDGE | {"num_layers": 2})
-    allow_memory(torch.cuda.memory_reserved() + (150 << 20))
+    total = torch.cuda.mem_get_info()[1]
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (150 << 20)) / total)
     try:
         assert free_memory() <= 150 << 20
         found = Hops(disk, untrained(disk, config), GPU).store(tmp_path / "s", np.arange(0, disk.num_nodes, 1000))
     finally:
-        allow_memory(1 << 62)
+        torch.cuda.set_per_process_memory_fraction(1.0)
     assert free_memory() > 150 << 20
     assert len(found.blocks) >= 2
     wanted = Hops(disk, untrained(disk, config), ROOM).store(tmp_path / "w", found.rows)

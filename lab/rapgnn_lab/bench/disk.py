@@ -18,7 +18,6 @@ import torch
 
 from rapgnn import RAPNodeClassifier
 from rapgnn.compare import Record
-from rapgnn.device import allow_memory
 from rapgnn.errors import InputError
 from rapgnn.graph.validate import SPLITS
 from rapgnn.memory import PeakAnonymous, anonymous_bytes, read_size
@@ -124,6 +123,12 @@ def _fit_and_predict(graph: DiskGraph, request: Record) -> Record:
         **on_device,
         **(_difference(estimator, graph, torch.cat(scores)) if scores else {}),
     }
+
+
+def allow_memory(size: int) -> None:
+    """Let this process take so many bytes of the GPU and no more; torch answers what is above as out of memory."""
+    total = torch.cuda.mem_get_info()[1]
+    torch.cuda.set_per_process_memory_fraction(min(1.0, size / total))
 
 
 def _difference(estimator: Any, graph: DiskGraph, scores: torch.Tensor) -> Record:

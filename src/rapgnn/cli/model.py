@@ -93,7 +93,7 @@ def fit_and_save(
     """Train an estimator, save the model, and print its scores: the record of it."""
     from rapgnn.errors import InputNotice
     from rapgnn.estimators.describe import describe_model
-    from rapgnn.graph.scores import metrics_for, with_goal
+    from rapgnn.graph.scores import with_goal
     from rapgnn.search.start import first_point, start_config
     from rapgnn.training.checkpoint import check_target
 
@@ -119,13 +119,12 @@ def fit_and_save(
     weights, trials = estimator.class_weight_, len(estimator.trials_)
     record = {"dataset": graph.name, "task": graph.task, "engine": estimator.engine_, "model": str(out)}
     record |= {"config": estimator.config_.to_dict(), "candidates": trials, "class_weight": weights}
-    record |= score_model(estimator, graph, positive)
+    record |= score_model(estimator, graph, positive) | {"validation_score": estimator.validation_score_}
     estimator.save(out, record)  # again, with its scores in MODEL.md
     shared.write_json([record], json_file)
     shared.tell(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     if trials:
-        title = metrics_for(graph.task)[record["metric"]].title
-        how = f"chosen on validation among {trials} by {title}" if estimator.search else "as described"
+        how = f"chosen on validation among {trials} by {estimator.ranked_by_}" if estimator.search else "as described"
         shared.tell(f"{how}: {describe_model(estimator.model_)}{', classes weighted' if weights else ''}")
     show_scores(graph, record, shared.tell)
     return record
@@ -232,7 +231,8 @@ def evaluate(
     json_file: shared.JsonFile = None,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Score a saved model on the splits of a graph, the one it was trained on or another.
+    """Score a saved model on the splits of a graph, the one it was trained on or another. Where the data name no split,
+    that of the fit counts, which is saved with the model.
 
     Example: rapgnn evaluate model/ my-graph/
     """
@@ -247,9 +247,11 @@ def evaluate(
         shared.write_json([record], json_file)
         return
     estimator, graph = shared.open_model(model, data, data_dir, reading, device=device)
-    record = {"dataset": graph.name, "task": graph.task, "model": str(model)} | score_model(
-        estimator, graph, positive=positive
-    )
+    own, graph = graph, estimator.with_splits(graph)
+    if graph is not own and len(graph.test):
+        shared.say("the data name no split: the rows count that the model was not trained on, as saved with it.")
+    record = {"dataset": graph.name, "task": graph.task, "model": str(model)}
+    record |= score_model(estimator, graph, positive)
     shared.write_json([record], json_file)
     show_scores(graph, record)
 
@@ -277,7 +279,10 @@ def show_scores(graph: Any, record: dict[str, Any], tell: Callable[[str], None] 
     metric = metrics_for(graph.task)[record["metric"]]
     for split in (*SPLITS, "all"):
         if split in record:
-            tell(f"{split:<6} {metric.title} {shown(metric, record[split])}")
+            value = shown(metric, record[split])
+            if split == "val" and (free := record.get("validation_score")) is not None:
+                value += f" ({shown(metric, free)} corrected for the choice)"
+            tell(f"{split:<6} {metric.title} {value}")
     tell(f"on {record['scored_split']}, {record['scored_rows']} rows:")
     for title, value in facts(graph.task, record):
         tell(f"  {title:<44}{value:>10}")

@@ -18,9 +18,9 @@ from rapgnn.datasets.sources import FileSet, Say, locate
 from rapgnn.datasets.tu import TU, read_tu
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.plugins import Extensible
 
 SBM = "sbm"
-MOST_GENERATED = 1 << 33  # numbers in a generated graph: 32 GiB of features, edges and labels
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def load_dataset(
     if attributes and not (known and DATASETS[name.lower()].attributes):
         having = ", ".join(n for n, entry in DATASETS.items() if entry.attributes)
         raise InputError(f"{name} has no further node attributes: the datasets that have are {having}.")
-    if kind.lower() == SBM:
-        return BlockModel.parse(settings).generate()
+    if (":" in name or kind.lower() == SBM) and kind.lower() in READERS:
+        return READERS[kind.lower()](settings)
     if not known and _is_there(Path(name)) and (Path(name).is_dir() or is_table_file(Path(name))):
         own = Path(name).resolve().name
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
@@ -186,7 +186,7 @@ class BlockModel:
         if not 0 <= self.homophily <= 1:
             raise InputError(f"sbm: homophily must lie in [0, 1], got {self.homophily}.")
         numbers = self.nodes * (self.features + self.degree + self.labels + self.classes)
-        if not numbers <= MOST_GENERATED:
+        if not numbers <= 1 << 33:  # 32 GiB of features, edges and labels
             raise InputError(
                 f"sbm: {self.nodes:.3g} nodes with all their numbers fit into no memory: lower the settings."
             )
@@ -243,3 +243,8 @@ class BlockModel:
         on = np.stack([rng.permutation(self.classes) < self.classes / 2 for _ in range(self.labels)])
         flipped = rng.random((self.nodes, self.labels)) < 0.1
         return (on[:, classes].T ^ flipped).astype(np.float32)
+
+
+READERS = Extensible("rapgnn.readers", {SBM: lambda settings: BlockModel.parse(settings).generate()})
+"""What reads ``kind:words``, by its kind: words -> ``Graph``. A package adds its own by the entry-point group
+``rapgnn.readers``."""

@@ -247,7 +247,7 @@ def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | Non
     if reading.group:
         blocks = np.random.default_rng(reading.seed).permutation(values.nunique())[pd.factorize(values)[0]]
     else:
-        blocks = pd.factorize(_times(frame, column, values), sort=True)[0]
+        blocks = pd.factorize(times_of(frame, column, values), sort=True)[0]
     parts = split_blocks(blocks)
     if not all(len(part) for part in parts):
         raise InputError(f"{frame.path}: the values of {column} do not divide the rows in three parts.")
@@ -257,7 +257,7 @@ def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | Non
     return replace(labels, splits={s: known[part] for s, part in zip(SPLITS, parts, strict=True)}, notes=(note,))
 
 
-def _times(frame: Frame, column: str, values: pd.Series) -> np.ndarray:
+def times_of(frame: Frame, column: str, values: pd.Series) -> np.ndarray:
     """Numbers, or dates as the days that they are in features."""
     if is_number(values):
         return values.to_numpy(dtype=np.float64)

@@ -19,7 +19,6 @@ import pandas as pd
 from rapgnn.errors import InputError, check_choice, shown
 
 SAMPLE = 1 << 18  # bytes that are looked at
-ROWS = 2000  # and rows
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SPELLED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|", "space": " "}
 _MARKS = (
@@ -27,7 +26,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_EXCEL = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's own first line
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def find_dialect(path: Path, options: Options, names: Sequence[str] = ()) -> Dia
     sample = _first_bytes(path)
     encoding = options.encoding or _encoding(sample)
     text = _decoded(sample, encoding, path)
-    excel = _EXCEL.match(text)
+    excel = re.match(r"(?i)sep=(.)\r?\n", text)  # Excel's own first line
     if excel:
         text = text[excel.end() :]
     if len(sample) == SAMPLE:
@@ -131,14 +129,14 @@ def _decoded(sample: bytes, encoding: str, path: Path) -> str:
         raise InputError(f"cannot read {path}: it is not text in {encoding}; `encoding` names its encoding.") from error
 
 
-def _rows(text: str, sep: str) -> list[list[str]]:
+def _rows(text: str, sep: str, most: int = 2000) -> list[list[str]]:
     """The first rows, empty lines left out; none where they cannot be told apart."""
     rows: list[list[str]] = []
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=sep):
             if row:
                 rows.append(row)
-            if len(rows) == ROWS:
+            if len(rows) == most:
                 break
     except csv.Error:
         return []

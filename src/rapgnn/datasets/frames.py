@@ -145,16 +145,16 @@ def checked(frame: Frame) -> Frame:
 def _csv(path: Path, words: Sequence[str], options: Options) -> Frame:
     dialect = find_dialect(path, options, words)
     try:
-        return _read_csv(path, words, dialect, options)
+        return _read_csv(path, words, dialect)
     except UnicodeDecodeError as error:
         if options.encoding or not dialect.encoding.startswith("utf-8"):
             raise InputError(
                 f"cannot read {path}: it is not text in {dialect.encoding}; `encoding` names its encoding."
             ) from error
-        return _read_csv(path, words, replace(dialect, encoding="cp1252"), options)  # its first lines were plain
+        return _read_csv(path, words, replace(dialect, encoding="cp1252"))  # its first lines were plain
 
 
-def _read_csv(path: Path, words: Sequence[str], dialect: Dialect, options: Options) -> Frame:
+def _read_csv(path: Path, words: Sequence[str], dialect: Dialect) -> Frame:
     """The table as the dialect says; numbers are read as numbers, names as they are written."""
     form: dict[str, Any] = {"sep": dialect.sep, "encoding": dialect.encoding, "skiprows": dialect.skip}
     header = pd.read_csv(path, header=None, nrows=1, dtype=str, index_col=False, **form).iloc[0].dropna()

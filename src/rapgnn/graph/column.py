@@ -19,9 +19,7 @@ from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import TINY
 
 SOME_CATEGORIES = 12  # different numbers up to which a column of numbers and words may be one of categories
-MANY_CATEGORIES = 50  # beyond which a column where most rows differ is taken for a name, not for a category
 MOST_CATEGORIES = 100  # that get a feature each; the less frequent ones share one more
-FEW_ROWS = 8  # up to which a column 0, 1, 2, ... may be a feature
 NUMBERS_ROWS = "it numbers the rows"
 NUMBER, WORD = "number", "word"
 PLAIN = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?|[+-]?(?:inf|infinity)"  # numbers among words
@@ -151,11 +149,15 @@ class Spread:
         """Whether the column counts the rows, as programs write beside a table."""
         return self.counting and self.first in (0, 1)
 
-    def column(self, name: str, date: str | None = None) -> Column | LeftOut:
-        """The column; numbers that are all in [0, 1] are left as they are."""
+    def column(self, name: str, date: str | None = None, few: int = 8) -> Column | LeftOut:
+        """The column; numbers that are all in [0, 1] are left as they are.
+
+        Args:
+            few: rows up to which a column 0, 1, 2, ... may be a feature.
+        """
         if not self.known:
             return empty(name)
-        if self.numbers_rows and (self.rows > FEW_ROWS or name.startswith("Unnamed: ")):
+        if self.numbers_rows and (self.rows > few or name.startswith("Unnamed: ")):
             return LeftOut(NUMBERS_ROWS, f"column {shown(name)} numbers the rows: leave it out (`ignore`).")
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (`ignore`).")
@@ -205,16 +207,16 @@ class Words:
             all(re.fullmatch(COMMA, word) for word in others),
         )
 
-    def column(self, name: str, what: str) -> Column | LeftOut:
-        """The column; one where most rows differ is a name."""
+    def column(self, name: str, what: str, many: int = 50) -> Column | LeftOut:
+        """The column; one where most rows differ, and more than ``many``, is a name."""
         if not self.known:
             return empty(name)
         if self.known > self.numbers > self.known / 2 and self.far > SOME_CATEGORIES:
             raise _mixture("numbers", self.odd, name, what, self.commas)
-        if self.different > MANY_CATEGORIES and 2 * self.different > self.rows:
-            many = f"{self.different} different values in {self.rows} {what}s"
+        if self.different > many and 2 * self.different > self.rows:
+            differ = f"{self.different} different values in {self.rows} {what}s"
             cure = "it is a name rather than a feature, so leave it out (`ignore`)"
-            return LeftOut(f"a name, {many}", f"column {shown(name)} has {many}: {cure}.")
+            return LeftOut(f"a name, {differ}", f"column {shown(name)} has {differ}: {cure}.")
         return Column(name, categories=tuple(sorted(self.frequent)), other=self.different > len(self.frequent))
 
 

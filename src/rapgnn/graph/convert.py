@@ -14,8 +14,6 @@ from torch import Tensor
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import SPLITS, as_array, check_whole
 
-MOST_NUMBERED = 1 << 31  # nodes whose pairs have numbers of 64 bits
-
 
 @dataclass
 class RawGraph:
@@ -93,7 +91,7 @@ def as_directed(raw: RawGraph, directed: bool | None) -> RawGraph:
     if directed or ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu" or not ends.size:
         return raw
     ends, n = ends.astype(np.int64), int(ends.max()) + 1
-    if ends.min() < 0 or n > MOST_NUMBERED:
+    if ends.min() < 0 or n > 1 << 31:  # whose pairs have numbers of 64 bits
         return raw
     if directed is None:
         return replace(raw, notes=(*raw.notes, ONE_WAY)) if only_one_way(ends, n) else raw

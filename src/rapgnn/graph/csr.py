@@ -7,7 +7,7 @@ all edges: values are computed in blocks of rows, in double precision, and round
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,11 @@ class Adjacency:
         crow: ``[n + 1]``, where each row begins.
         col: ``[nnz]``, the sender of each entry.
         weight: ``[nnz]``, of whole numbers where edges have no weights; None: all are one.
-        placeholders: ``[n]``, the nodes whose loop has a place but no weight; None: no node.
     """
 
     crow: Tensor
     col: Tensor
     weight: Tensor | None
-    placeholders: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -61,35 +59,33 @@ class Adjacency:
     def received(self) -> Tensor:
         """[n]: the magnitudes a node receives, summed; whole numbers where edges have no weights."""
         if self.weight is None:
-            return self._edges_alone(self.crow.diff())
+            return self.crow.diff()
         parts = [row_sums(crow, self._magnitude(entries)) for _, crow, entries in self._blocks()]
-        return self._edges_alone(torch.cat([self.crow.new_zeros(0, dtype=torch.float64), *parts]))
+        return torch.cat([self.crow.new_zeros(0, dtype=torch.float64), *parts])
 
     @_ONE_THREAD
     def sent(self) -> Tensor:
         """[n]: the magnitudes a node sends, summed."""
         if self.weight is None:
-            return self._edges_alone(torch.bincount(self.col, minlength=self.num_nodes))
+            return torch.bincount(self.col, minlength=self.num_nodes)
         if self.col.device.type == "cpu":
             total = torch.zeros(self.num_nodes, dtype=torch.float64)
             for _, _, entries in self._blocks():
                 total.index_add_(0, self.col[entries], self._magnitude(entries))  # one after another on the CPU
-            return self._edges_alone(total)
+            return total
         order = torch.sort(self.col, stable=True).indices
         crow = bounds_of(torch.bincount(self.col, minlength=self.num_nodes))
-        return Adjacency(crow, order, self.weight[order], self.placeholders).received()
+        return Adjacency(crow, order, self.weight[order]).received()
 
     @_ONE_THREAD
-    def scaled(
-        self, left: Tensor | None, right: Tensor | None, own: float | None = None, dtype: torch.dtype = torch.float64
-    ) -> SparseMatrix:
-        """diag(left) A diag(right) + own I, without zeros; ``own`` needs a place for every loop."""
+    def scaled(self, left: Tensor | None, right: Tensor | None, dtype: torch.dtype = torch.float64) -> SparseMatrix:
+        """diag(left) A diag(right), without zeros."""
         n, nnz, device = self.num_nodes, self.col.numel(), self.col.device
         values = torch.empty(nnz, dtype=dtype, device=device)
-        can_vanish = own is not None or (self.weight is not None and self.weight.is_floating_point())
+        can_vanish = self.weight is not None and self.weight.is_floating_point()
         filled = torch.empty(nnz, dtype=torch.bool, device=device) if can_vanish else None
         for rows, crow, entries in self._blocks():
-            value = self._values(rows, crow, entries, left, right, own)
+            value = self._values(rows, crow, entries, left, right)
             values[entries] = value
             if filled is not None:
                 filled[entries] = value != 0
@@ -98,10 +94,8 @@ class Adjacency:
             crow, col, values = without_zeros(crow, col, values, filled)
         return SparseMatrix.from_csr(crow, col, values, (n, n))
 
-    def _values(
-        self, rows: slice, crow: Tensor, entries: slice, left: Tensor | None, right: Tensor | None, own: float | None
-    ) -> Tensor:
-        """(left · weight) · right + own, in double precision and in this order, of one block."""
+    def _values(self, rows: slice, crow: Tensor, entries: slice, left: Tensor | None, right: Tensor | None) -> Tensor:
+        """(left · weight) · right, in double precision and in this order, of one block."""
         col, device = self.col[entries], self.col.device
         value = torch.ones((), dtype=torch.float64, device=device)
         if self.weight is not None:
@@ -110,26 +104,11 @@ class Adjacency:
             value = torch.repeat_interleave(left[rows], crow.diff(), output_size=len(col)) * value
         if right is not None:
             value = value * right.index_select(0, col)
-        value = value.expand(len(col))
-        if own is None:
-            return value
-        value = value.clone()
-        row = torch.arange(rows.start, rows.stop, dtype=col.dtype, device=device)
-        loops = (torch.repeat_interleave(row, crow.diff(), output_size=len(col)) == col).nonzero().flatten()
-        before = value[loops]
-        if self.placeholders is not None:
-            before = before.masked_fill(self.placeholders[col[loops].long()], 0.0)
-        value[loops] = before + own
-        return value
+        return value.expand(len(col))
 
     def _magnitude(self, entries: slice) -> Tensor:
         assert self.weight is not None
         return self.weight[entries].abs().double()
-
-    def _edges_alone(self, degree: Tensor) -> Tensor:
-        """Less the loops that are only places; with weights they have weight zero anyway."""
-        counted = self.weight is None or not self.weight.is_floating_point()
-        return degree - self.placeholders.to(degree.dtype) if counted and self.placeholders is not None else degree
 
     def _blocks(self) -> Iterator[tuple[slice, Tensor, slice]]:
         """(rows, where they begin within the block, entries) of whole rows, about ``BLOCK`` entries at a time."""
@@ -151,7 +130,6 @@ def compress(
     device: torch.device | str = "cpu",
     *,
     self_loops: bool = False,
-    placeholders: bool = False,
 ) -> Adjacency:
     """The adjacency matrix of a list of edges, on ``device`` or, where that cannot sort them, on the CPU.
 
@@ -159,28 +137,21 @@ def compress(
         edge_index: ``[2, m]``, senders and receivers, on any device.
         edge_weight: ``[m]``; None: every edge counts one.
         self_loops: a loop of weight 1 where a node has none.
-        placeholders: a place, without weight, for the loop of every node.
     """
     if edge_weight is not None and edge_weight.requires_grad:
         raise InputError("edge weights are constants here and get no gradient: detach them first.")
     m = edge_index.shape[1]
     by_keys = torch.device(device).type == "cuda" and m + num_nodes <= INT32_MAX
     with threads(torch.get_num_threads() if by_keys else 1):  # scipy has one, and what is left is short
-        without = _without_loop(edge_index, num_nodes) if self_loops or placeholders else None
+        without = _without_loop(edge_index, num_nodes) if self_loops else None
         weight = edge_weight
         if weight is not None:
             weight = weight if weight.dtype in (torch.float32, torch.float64) else weight.double()
             if without is not None:
-                weight = torch.cat([weight, weight.new_full((len(without),), 1.0 if self_loops else 0.0)])
+                weight = torch.cat([weight, weight.new_ones(len(without))])
         if by_keys:
-            made = _by_keys(edge_index, without, weight, num_nodes, device)
-        else:
-            made = _by_counting(edge_index, without, weight, num_nodes)
-        if without is None or self_loops:
-            return made
-        places = torch.zeros(num_nodes, dtype=torch.bool, device=made.col.device)
-        places[without.to(places.device)] = True
-        return replace(made, placeholders=places)
+            return _by_keys(edge_index, without, weight, num_nodes, device)
+        return _by_counting(edge_index, without, weight, num_nodes)
 
 
 def _without_loop(edge_index: Tensor, n: int) -> Tensor:

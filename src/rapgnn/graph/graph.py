@@ -48,8 +48,6 @@ from rapgnn.graph.validate import (
 )
 from rapgnn.sparse import Features, SparseMatrix, row_block, row_sums, without_zeros
 
-MOST_NODES = 1 << 40
-BARE_NODES = 1_000_000  # nodes up to which a graph may have no features, no labels and hardly any edges
 NO_EDGE_FEATURES = "edge features are for many graphs; on one graph edge_attr is left out (edge_weight would count)."
 SCALED = "the features differ in scale, so each got mean 0 and variance 1."
 NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
@@ -182,7 +180,7 @@ class Known:
 
     def __init__(self, graph: Graph):
         self.graph, self.later = graph, list[Graph]()
-        self._found: dict[int, tuple[Any, list[Tensor], bool]] = {}
+        self._answers: dict[int, tuple[Any, list[Tensor], bool]] = {}
 
     def add(self, nodes: Graph) -> None:
         """Nodes that come after those that there are."""
@@ -208,12 +206,12 @@ class Known:
         return numbers
 
     def _of(self, seen: Any) -> tuple[Any, list[Tensor], bool]:
-        parts, there = self._found[id(seen)][1:] if id(seen) in self._found else ([], False)
+        parts, there = self._answers[id(seen)][1:] if id(seen) in self._answers else ([], False)
         for graph in [self.graph, *self.later][len(parts) :]:
             parts.append(seen.numbers_in(graph))
             there = there or bool((parts[-1] >= 0).any())
-        self._found[id(seen)] = seen, parts, there  # who asks stays beside the answer: no other gets its place
-        return self._found[id(seen)]
+        self._answers[id(seen)] = seen, parts, there  # who asks stays beside the answer: no other gets its place
+        return self._answers[id(seen)]
 
 
 @dataclass(frozen=True)
@@ -471,13 +469,16 @@ def make_features(
     return check_features(array), encoding, notes
 
 
-def count_nodes(raw: RawGraph) -> int:
+def count_nodes(raw: RawGraph, bare: int = 1_000_000) -> int:
     """The number of nodes, from the first thing that tells it: features, what is stated, labels, edges.
 
     One wrong number among the edges would make billions of nodes, so without features there must not be many more
     nodes than edges or labels.
+
+    Args:
+        bare: nodes up to which a graph may have no features, no labels and hardly any edges.
     """
-    stated = None if raw.num_nodes is None else check_whole("num_nodes", raw.num_nodes, 0, MOST_NODES)
+    stated = None if raw.num_nodes is None else check_whole("num_nodes", raw.num_nodes, 0, 1 << 40)
     if raw.x is not None:
         shape = shape_of(raw.x, "the node features")
         if not len(shape):
@@ -492,7 +493,7 @@ def count_nodes(raw: RawGraph) -> int:
     if edges.dtype.kind == "f" and edges.size:
         raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
     n = int(edges.max(initial=-1)) + 1 if stated is None else stated
-    if n > BARE_NODES + 1000 * max(edges.size, *labels[:1], 0):
+    if n > bare + 1000 * max(edges.size, *labels[:1], 0):
         raise InputError(f"edge_index with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
     return n
 

@@ -224,6 +224,7 @@ def _plain(value: Any) -> bool:
 
 
 SHARES = (0.2, 0.2)  # validation and test, where no split is given
+NO_SPLIT = "no split was given"  # what a note begins with where a split is by chance
 AS_GIVEN = (0.1, 0.1)  # the same where graphs are taken as they are
 
 
@@ -250,4 +251,4 @@ def make_split(
     rows = map(torch.from_numpy, split_rows(y, seed, shares))
     parts: dict[str, Tensor] = dict(zip(SPLITS, rows, strict=True))
     sizes = " / ".join(str(len(parts[s])) for s in SPLITS)
-    return parts, f"no split was given: the labelled {what} were divided {sizes} (train / val / test), seed {seed}."
+    return parts, f"{NO_SPLIT}: the labelled {what} were divided {sizes} (train / val / test), seed {seed}."

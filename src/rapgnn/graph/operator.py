@@ -5,6 +5,7 @@ a row of the representation is then a graph instead of a node.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -65,22 +66,10 @@ class GraphOperator:
 
     @cached_property
     def growth_rate(self) -> float:
-        """How much one product with S enlarges at most, in the long run: ‖|S|^16‖^(1/16), ‖·‖ the largest row sum.
-
-        Rounded to six bits, so that every float type holds it exactly.
-        """
-        magnitude = self.matrix.with_values(self.matrix.values.abs())
-        ones = torch.ones(self.matrix.shape[0], 1, dtype=self.matrix.dtype, device=self.matrix.device)
-        logarithm, steps = 0.0, 16
-        for _ in range(steps):
-            ones = magnitude @ ones
-            size = float(ones.max()) if len(ones) else 0.0
-            if size <= 0:
-                return 1.0
-            logarithm += math.log(size)
-            ones = ones / size
-        mantissa, exponent = math.frexp(math.exp(logarithm / steps))
-        return math.ldexp(round(64 * mantissa) / 64, exponent)
+        """How much one product with S enlarges at most, in the long run."""
+        matrix = self.matrix.with_values(self.matrix.values.abs())
+        ones = torch.ones(matrix.shape[0], 1, dtype=matrix.dtype, device=matrix.device)
+        return growth_rate(lambda x: matrix @ x, ones)
 
     @cached_property
     def graph_of_node(self) -> Tensor:
@@ -127,6 +116,28 @@ class GraphOperator:
             _diagonal_blocks(self.edges.receiver, self.ptr, self.edge_ptr, graphs),
         )
         return GraphOperator(matrix, ptr, edges, edge_ptr, self.eps), nodes
+
+
+def growth_rate(
+    product: Callable[[Tensor], Tensor], ones: Tensor, largest: Callable[[float], float] = float, steps: int = 16
+) -> float:
+    """‖|S|^16‖^(1/16), ‖·‖ the largest row sum; rounded to six bits, so that every float type holds it exactly.
+
+    Args:
+        product: x -> |S| x.
+        ones: ``[n, 1]``.
+        largest: of all who share S, for the rows of one of them.
+    """
+    logarithm = 0.0
+    for _ in range(steps):
+        ones = product(ones)
+        size = largest(float(ones.max()) if len(ones) else 0.0)
+        if size <= 0:
+            return 1.0
+        logarithm += math.log(size)
+        ones = ones / size
+    mantissa, exponent = math.frexp(math.exp(logarithm / steps))
+    return math.ldexp(round(64 * mantissa) / 64, exponent)
 
 
 def group_max(h: Tensor, group: Tensor, count: int) -> Tensor:

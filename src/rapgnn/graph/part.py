@@ -52,9 +52,9 @@ class Incidence:
         """Senders and receivers of some edges, ``[2, k]``."""
         m = self.first.shape[1]
         late = edges >= m
-        found = self.first[:, np.where(late, 0, edges)].astype(np.int64) if m else np.zeros((2, len(edges)), np.int64)
-        found[:, late] = self.later[:, edges[late] - m]
-        return found
+        pairs = self.first[:, np.where(late, 0, edges)].astype(np.int64) if m else np.zeros((2, len(edges)), np.int64)
+        pairs[:, late] = self.later[:, edges[late] - m]
+        return pairs
 
     def edges_of(self, nodes: np.ndarray, side: int) -> np.ndarray:
         """The edges that nodes send (side 0) or receive (1)."""

@@ -1,18 +1,25 @@
-"""Relations between types of nodes, and what a graph has beside the rows of its target type."""
+"""Relations between types of nodes, walks over them, and what a graph has beside the rows of its target type."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from rapgnn.errors import InputError, shown
+from rapgnn.graph.backbones import Scaling
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import as_array
-from rapgnn.sparse import Features
+from rapgnn.sparse import Features, SparseMatrix
 
 ALWAYS = -np.inf  # the time of a fact that was always there
-THEN, ALSO = " > ", " + "  # between the relations of a path, and between paths
+ALSO, BESIDE = " + ", " | "  # between the relations of a walk, and between walks
+Walk = tuple[str, ...]
+"""The relations that a walk may take in every step, by their keys."""
+Blocks = dict[tuple[str, str], sp.csr_matrix]
+"""Matrices between types, by the types of their rows and columns."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Relation:
 
     @property
     def key(self) -> str:
-        """The relation as paths name it."""
+        """The relation as walks name it."""
         return f"{self.source} {self.name} {self.target}"
 
     @property
@@ -43,6 +50,15 @@ class Relation:
         """The same edges the other way."""
         edges = as_array(self.edge_index, "edge_index")[::-1].copy()
         return replace(self, source=self.target, target=self.source, name=f"rev_{self.name}", edge_index=edges)
+
+    def adjacency(self, counts: dict[str, int], until: float | None = None) -> sp.csr_matrix:
+        """A[v, u] = summed weight of the edges u -> v, of those that are there at some time (None: of all)."""
+        ends, weight = self.edge_index, np.ones(self.edge_index.shape[1]) if self.weight is None else self.weight
+        if until is not None and self.time is not None:
+            there = self.time <= until
+            ends, weight = ends[:, there], weight[there]
+        shape = counts[self.target], counts[self.source]
+        return sp.csr_matrix((np.asarray(weight, dtype=np.float64), (ends[1], ends[0])), shape=shape)
 
 
 @dataclass(frozen=True)
@@ -55,10 +71,10 @@ class Types:
         features: ``[n, c]`` of those types that have any.
         relations: checked, every one with its reverse; ``time`` is ``ALWAYS`` or later, or None.
         encodings: how features were made of tables.
+        ids: what nodes are called, of the types that say it.
         times: since when nodes are there, of the types that say it.
         clock: the time of every row, as of which it is predicted; None: all rows see all facts.
         cuts: times at which snapshots are taken; beyond the last, one in every ``step`` seconds.
-        made: what is made of these once and kept.
     """
 
     target: str
@@ -66,11 +82,11 @@ class Types:
     features: dict[str, Features]
     relations: tuple[Relation, ...]
     encodings: dict[str, Encoding | None]
+    ids: dict[str, np.ndarray] = field(default_factory=dict)
     times: dict[str, np.ndarray] = field(default_factory=dict)
     clock: np.ndarray | None = None
     cuts: tuple[float, ...] = ()
     step: float = 0.0
-    made: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def widths(self) -> dict[str, int]:
@@ -78,18 +94,135 @@ class Types:
         return {name: self.features[name].shape[1] if name in self.features else 0 for name in self.counts}
 
     def relation(self, key: str) -> Relation:
-        """The relation that a path names."""
+        """The relation that a walk names."""
         found = next((one for one in self.relations if one.key == key), None)
         if found is None:
             raise InputError(f"the data have no relation {shown(key)}: it is one of {listed(self.relations)}.")
         return found
 
+    def adjacency(self, key: str, until: float | None = None) -> sp.csr_matrix:
+        """As ``Relation.adjacency``; that of all edges is made once."""
+        if until is not None:
+            return self.relation(key).adjacency(self.counts, until)
+        if key not in self.made:
+            self.made[key] = self.relation(key).adjacency(self.counts)
+        return self.made[key]
+
+    @cached_property
+    def made(self) -> dict[Any, Any]:
+        """What is made of these once, and stays."""
+        return {}
+
+    @property
+    def num_nodes(self) -> int:
+        """Of all types."""
+        return sum(self.counts.values())
+
+    @property
+    def num_edges(self) -> int:
+        """Of all relations, both directions."""
+        return sum(one.edge_index.shape[1] for one in self.relations)
+
+    @cached_property
+    def pairs(self) -> list[Walk]:
+        """The relations, each with the one that has the same edges the other way, if there is one."""
+        pairs, rest = list[Walk](), list(self.relations)
+        while rest:
+            one = rest.pop(0)
+            turned = one.target, one.source, np.unique(one.edge_index[::-1], axis=1)
+            alike = (r for r in rest if (r.source, r.target) == turned[:2])
+            back = next((r for r in alike if np.array_equal(np.unique(r.edge_index, axis=1), turned[2])), None)
+            rest = [r for r in rest if r is not back]
+            pairs.append((one.key,) if back is None else (one.key, back.key))
+        return pairs
+
+    @cached_property
+    def chains(self) -> list[Walk]:
+        """For each pair of relations the walk over it and over those on the shortest way from it to the target."""
+        ends = {pair: (self.relation(pair[0]).source, self.relation(pair[0]).target) for pair in self.pairs}
+        way: dict[str, Walk] = {self.target: ()}
+        chains = list[Walk]()
+        rest = list(ends)
+        while near := [pair for pair in rest if way.keys() & set(ends[pair])]:
+            before = dict(way)
+            for pair in near:
+                to = min((end for end in ends[pair] if end in before), key=lambda end: len(before[end]))
+                chains.append((*before[to], *pair))
+                for end in ends[pair]:
+                    way.setdefault(end, chains[-1])
+            rest = [pair for pair in rest if pair not in near]
+        return chains
+
+    def operators(self, walk: Walk, scaling: Scaling, until: float | None = None, smooth: bool = False) -> Blocks:
+        r"""S of one step of a walk, by the types where it ends and begins.
+
+        .. math:: S_{ts} = (c_t)^a (e_s)^b \sum_{r: s → t} D_t^a A_r D_s^b
+
+        a and b are the exponents of the scaling, c and e how many of the walk's relations a type receives and sends.
+
+        Args:
+            until: edges that are there at that time alone count; None: all.
+            smooth: whether the mean degree is added to all degrees, so that nodes with few edges count less.
+        """
+        relations, found = [self.relation(key) for key in walk], Blocks()
+        received = {t: sum(r.target == t for r in relations) for t in self.counts}
+        sent = {t: sum(r.source == t for r in relations) for t in self.counts}
+        for one in relations:
+            A = self.adjacency(one.key, until)
+            size = abs(A)
+            left, right = (np.asarray(size.sum(axis=axis)).ravel() for axis in (1, 0))
+            left, right = (d + d.mean() if smooth and len(d) else d for d in (left, right))
+            share = received[one.target] ** scaling.received * sent[one.source] ** scaling.sent
+            left, right = _power(left, scaling.received) * share, _power(right, scaling.sent)
+            step = sp.csr_matrix(sp.diags(left) @ A @ sp.diags(right))
+            place = one.target, one.source
+            found[place] = found[place] + step if place in found else step
+        return found
+
+    def early(self, kind: str) -> np.ndarray | None:
+        """The nodes of a type that came no later than the last training row; None: all."""
+        times = self.clock if kind == self.target else self.times.get(kind)
+        return None if times is None or not len(self.cuts) else np.flatnonzero(times <= self.cuts[-1])
+
+    def snapshots(self) -> list[tuple[float | None, np.ndarray]]:
+        """(time, rows that see the facts up to that time and no later ones); where there are no times one for all."""
+        rows = np.arange(self.counts[self.target])
+        if self.clock is None:
+            return [(None, rows)]
+        cuts = np.asarray(self.cuts)
+        late = np.maximum(self.clock - cuts[-1], 0.0) if len(cuts) else np.zeros(len(rows))
+        steps = np.floor(late / self.step) if self.step else np.zeros(len(rows))
+        before = np.concatenate([[ALWAYS], cuts])[np.searchsorted(cuts, self.clock, side="right")]
+        taken = before + steps * self.step
+        return [(float(cut), np.flatnonzero(taken == cut)) for cut in np.unique(taken)]
+
     def described(self) -> dict[str, Any]:
         """What a model keeps of it, as JSON holds it."""
         encodings = {name: None if one is None else one.to_dict() for name, one in self.encodings.items()}
         relations = [[one.source, one.name, one.target] for one in self.relations]
+        sparse = sorted(name for name, x in self.features.items() if isinstance(x, SparseMatrix))
         kept = {"target": self.target, "widths": self.widths, "encodings": encodings, "relations": relations}
-        return kept | {"cuts": list(self.cuts), "step": self.step}
+        return kept | {"cuts": list(self.cuts), "step": self.step, "counts": self.counts, "sparse": sparse}
+
+
+def _power(degree: np.ndarray, exponent: float) -> np.ndarray:
+    """A power of degrees, 0 for that of 0."""
+    return np.power(degree, exponent, where=degree > 0, out=np.zeros_like(degree))
+
+
+def as_walk(relations: Sequence[str]) -> str:
+    """The setting that names one walk."""
+    return ALSO.join(relations)
+
+
+def joined_walk(several: Sequence[Walk]) -> Walk:
+    """One walk over the relations of several."""
+    return tuple(dict.fromkeys(key for walk in several for key in walk))
+
+
+def walks_of(setting: str) -> list[Walk]:
+    """The walks that a setting names."""
+    return [tuple(walk.split(ALSO)) for walk in setting.split(BESIDE)] if setting else []
 
 
 def listed(relations: Sequence[Relation]) -> str:
@@ -101,10 +234,12 @@ def checked_types(given: Any) -> dict[str, Any]:
     """What ``Types.described`` gave; anything else is refused."""
     try:
         widths, encodings = given["widths"], {name: one for name, one in given["encodings"].items() if one is not None}
-        fine = set(given) == {"target", "widths", "encodings", "relations", "cuts", "step"}
+        fine = set(given) == {"target", "widths", "encodings", "relations", "cuts", "step", "counts", "sparse"}
         fine = fine and given["target"] in widths and set(given["encodings"]) == set(widths)
         fine = fine and all(type(width) is int and width >= 0 for width in widths.values())
         fine = fine and all(Encoding.from_dict(one).width in (None, widths[name]) for name, one in encodings.items())
+        fine = fine and set(given["counts"]) == set(widths) and set(given["sparse"]) <= set(widths)
+        fine = fine and all(type(n) is int and 0 <= n < 1 << 40 for n in given["counts"].values())
         fine = fine and all(len(one) == 3 and {one[0], one[2]} <= set(widths) for one in given["relations"])
         fine = fine and bool(np.isfinite([*given["cuts"], given["step"]]).all())
     except (TypeError, KeyError, ValueError, AttributeError, IndexError):

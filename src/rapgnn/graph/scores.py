@@ -14,9 +14,6 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import shown_label
 from rapgnn.graph.tasks import TASKS, Objective, accuracy, average_precision, rmse, rocauc
 
-CALIBRATION_BINS = 15
-LEAST = 1e-12  # of a probability whose logarithm is taken
-
 Values = Callable[[Tensor, Tensor], float]
 
 
@@ -44,11 +41,11 @@ def class_accuracy(p: Tensor, y: Tensor) -> float:
 
 def balanced_accuracy(p: Tensor, y: Tensor) -> float:
     """The mean recall over the classes that occur; for many labels the mean over labels."""
-    found = [recall for _, _, recall in _counts(p, y) if recall == recall]
+    recalls = [recall for _, _, recall in _counts(p, y) if recall == recall]
     if y.dim() == 1:
-        return float(np.mean(found)) if found else float("nan")
+        return float(np.mean(recalls)) if recalls else float("nan")
     negatives = [recall for _, _, recall in _counts(1 - p, 1 - y) if recall == recall]
-    return float(np.mean([*found, *negatives])) if found or negatives else float("nan")
+    return float(np.mean([*recalls, *negatives])) if recalls or negatives else float("nan")
 
 
 def f1_macro(p: Tensor, y: Tensor, weighted: bool = False) -> float:
@@ -64,9 +61,9 @@ def f1_macro(p: Tensor, y: Tensor, weighted: bool = False) -> float:
     return float(np.average(values, weights=rows if weighted else None)) if values else float("nan")
 
 
-def log_loss(p: Tensor, y: Tensor) -> float:
-    """Minus the mean logarithm of the probability given to what is true."""
-    p = p.double().clamp(LEAST, 1 - LEAST)
+def log_loss(p: Tensor, y: Tensor, least: float = 1e-12) -> float:
+    """Minus the mean logarithm of the probability given to what is true, of ``least`` where it is below."""
+    p = p.double().clamp(least, 1 - least)
     if y.dim() == 1:
         return float(-p.gather(1, y[:, None]).log().mean()) if len(y) else float("nan")
     known = ~y.isnan()
@@ -90,7 +87,7 @@ def r2(p: Tensor, y: Tensor) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def calibration_error(p: Tensor, y: Tensor, bins: int = CALIBRATION_BINS) -> float:
+def calibration_error(p: Tensor, y: Tensor, bins: int = 15) -> float:
     """Expected calibration error: Σ_b (rows in b / rows) · |share that came true in b - mean stated probability in b|.
 
     The bins b divide 0 to 1 evenly. For classes the stated probability is that of the answer, the likeliest class
@@ -212,8 +209,6 @@ class GoalGraph(Graph):
         """The task's objective with the metric and the weights asked for."""
         return _objective(self.task, self.scoring, self.class_weight)
 
-    rule = objective
-
 
 def with_goal(graph: Graph, scoring: str | None = None, class_weight: Any = None) -> Graph:
     """The graph with a goal; itself, where nothing is asked for.
@@ -281,9 +276,9 @@ def _objective(task: str, scoring: str | None, weights: tuple[float, ...] | None
 
         def loss(scores: Tensor, y: Tensor) -> Tensor:
             w = placed(scores.device, scores.dtype)
-            found = torch.nn.functional.cross_entropy(scores, y, reduction="none")
+            losses = torch.nn.functional.cross_entropy(scores, y, reduction="none")
             # Divided by the number of rows, not by their weights: a batch of rare rows counts for more.
-            return (found * w[y]).sum() / max(1, len(y))
+            return (losses * w[y]).sum() / max(1, len(y))
 
         objective = replace(objective, loss=loss, slope=None, class_weight=weights)
     return objective

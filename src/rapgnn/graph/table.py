@@ -30,7 +30,6 @@ from rapgnn.graph.column import (
 from rapgnn.graph.validate import TINY, Faults, as_float32
 
 KINDS = ("table", "structural", "given")
-UNEQUAL = 20.0  # ratio of column sizes beyond which columns of an array are scaled
 _NAMED = ("label", "id", "source", "target")  # columns that a user may name
 AT_ONCE = 1 << 23  # numbers of an array that are read at a time
 UNSEEN = "categories that training never saw count as none of the known ones"
@@ -165,8 +164,12 @@ class Encoding:
         return cls("table", columns, impute=impute, left_out={name: column.reason for name, column in left.items()})
 
     @classmethod
-    def for_array(cls, x: np.ndarray) -> "Encoding | None":
-        """Shift and scale for an array whose columns are tiny, or differ in size so much that one would decide all."""
+    def for_array(cls, x: np.ndarray, unequal: float = 20.0) -> "Encoding | None":
+        """Shift and scale for an array whose columns are tiny, or differ in size so much that one would decide all.
+
+        Args:
+            unequal: ratio of the largest column's size to the median one's, from which columns are scaled.
+        """
         n, width = x.shape
         blocks = [slice(start, start + max(1, AT_ONCE // width)) for start in range(0, n, max(1, AT_ONCE // width))]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -174,7 +177,7 @@ class Encoding:
         filled = size[size > 0]
         if not len(filled) or not np.isfinite(filled).all():
             return None
-        if TINY < filled.max() < UNEQUAL * np.median(filled):
+        if TINY < filled.max() < unequal * np.median(filled):
             return None
         spreads = [Spread()] * width
         for rows in blocks:
@@ -266,7 +269,6 @@ def _by_name(table: pd.DataFrame, what: str) -> dict[str, pd.Series]:
 
 
 DEGREE_BUCKETS = 12  # 0, 1, 2, 3, 4, 5-8, 9-16, ... neighbours
-TRIANGLE_WORK = 200_000_000  # multiply-adds up to which triangles are counted
 NAMES = (
     *(f"degree bucket {i}" for i in range(DEGREE_BUCKETS)),
     "log degree",
@@ -315,9 +317,9 @@ def structural_features(edge_index: np.ndarray, num_nodes: int) -> np.ndarray:
     return np.column_stack([one_hot, *columns]).astype(np.float32)
 
 
-def _clustering(A: sp.csr_matrix, degree: np.ndarray) -> np.ndarray:
-    """The share of a node's pairs of neighbours that are neighbours themselves."""
-    if float(A @ degree @ np.ones(len(degree)) if len(degree) else 0.0) > TRIANGLE_WORK:
+def _clustering(A: sp.csr_matrix, degree: np.ndarray, most: int = 200_000_000) -> np.ndarray:
+    """The share of a node's pairs of neighbours that are neighbours themselves; ``most`` multiply-adds are made."""
+    if float(A @ degree @ np.ones(len(degree)) if len(degree) else 0.0) > most:
         return np.zeros(len(degree))
     paths = sp.csr_matrix(A @ A)
     closed = np.asarray(paths.multiply(A).sum(axis=1)).ravel()

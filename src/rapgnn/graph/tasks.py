@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-MANY_ROWS = 4096
 KINDS = ("classification", "multilabel", "regression")  # of labels
 
 
@@ -79,7 +78,7 @@ def average_precision(scores: Tensor, y: Tensor) -> float:
 
 
 def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    if scores.is_cuda and len(y) > MANY_ROWS:
+    if scores.is_cuda and len(y) > 4096:
         # torch adds up the rows of its own mean one after another there.
         return torch.nn.functional.cross_entropy(scores, y, reduction="none").mean()
     return torch.nn.functional.cross_entropy(scores, y)
@@ -194,5 +193,9 @@ TASKS = {
     "graph-classification": _CLASSES,
     "graph-multilabel": _LABELS,
     "graph-regression": _NUMBERS,
+    "link-classification": _CLASSES,
+    "edge-classification": _CLASSES,
+    "edge-regression": _NUMBERS,
 }
-"""The tasks by name: what is labelled, nodes or graphs, and with what kind of label."""
+"""The tasks by name: what is labelled, nodes, graphs, pairs of nodes (a link or none) or edges, and with what."""
+OF_PAIRS = ("link", "edge")  # what is labelled where rows are pairs of nodes

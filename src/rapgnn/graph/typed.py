@@ -18,12 +18,14 @@ from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.convert import RawGraph, as_directed, as_table, unpack
 from rapgnn.graph.graph import Graph, build_graph, make_features
 from rapgnn.graph.labels import SHARES
-from rapgnn.graph.relations import ALSO, ALWAYS, THEN, Relation, Types
+from rapgnn.graph.relations import ALSO, ALWAYS, BESIDE, Relation, Types
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_whole, shape_of
 from rapgnn.sparse import Features
 
 NO_EDGES = np.zeros((2, 0), dtype=np.int64)
+SNAPSHOTS = "every row sees the facts of the last of {} points in time that is not later than the row itself."
+MOST_CUTS = 12
 BY_TIME = "no split was given: the labelled rows were divided {} by time (train / val / test)."
 
 
@@ -109,9 +111,15 @@ def typed_graph(
     raw = replace(raw, x=np.ones((counts[target], 1)), edge_index=NO_EDGES)
     how["encoding"] = Encoding("given")
     graph = build_graph(raw, task=task, seed=seed, name=name, **how)
-    kept = Types(target, counts, features, edges, encodings, late, clock)
+    names = {name: np.asarray(one.ids) for name, one in types.items() if one.ids is not None}
+    kept = Types(target, counts, features, edges, encodings, names, late, clock)
     if known is not None:
         kept = replace(kept, cuts=tuple(known["cuts"]), step=known["step"])
+    elif clock is not None:
+        cuts, step = _cuts(clock[graph.train.numpy()])
+        kept = replace(kept, cuts=cuts, step=step)
+        notes = (*graph.notes, SNAPSHOTS.format(len(cuts)))
+        graph = replace(graph, notes=notes)
     x = features[target] if target in features else neighbour_counts(edges, target, counts[target])
     return replace(graph, x=x, encoding=None, typed=kept)
 
@@ -127,8 +135,8 @@ def _checked(one: Relation, types: Mapping[str, NodeType]) -> Relation:
             raise InputError(
                 f"relation {shown(one.name)} names the type {shown(end)}, but the types are {', '.join(types)}."
             )
-    if THEN in one.key or ALSO in one.key:
-        raise InputError(f"relation {shown(one.key)}: names must not hold {THEN!r} or {ALSO!r}.")
+    if ALSO in one.key or BESIDE in one.key:
+        raise InputError(f"relation {shown(one.key)}: names must not hold {ALSO!r} or {BESIDE!r}.")
     ends = as_array(one.edge_index, f"the edges of {one.key}")
     if ends.size == 0:
         ends = NO_EDGES
@@ -277,6 +285,15 @@ def _split_by_time(raw: RawGraph, clock: np.ndarray) -> tuple[RawGraph, list[str
     return replace(raw, **dict(zip(SPLITS, rows, strict=True))), [BY_TIME.format(sizes)]
 
 
+def _cuts(times: np.ndarray) -> tuple[tuple[float, ...], float]:
+    """Points in time between which training rows are about as many, and the mean distance of two."""
+    times = times[np.isfinite(times)]
+    if not len(times):
+        return (), 0.0
+    cuts = np.unique(np.quantile(times, np.linspace(0, 1, MOST_CUTS), method="lower"))
+    return tuple(cuts.tolist()), float((cuts[-1] - cuts[0]) / max(1, len(cuts) - 1))
+
+
 def _last_training(raw: RawGraph, clock: np.ndarray) -> float | None:
     """The time of the last training row; None where no split says which these are."""
     if raw.train is None:
@@ -345,6 +362,24 @@ def read_typed(
     raw = unpack(_Store(alone | {"y": getattr(store, "y", None)}), True, mask_column, y=y)
     splits = {split: getattr(raw, split) for split in SPLITS if getattr(raw, split) is not None}
     return types, relations, target, {"y": raw.y, **splits, **given}
+
+
+def build_typed(data: Any, y: Any, given: dict[str, Any], types: dict[str, Any] | None = None, **how: Any) -> Graph:
+    """The graph of whatever ``is_typed``.
+
+    Args:
+        given: what the user gave by name: ``target``, ``train``, ``val``, ``test``, ``time``, ``mask_column``.
+        types: what a trained model knows of types.
+        how: as in ``typed_graph``.
+    """
+    known = ("target", "mask_column", "time", *SPLITS)
+    named = {name.removesuffix("_mask"): value for name, value in given.items()}
+    if unknown := [name for name in named if name not in known]:
+        raise InputError(f"{unknown[0]} is not for graphs with types: they take {', '.join(known)}.")
+    if types is not None:
+        named.setdefault("target", types["target"])
+    kinds, relations, target, rows = read_typed(data, y, **named)
+    return typed_graph(kinds, relations, target, known=types, **rows, **how)
 
 
 class _Store:

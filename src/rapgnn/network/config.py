@@ -17,12 +17,11 @@ from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.encode import EMBEDDINGS, OUTPUTS, SCALINGS
 from rapgnn.network.expand import KERNELS
-from rapgnn.network.heads import Head
+from rapgnn.network.heads import HEADS, Head
 from rapgnn.network.mlp import ACTIVATIONS
 from rapgnn.network.weights import RandomWeights
 
 COEFFICIENTS = ("random", "fixed", "layers", "colours")
-HEADS = ("linear", "mlp", "ridge")
 LARGEST = 1e30  # of a setting that is a number
 
 
@@ -92,6 +91,9 @@ class Propagate:
     """α of personalised PageRank: hop k counts α (1 - α)^k."""
     edges: str = _one_of("given", ("given", "undirected", "both"))
     """``given``; ``undirected``: with the reverse of every edge; ``both``: fixed hops along and against the edges."""
+    relations: str = ""
+    """Of a graph with types, what a walk may take in a step: ``a writes b + b rev_writes a``; `` | `` stands between
+    walks whose hops are side by side. Empty: no walk, the row's own features alone."""
     self_loops: bool = False
     """Add a self-loop to every node that has none, where the backbone does not include the node itself."""
     eps: float = _number(0.0)
@@ -225,6 +227,11 @@ class Config:
 
     def _check_together(self) -> None:
         """Refuse settings that contradict each other."""
+        one_way = self.edges == "given" and not self.unit_hops and not self.self_loops
+        if self.relations and not (self.coefficients == "fixed" and one_way):
+            raise InputError(
+                "relations are walked as given: coefficients must be fixed, without self_loops and unit_hops."
+            )
         fixed, random = self.coefficients == "fixed", self.coefficients == "random"
         rule, previous = BACKBONES[self.backbone], self.previous
         if self.self_loops and rule.includes_self:
@@ -268,9 +275,9 @@ class Config:
 
     def trained_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Head:
         """The head that gradient descent trains, for random and for trained layers alike."""
-        layers = self.head_layers if self.head == "mlp" else 1
-        how = {"dropout": self.dropout, "batch_norm": self.batch_norm, "generator": generator}
-        return Head(in_channels, self.hidden_channels, out_channels, layers, **how)
+        how = {"num_layers": self.head_layers} if self.head != "linear" else {}
+        how |= {"dropout": self.dropout, "batch_norm": self.batch_norm, "generator": generator}
+        return HEADS[self.head](in_channels, self.hidden_channels, out_channels, **how)
 
     def update(self, **changes: Any) -> "Config":
         """A copy with some settings changed; unknown names are refused."""

@@ -17,10 +17,12 @@ from rapgnn.network.heads import RidgeHead
 from rapgnn.network.hops import ROW_BLOCK_BYTES, Hops, horner, undirected
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
 from rapgnn.network.network import Network
+from rapgnn.network.typed import TypeColumns, TypedHops, typed_hops
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features, SparseMatrix, dense, row_block
 
 PREVIOUS_HOPS = 2  # of the predictions of a network before this one
+AnyHops = Hops | TypedHops
 GAIN = 4  # columns for each score from which a head goes before hops that other networks might share
 
 
@@ -32,6 +34,7 @@ class HopNetwork(Network):
         edge_channels: width of the edge features; each node gets the sum of those that it receives.
         known: rows and columns of the labels that it knows, where the settings want them.
         nodes: how many nodes it tells apart, where the settings want that.
+        types: the types of nodes, from ``Types.described``, where the settings name relations.
     """
 
     def __init__(
@@ -42,17 +45,21 @@ class HopNetwork(Network):
         edge_channels: int = 0,
         known: tuple[int, int] = (0, 0),
         nodes: int = 0,
+        types: dict[str, Any] | None = None,
         seed: int = 0,
         config: Config,
     ):
-        super().__init__(in_channels, out_channels, seed, config)
+        typed = types if config.relations else None
+        super().__init__(in_channels, out_channels, seed, config, TypeColumns(typed, config, seed) if typed else None)
         self.seed, generator = seed, seeded(seed, Stream.RANDOM_NET)
         base = config.node_columns or self.scaling.width + edge_channels
         base += DEGREE_COLUMNS if config.degree_columns else 0
         ways = 2 if config.edges == "both" else 1
         self.layers = nn.ModuleList()
-        joined, groups = base, 1
-        if config.coefficients == "layers":
+        joined, groups, seen = base, 1, config.known_labels * ways
+        if isinstance(self.scaling, TypeColumns):
+            joined, seen = self.scaling.joined_width(config), self.scaling.label_hops(config.known_labels)
+        elif config.coefficients == "layers":
             widths = [base, *([config.width] * config.num_layers)]
             self.layers.extend(
                 RandomUnits(c, d, generator, activation=config.activation, after=True) for c, d in pairwise(widths)
@@ -65,11 +72,11 @@ class HopNetwork(Network):
             joined = base * groups
         self.previous: HopNetwork | None = None
         if config.previous is not None:
-            sizes = {"edge_channels": edge_channels, "seed": seed, "config": config.previous}
+            sizes = {"edge_channels": edge_channels, "seed": seed, "config": config.previous, "types": types}
             self.previous = HopNetwork(in_channels, out_channels, **sizes)
             joined, groups = joined + PREVIOUS_HOPS * out_channels, 1
         self.known = KnownLabels(*known, out_channels) if config.known_labels else None
-        labels = config.known_labels * out_channels * ways
+        labels = seen * out_channels
         # Hops of random features of labels would bring a row's own back to it, so there labels stand beside them.
         inputs = joined if config.unit_hops else joined + labels
         self.units: RandomUnits | None = None
@@ -90,7 +97,7 @@ class HopNetwork(Network):
             self.head = RidgeHead(config.landmarks or self.channels, out_channels)
         else:
             self.head = config.trained_head(self.channels, out_channels, generator)
-        self.nodes = SeenNodes(nodes) if config.node_columns else None
+        self.nodes = SeenNodes(nodes) if config.node_columns and not config.relations else None
 
     def operator(self, graph: Graph) -> GraphOperator:
         """S."""
@@ -99,15 +106,19 @@ class HopNetwork(Network):
     def _operator(self, graph: Graph) -> GraphOperator:
         return graph.operator(self.config.backbone, self.config.self_loops)
 
-    def hops(self, graph: Graph, rows: Tensor | None = None) -> Hops:
+    def hops(self, graph: Graph, rows: Tensor | None = None) -> AnyHops:
         """The hops of all nodes, each walked when it is first asked for; ``rows`` as in ``Hops``."""
+        if isinstance(self.scaling, TypeColumns):
+            return typed_hops(graph, self.scaling, self.config)
         turned = replace(graph, edge_index=graph.edge_index.flip(0)) if self.config.edges == "both" else None
         back = None if turned is None else self._operator(turned)
         return Hops(self.operator(graph), self.inputs(graph), back, rows)
 
     def suits(self, graph: Graph) -> bool:
         bound = [self.nodes, None if self.known is None else self.known.nodes]
-        return all(nodes.are_in(graph) for nodes in bound if nodes is not None)
+        known = all(nodes.are_in(graph) for nodes in bound if nodes is not None)
+        typed = graph.typed if isinstance(self.scaling, TypeColumns) else None
+        return known and (typed is None or self.scaling.knows(typed))
 
     def inputs(self, graph: Graph) -> Tensor | SparseMatrix:
         """What is propagated: scaled features, and columns for the node's edges and degrees."""
@@ -132,7 +143,7 @@ class HopNetwork(Network):
         return columns
 
     @torch.no_grad()
-    def fit_features(self, graph: Graph, rows: Tensor, hops: Hops | None = None) -> Tensor:
+    def fit_features(self, graph: Graph, rows: Tensor, hops: AnyHops | None = None) -> Tensor:
         """Learn what random features and layers need of some rows, and give their representation ``[rows, channels]``.
 
         The scaling has learned its part before.
@@ -143,7 +154,7 @@ class HopNetwork(Network):
         return self._represent(graph, rows, hops, learn=True)
 
     @torch.no_grad()
-    def represent(self, graph: Graph, rows: Tensor | None = None, hops: Hops | None = None) -> Tensor:
+    def represent(self, graph: Graph, rows: Tensor | None = None, hops: AnyHops | None = None) -> Tensor:
         """What the head sees of these rows, or of all; standardised."""
         rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
         return self.seen(self._represent(graph, rows, hops, learn=False))
@@ -192,7 +203,7 @@ class HopNetwork(Network):
         """The representation of graphs, from their nodes' sums or means."""
         return signed_log(pooled) if self.config.pooling == "log" else pooled
 
-    def _represent(self, graph: Graph, rows: Tensor, hops: Hops | None, learn: bool) -> Tensor:
+    def _represent(self, graph: Graph, rows: Tensor, hops: AnyHops | None, learn: bool) -> Tensor:
         config, units = self.config, self.units
         if graph.ptr is not None:
             return self.read_pooled(self.pooled(graph, rows, (pool_of(config),), learn)[0])
@@ -214,17 +225,18 @@ class HopNetwork(Network):
         for start in range(0, config.units, size):
             h, walked = units.units(whole, slice(start, start + size)), []
             for _ in range(config.unit_hops):
+                assert isinstance(hops, Hops)
                 h = hops.operator.matrix @ h
                 walked.append(h[rows])
             blocks.append(walked)
         further = [torch.cat(parts, dim=1) for parts in zip(*blocks, strict=True)]
         return torch.cat([joined, expanded, *further, *(part[rows] for part in labels)], dim=1)
 
-    def goes_first(self, hops: Hops | None) -> bool:
+    def goes_first(self, hops: AnyHops | None) -> bool:
         """Whether the head goes before the hops: scores are sums of hops times weights, of fewer columns than hops."""
         config, more = self.config, self.layers or self.units is not None or self.kernel is not None
         linear = isinstance(self.head, RidgeHead) and config.coefficients == "fixed" and not more
-        return linear and hops is not None and hops.inputs.shape[1] > GAIN * len(self.output.shift)
+        return linear and isinstance(hops, Hops) and hops.inputs.shape[1] > GAIN * len(self.output.shift)
 
     @torch.no_grad()
     def scores_by_products(self, graph: Graph, hops: Hops) -> Tensor:
@@ -255,19 +267,19 @@ class HopNetwork(Network):
             total = total + columns @ weight[len(weight) - columns.shape[1] :]
         return self.output(total + bias)
 
-    def _before(self, graph: Graph, hops: Hops) -> list[Tensor]:
+    def _before(self, graph: Graph, hops: AnyHops) -> list[Tensor]:
         """Hops of what the network before this one predicts, where there is one."""
         if self.previous is None:
             return []
         predicted = self.predictions_before(graph, hops)
         return [predicted.of(k) for k in range(1, PREVIOUS_HOPS + 1)]
 
-    def _labels(self, graph: Graph, hops: Hops) -> list[Tensor]:
+    def _labels(self, graph: Graph, hops: AnyHops) -> list[Tensor]:
         """Hops of known labels, where it knows any."""
         return [] if self.known is None else hops.labels(graph, self.known, self.config.known_labels)
 
     @torch.no_grad()
-    def predictions_before(self, graph: Graph, hops: Hops, own: Hops | None = None) -> Hops:
+    def predictions_before(self, graph: Graph, hops: AnyHops, own: AnyHops | None = None) -> Any:
         """Hops of what the previous network predicts for every node, stored with this one's hops.
 
         Args:
@@ -279,16 +291,17 @@ class HopNetwork(Network):
 
         def predict() -> Tensor:
             seen = own or previous.hops(graph)
-            if previous.goes_first(seen):
+            if isinstance(seen, Hops) and previous.goes_first(seen):
                 return graph.objective.read(previous.scores_by_products(graph, seen))
             return graph.objective.read(previous.scores(previous.represent(graph, None, seen)))
 
         return hops.predictions(previous, predict)
 
-    def _joined(self, hops: Hops, rows: Tensor | None, beside: Sequence[Tensor], learn: bool = False) -> Tensor:
+    def _joined(self, hops: AnyHops, rows: Tensor | None, beside: Sequence[Tensor], learn: bool = False) -> Tensor:
         """The hops joined as the settings say, or random layers instead, and what stands beside them."""
         chosen = slice(None) if rows is None else rows
         if self.layers:
+            assert isinstance(hops, Hops)
             own = torch.cat([h[chosen] for h in self._outputs(hops.operator, hops.of(0), learn, chosen)], dim=1)
         else:
             own = hops.joined(self.config, rows)
@@ -328,7 +341,8 @@ class HopNetwork(Network):
 def walk_of(config: Config) -> tuple[Any, ...]:
     """What decides the hops of a graph's nodes: networks that agree in it share them."""
     inputs = config.scaling, config.components, config.degree_columns, config.node_columns
-    return *inputs, config.backbone, config.self_loops, config.edges
+    near = config.num_layers if config.relations else 0  # which types are near enough
+    return *inputs, config.backbone, config.self_loops, config.edges, config.relations, near
 
 
 def pool_of(config: Config) -> str:

@@ -14,7 +14,7 @@ GAP = torch.finfo(torch.float32).min  # stands for a label that is not known: a 
 
 
 class SeenNodes(nn.Module):
-    """Nodes of the training graph, to be found again on others: by their ids, or by their places where there are none.
+    """Nodes of the training graph (or graphs of the training set), to be found again: by their ids, or by their places.
 
     Places say little by themselves: another graph has them, too. So without ids a graph has these nodes only if half of
     them or more still have the same features.
@@ -40,8 +40,25 @@ class SeenNodes(nn.Module):
         seen.keys.copy_(keys[rows.cpu()])
         seen.named.fill_(named)
         if not named:
-            seen.features.copy_(row_hash(row_block(graph.x, rows)))
+            seen.features.copy_(features_hash(graph, rows))
         return seen
+
+    @classmethod
+    def named_by(cls, ids: np.ndarray | None, count: int) -> "SeenNodes":
+        """All nodes of a type that has no features to look at: by their ids, or by their places."""
+        seen, (keys, named) = cls(count), keys_of(ids, count)
+        seen.keys.copy_(keys)
+        seen.named.fill_(named)
+        return seen
+
+    def numbers_of(self, ids: np.ndarray | None, count: int) -> Tensor:
+        """Which of them each node of such a type is; -1: none. By places only where there are as many."""
+        keys, named = keys_of(ids, count)
+        if named != bool(self.named) or (not named and count != len(self.keys)):
+            return torch.full((count,), -1)
+        ordered, order = self.keys.cpu().sort()
+        at = torch.searchsorted(ordered, keys).clamp(max=max(0, len(ordered) - 1))
+        return torch.where(ordered[at] == keys, order[at], -1) if len(ordered) else torch.full((count,), -1)
 
     def numbers_in(self, graph: Graph) -> Tensor:
         """Which of them each node of a graph is; -1: none. Of a part, what its nodes are in the whole graph decides."""
@@ -49,7 +66,7 @@ class SeenNodes(nn.Module):
             return graph.part.known.numbers(self, graph.part.nodes)
         places = self._places_in(graph)
         there = places >= 0
-        numbers = torch.full((graph.num_nodes,), -1, dtype=torch.int64, device=places.device)
+        numbers = torch.full((graph.num_rows,), -1, dtype=torch.int64, device=places.device)
         numbers[places[there]] = there.nonzero()[:, 0]
         return numbers
 
@@ -63,7 +80,7 @@ class SeenNodes(nn.Module):
         places = torch.where(ordered[at] == self.keys.cpu(), order[at], -1).to(self.keys.device)
         there = places >= 0
         if not named and bool(there.any()):
-            same = row_hash(row_block(graph.x, places[there])) == self.features[there]
+            same = features_hash(graph, places[there]) == self.features[there]
             if 2 * int(same.sum()) < len(places):
                 return torch.full_like(places, -1)
         return places
@@ -76,12 +93,25 @@ class SeenNodes(nn.Module):
 
 
 def node_keys(graph: Graph) -> tuple[Tensor, bool]:
-    """A number for every node, and whether it is made of an id; otherwise it is the node's place."""
-    ids = graph.ids
+    """A number for every row, and whether it is made of an id; otherwise it is the row's place."""
+    return keys_of(graph.ids, graph.num_rows)
+
+
+def keys_of(ids: np.ndarray | None, count: int) -> tuple[Tensor, bool]:
+    """The same for rows with these ids."""
     if ids is None or (ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids)))):  # numbered by a reader
-        return torch.arange(graph.num_nodes), False
+        return torch.arange(count), False
     hashed = pd.util.hash_pandas_object(pd.Series(ids, dtype=object).astype(str), index=False)  # type: ignore[attr-defined]
     return torch.from_numpy(hashed.to_numpy().view(np.int64).copy()), True
+
+
+def features_hash(graph: Graph, rows: Tensor) -> Tensor:
+    """A hash of the features of every one of some nodes, or of all nodes of a graph of many."""
+    if graph.ptr is None:
+        return row_hash(row_block(graph.x, rows))
+    home = torch.repeat_interleave(torch.arange(graph.num_rows, device=rows.device), graph.ptr.diff().to(rows.device))
+    sums = torch.zeros(graph.num_rows, dtype=torch.int64, device=rows.device)
+    return sums.index_add_(0, home, row_hash(graph.x))[rows]
 
 
 class KnownLabels(nn.Module):

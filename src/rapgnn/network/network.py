@@ -9,6 +9,7 @@ from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
+from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.heads import Head, RidgeHead, TargetScale
 
 
@@ -20,21 +21,28 @@ class Network(nn.Module):
         out_channels: number of classes, labels or targets.
         seed: of everything random in here.
         config: all settings.
+        scaling: what is done to the features, where that is not ``FeatureScaling``.
     """
 
     head: Head | RidgeHead
     seed: Any
+    scaling: Any
+    fit_rows: FitRows | None
 
-    def __init__(self, in_channels: int, out_channels: int, seed: int, config: Config):
+    def __init__(self, in_channels: int, out_channels: int, seed: int, config: Config, scaling: Any = None):
         super().__init__()
-        self.config = config
-        self.scaling = FeatureScaling(config.scaling, in_channels, config.components, seed)
+        self.config, self.fit_rows = config, None
+        self.scaling = scaling or FeatureScaling(config.scaling, in_channels, config.components, seed)
         self.output = TargetScale(out_channels)
 
     def learn_targets(self, graph: Graph) -> None:
         """Take from the training rows how large targets are that are numbers."""
         if graph.objective.metric == "rmse":
             self.output.fit(graph.y[graph.train])
+
+    def learn_columns(self, graph: Graph) -> None:
+        """Learn how features are scaled."""
+        self.scaling.fit(graph.typed if self.config.relations else graph.x)
 
     def suits(self, graph: Graph) -> bool:
         """Whether this is a graph that it can say something about."""
@@ -77,6 +85,7 @@ class Average(nn.Module):
         self, members: Sequence[Network], uses: Sequence[str] | None = None, weights: Sequence[float] | None = None
     ):
         super().__init__()
+        self.fit_rows: FitRows | None = None
         if not members:
             raise InputError("an average needs at least one member.")
         self.members, self.uses = nn.ModuleList(members), tuple(uses or ("both",) * len(members))

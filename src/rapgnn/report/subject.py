@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +15,6 @@ from rapgnn.estimators.evaluation import counting_split, evaluate, shown
 from rapgnn.estimators.importances import Shuffling
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metrics_for
-from rapgnn.graph.validate import SPLITS
 from rapgnn.training.predict import Prediction
 
 MANY_ROWS = 100_000  # beyond which error bars are left out, and fewer rows are looked at one by one
@@ -45,11 +43,7 @@ class Subject:
     """
 
     def __init__(self, estimator: Any, graph: Graph):
-        own = getattr(estimator, "split_", None)
-        if own and not any(len(graph.rows(split)) for split in SPLITS):
-            parts = {split: torch.as_tensor(rows) for split, rows in own.items()}
-            if all(not len(rows) or int(rows.max()) < graph.num_rows for rows in parts.values()):
-                graph = replace(graph, **parts)
+        graph = estimator.with_splits(graph) if hasattr(estimator, "with_splits") else graph
         if not len(graph.labelled):
             raise InputError("a report needs labels: there are none in the data.")
         self.estimator, self.graph, self.y = estimator, graph, graph.y.cpu().numpy()

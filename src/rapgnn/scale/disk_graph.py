@@ -37,7 +37,6 @@ IDS = "ids.parquet"
 CURE = "make the folder again"
 MOST_NODES = 2**31 - 1
 CHUNK = 1 << 20  # numbers that are looked at together
-COLUMNS_AT_ONCE = 16
 
 Say = Callable[[str], None]
 
@@ -328,7 +327,7 @@ def _write_arrays(folder: Path, graph: Graph) -> None:
     (folder / IDS).unlink(missing_ok=True)
     for name, array in arrays.items():
         save_parts(array_path(folder, name), array.shape, array.dtype.str, [array])
-    widths = blocks(graph.num_features, COLUMNS_AT_ONCE)
+    widths = blocks(graph.num_features, 16)
     columns = (column_block(x, part.start, part.stop).cpu().numpy().T for part in widths)
     save_parts(array_path(folder, "features"), (n, graph.num_features), "<f4", columns, fortran=True)
     if graph.ids is not None:

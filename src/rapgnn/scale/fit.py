@@ -27,8 +27,6 @@ from rapgnn.training.head import train_head
 from rapgnn.training.loop import OnEpoch
 from rapgnn.training.pretrain import pretrain
 
-SUMMED = 12  # times the hops of the rows that are added up together, in double precision
-
 
 @dataclass(frozen=True)
 class FittedOnDisk:
@@ -156,7 +154,8 @@ def check_room(small: Graph, model: RAPGNN, budget: Budget) -> None:
         # The sums, and for one penalty at a time a copy and its factor; or the equations of the rows.
         equations = min(8 * width * width * (groups + 3), 40 * train * width)
         labels = 32 * train * small.num_outputs + 24 * val * small.num_outputs
-        budget.room(equations + labels + SUMMED * PART_BYTES, f"for a ridge head on {width:,} columns", 1)
+        summed = 12 * PART_BYTES  # of the hops of the rows that are added up together, in double precision
+        budget.room(equations + labels + summed, f"for a ridge head on {width:,} columns", 1)
     else:
         need, _ = _training_bytes(small, model)
         budget.room(need, f"to train on {train:,} rows at once (or set batch_size)", 1)

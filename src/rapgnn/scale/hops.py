@@ -37,7 +37,6 @@ from rapgnn.sparse import SparseMatrix
 ROW_BYTES = 16 << 20  # of the features of the rows that are read together
 PART_ROWS = 1 << 16  # that are handed to the store at a time
 SLACK = 64 << 20  # for what the interpreter and the libraries take on the way
-DEVICE_SHARE = 0.85  # of the free memory of a GPU
 
 Hop = tuple[int, Iterator[Tensor]]  # k, and the rows of S^k h⁰ that are wanted, part by part
 OnHop = Callable[[int, int], None]  # told how many hops of how many are done, over all blocks of columns
@@ -139,12 +138,13 @@ class Budget:
     Args:
         limit: bytes of this process that no file backs, all in all; None: as much as it takes.
         device: where products run.
-        device_limit: bytes on the GPU; None: a share of what is free.
+        device_limit: bytes on the GPU; None: as much of what is free as ``device_share`` says.
     """
 
     limit: int | None = None
     device: str = "cpu"
     device_limit: int | None = None
+    device_share: float = 0.85
 
     def room(self, fixed: int, what: str, unit: int) -> int:
         """Bytes that are left when ``fixed`` is taken; refused where not even ``unit`` is left.
@@ -173,7 +173,7 @@ class Budget:
         if self.device_limit is not None:
             return self.device_limit
         torch.cuda.empty_cache()
-        return int(DEVICE_SHARE * free_memory(self.device))
+        return int(self.device_share * free_memory(self.device))
 
 
 def block_width(

@@ -7,7 +7,6 @@ no values of their own then. A thread reads the next block while the last one is
 the graph, each has the rows of a range of nodes, and gets the rows of x that these need of others before each product.
 """
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES, Scaling
 from rapgnn.graph.csr import degree_power
+from rapgnn.graph.operator import growth_rate
 from rapgnn.memory import blocks
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.workers import ALONE, Workers
@@ -72,8 +72,8 @@ class StreamedMatrix:
         chunks = blocks(0 if weights is None else len(weights), CHUNK)
         self.negative = weights is not None and any(bool((weights[part] < 0).any()) for part in chunks)
         self.nonnegative = bool(self.part.workers.smallest(not self.negative and (self.own is None or self.own >= 0)))
-        self._kept: list[Block] | None = None
-        self._keep = keep and self.device.type != "cpu"  # there the blocks lie in buffers that are written again
+        self._stored: list[Block] | None = None
+        self._stores = keep and self.device.type != "cpu"  # there the blocks lie in buffers that are written again
         self.bare, self.left, self.right = self._diagonals(rule.normalise, self_loops and not rule.includes_self)
 
     @torch.no_grad()
@@ -119,31 +119,23 @@ class StreamedMatrix:
         return out
 
     def growth_rate(self) -> float:
-        """As ``GraphOperator.growth_rate``: how much one product enlarges at most, in the long run."""
+        """As ``GraphOperator.growth_rate``."""
         ones = torch.ones(self.shape[0], 1, dtype=torch.float32, device=self.device)
-        other, logarithm, steps = torch.empty_like(ones), 0.0, 16
-        for _ in range(steps):
-            ones, other = self.product(ones, other, magnitude=True), ones
-            size = self.part.workers.largest(float(ones.max()) if len(ones) else 0.0)
-            if size <= 0:
-                return 1.0
-            logarithm += math.log(size)
-            ones.div_(size)
-        mantissa, exponent = math.frexp(math.exp(logarithm / steps))
-        return math.ldexp(round(64 * mantissa) / 64, exponent)
+        workers = self.part.workers
+        return growth_rate(lambda x: self.product(x, torch.empty_like(x), magnitude=True), ones, workers.largest)
 
     # The blocks of S: whole ranges of rows, or rows that are chosen.
 
     def _blocks(self, width: int, magnitude: bool = False) -> Iterator[Block]:
-        if self._kept is not None and not magnitude:
-            yield from self._kept
+        if self._stored is not None and not magnitude:
+            yield from self._stored
             return
         passed: list[Block] = []
         for rows, matrix in self._streamed(cut(self.graph.indptr, self.entries, self._most_rows(width)), self._read):
             yield rows, self._magnitudes_of(rows, matrix) if magnitude and self.negative else matrix
-            if self._keep and not magnitude:
+            if self._stores and not magnitude:
                 passed.append((rows, matrix))
-        self._kept = passed or self._kept
+        self._stored = passed or self._stored
 
     def _magnitudes_of(self, rows: slice, matrix: SparseMatrix) -> SparseMatrix:
         """The magnitudes of a block's entries; an edge that is listed twice has that of its sum."""
@@ -264,8 +256,8 @@ def cut(ends: np.ndarray, entries: int, most_rows: int) -> Iterator[slice]:
     """Rows in blocks of so many entries and rows at most; ``ends`` says where the entries of each row begin."""
     row, n = 0, len(ends) - 1
     while row < n:
-        reach = int(np.searchsorted(ends, int(ends[row]) + entries, side="right")) - 1
-        stop = min(n, row + most_rows, max(row + 1, reach))
+        full = int(np.searchsorted(ends, int(ends[row]) + entries, side="right")) - 1
+        stop = min(n, row + most_rows, max(row + 1, full))
         yield slice(row, stop)
         row = stop
 

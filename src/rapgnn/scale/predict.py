@@ -30,7 +30,6 @@ from rapgnn.training.predict import Prediction, as_prediction, with_parts
 from rapgnn.training.uncertainty import spread_of
 
 MOMENT_BYTES = 64 << 20  # of the covariances of the rows that get error bars together
-READ_BYTES = 16 << 20  # of the scores that are read together
 
 Predicted = Iterator[tuple[np.ndarray, Prediction]]
 
@@ -77,7 +76,7 @@ def _without(
     weight, finish = first_map(model.head)
     with hop_folder(graph, None) as folder:
         scores = Scores(graph, model, budget, weight).store(folder, nodes, on_hop)
-        for part in blocks(len(nodes), READ_BYTES // (4 * weight.shape[1])):
+        for part in blocks(len(nodes), (16 << 20) // (4 * weight.shape[1])):
             products = scores.read(part)[:, 0].to(weight.device)
             yield nodes[part], as_prediction(finish(products), objective, model.output)
 

@@ -19,7 +19,6 @@ from rapgnn.errors import InputError
 
 PORT_KEY = "rapgnn/port"
 PATIENCE = timedelta(minutes=30)  # how long the workers look for each other
-LONGEST = timedelta(hours=12)  # how long they wait for the first of them, which trains embedding and head
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,8 @@ def joined(device: str = "cpu") -> Iterator[Workers]:
         torch.cuda.set_device(at)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     backend = "nccl" if at.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=_meeting_place(rank, size), rank=rank, world_size=size, timeout=LONGEST)
+    longest = timedelta(hours=12)  # until the first of them, which trains embedding and head, is heard of
+    dist.init_process_group(backend, store=_meeting_place(rank, size), rank=rank, world_size=size, timeout=longest)
     try:
         workers = Workers(at, rank, size)
         yield workers

@@ -4,7 +4,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from rapgnn.search.costs import cost, threads_by_cost
 from rapgnn.search.preset import PRESET
 from rapgnn.training.predict import Shared, scores_of, weighted_mean
 
+FOLDS = 5  # of the rows that judge, for what the choice has not touched
 ORDERS = ("rocauc", "average_precision")  # metrics of the order of the rows alone
 
 
@@ -77,9 +78,33 @@ class Validation:
         factor = inverse_temperature(rule, lambda k: self.loss(raw * k))
         scores = raw * factor
         merit = self.merit(scores)
+        loss, order = self.loss(scores), self._order(scores, merit)
+        return Scored(candidate, penalty, factor, merit, loss, rule.read(scores), order)
+
+    def part(self, rows: Tensor) -> "Validation":
+        """The same with some of the rows."""
+        twin = copy.copy(self)
+        twin.y, known = self.y[rows], torch.zeros(len(self.y), dtype=torch.bool, device=self.y.device)
+        known[self._counted] = True
+        twin._counted = known[rows].nonzero()[:, 0]
+        return twin
+
+    def again(self, one: Scored, rows: Tensor) -> Scored:
+        """A candidate as some rows judge it; ``self`` is the part of these."""
+        p = one.probabilities[rows]
+        scores = scores_of(p, self.objective)
+        merit = self.merit(scores)
+        return replace(one, merit=merit, loss=self.loss(scores), probabilities=p, order=self._order(scores, merit))
+
+    def _order(self, scores: Tensor, merit: float) -> float:
         order = rocauc(scores[:, 1:] - scores[:, :1], self.y[:, None].to(scores)) if self._rare else merit
-        order = order if order == order else merit  # of one class alone there is no ROC-AUC
-        return Scored(candidate, penalty, factor, merit, self.loss(scores), rule.read(scores), order)
+        return order if order == order else merit  # of one class alone there is no ROC-AUC
+
+    @property
+    def ranked_by(self) -> str:
+        """What candidates are ranked by, in words."""
+        title = "ROC-AUC" if self._rare else self.objective.title
+        return title if self.objective.scoring is not None else f"{title} and loss"
 
     def validation_score(self, scores: Tensor) -> float:
         """The metric of the validation rows; where there are none, of the rows that were left out in turn."""
@@ -220,6 +245,35 @@ def temperature_of(members: Sequence[Member], validation: Validation) -> float:
     return inverse_temperature(
         validation.objective, lambda factor: validation.loss(mean_of_draws(members, validation, factor))
     )
+
+
+def cross_chosen(
+    seen: list[Scored], validation: Validation, by_metric: bool, drawn: Sequence[Member] = (), factor: float = 1.0
+) -> Tensor:
+    """Probabilities of the rows that judge, each by the members that the other folds of these rows would choose.
+
+    The best of many is too good on the rows that chose it. These rows have not: what is measured on them is what to
+    expect of new rows.
+
+    Args:
+        drawn: the members of the model, with further draws of them.
+        factor: what all scores are multiplied with.
+    """
+    count = len(validation.y)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).to(validation.y.device)
+    folds = order.chunk(FOLDS) if count >= 2 * FOLDS else (order,)
+    found = torch.empty_like(seen[0].probabilities)
+    for fold in folds:
+        others = torch.ones(count, dtype=torch.bool, device=order.device)
+        others[fold] = len(folds) == 1
+        part = validation.part(others.nonzero()[:, 0])
+        chosen = chosen_members([part.again(one, others) for one in seen], part, by_metric)
+        wanted = [next(one for one in seen if one.candidate is other.candidate) for other in chosen]
+        members = [
+            member for one in wanted for member in [m for m in drawn if m.chosen is one] or [Member(one, 1.0, one)]
+        ]
+        found[fold] = validation.objective.read(mean_of_draws(members, validation, factor))[fold]
+    return found
 
 
 def finished(

@@ -9,7 +9,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import BALANCED, with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.heads import PENALTIES, Head, Posterior, RidgeHead, RidgeRegression, RidgeSolution
-from rapgnn.network.hop_network import HopNetwork, pool_of
+from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of
 from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.network.mlp import dropout_generator
 from rapgnn.network.network import Network
@@ -81,7 +81,8 @@ class Candidate:
         """Fixed hops, random layers or colours."""
         graph, config = self.graph, self.config
         sizes: dict[str, Any] = {"known": known_shape(graph) if config.known_labels else (0, 0)}
-        sizes |= {"edge_channels": graph.num_edge_features, "nodes": graph.num_nodes if config.node_columns else 0}
+        sizes |= {"edge_channels": graph.num_edge_features, "nodes": graph.num_nodes if tells_apart(config) else 0}
+        sizes["types"] = None if graph.typed is None else graph.typed.described()
         network = HopNetwork(graph.num_features, graph.num_outputs, **sizes, seed=self.seed, config=config)
         self.network = network.to(graph.y.device)
         network.learn_targets(graph)
@@ -90,7 +91,7 @@ class Candidate:
             network.previous = previous
         if config.known_labels:
             network.known = once(shared, "known", lambda: KnownLabels.of(graph))
-        if config.node_columns:
+        if tells_apart(config):
             every = torch.arange(graph.num_nodes, device=graph.y.device)
             network.nodes = once(shared, "nodes", lambda: SeenNodes.of(graph, every))
         h, self._held_out = seen_rows(network, graph, shared)
@@ -109,10 +110,12 @@ class Candidate:
         """Learn the scaling of the features once for all networks that have the same one."""
 
         def learned() -> dict[str, Tensor]:
-            network.scaling.fit(self.graph.x)
+            network.learn_columns(self.graph)
             return network.scaling.state_dict()
 
-        key = "scaling", self.config.scaling, self.config.components
+        config = self.config
+        key = ("scaling", config.scaling, config.components)
+        key = (*key, *walk_of(config)) if config.relations else key
         network.scaling.load_state_dict(once(shared, key, learned))
 
     def scores(self, penalty: float, left_out: bool) -> Tensor:
@@ -161,6 +164,11 @@ class Candidate:
             assert self._regression is not None, "the rows were forgotten"
             self._solutions[penalty] = self._regression.solve(penalty)
         return self._solutions[penalty]
+
+
+def tells_apart(config: Config) -> bool:
+    """Whether a network has columns for every row of a graph without types."""
+    return bool(config.node_columns and not config.relations)
 
 
 def judged_by_left_out(graph: Graph) -> bool:

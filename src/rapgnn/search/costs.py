@@ -6,9 +6,11 @@ import torch
 
 from rapgnn.device import threads
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.relations import walks_of
 from rapgnn.network.config import Config
 from rapgnn.network.encode import DEGREE_COLUMNS, EMBEDDINGS
 from rapgnn.network.heads import DECOMPOSED, PENALTIES, same_gaps
+from rapgnn.network.typed import TypeColumns
 from rapgnn.search.preset import PRESET
 from rapgnn.sparse import SparseMatrix
 
@@ -29,6 +31,9 @@ def threads_by_cost(cost: float) -> AbstractContextManager[None]:
 def training_cost(graph: Graph) -> float:
     """What a search may cost: less than the seconds, by counted operations, of 200 epochs of a GNN with 64 channels."""
     n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1] + graph.num_nodes
+    if graph.typed is not None:
+        n, m = graph.typed.num_nodes, graph.typed.num_edges + graph.typed.num_nodes
+        c = max(16, *graph.typed.widths.values())
     passes = 3 * (n * c * 64 / DENSE + m * (64 + min(64, graph.num_outputs)) / SPARSE)
     if not isinstance(graph.x, SparseMatrix):
         passes += n * c * MASKED
@@ -42,6 +47,14 @@ def training_cost(graph: Graph) -> float:
 def cost(graph: Graph, config: Config) -> float:
     """Seconds, by counted operations, that a candidate takes."""
     return _random_cost(graph, config) if config.coefficients == "random" else _hop_cost(graph, config)
+
+
+def typed_widths(graph: Graph, config: Config) -> tuple[int, int]:
+    """Of a walk over relations: the columns that are walked with, and those that are joined."""
+    assert graph.typed is not None
+    with torch.device("meta"):
+        columns = TypeColumns(graph.typed.described(), config, 0)
+    return columns.width, sum(one.width for _, _, one in columns.blocks(config))
 
 
 def fits(graph: Graph, config: Config) -> bool:
@@ -79,6 +92,10 @@ def hop_bytes(graph: Graph, config: Config) -> int:
     compared = 12 * config.landmarks * (len(graph.train) + len(graph.val))
     if graph.ptr is not None:
         return 4 * graph.num_nodes * _base_width(graph, config) + compared
+    if config.relations:
+        assert graph.typed is not None
+        walked, joined = typed_widths(graph, config)
+        return 4 * (graph.num_nodes * joined + 2 * max(graph.typed.counts.values()) * walked) + compared
     hops = 1 + {"last": 1, "cat": config.num_layers, "ppr": 2}[config.jumping]
     hops += 2 * config.known_labels * graph.num_outputs // max(1, _base_width(graph, config))  # both ways
     further = config.unit_hops * config.units * len(graph.train) // max(1, graph.num_nodes)
@@ -87,6 +104,8 @@ def hop_bytes(graph: Graph, config: Config) -> int:
 
 def joined_width(graph: Graph, config: Config) -> int:
     """Columns of the hops that are joined."""
+    if config.relations:
+        return typed_widths(graph, config)[1]
     ways = 2 if config.edges == "both" else 1
     return _base_width(graph, config) * (config.num_layers * ways + 1 if config.jumping == "cat" else 1)
 
@@ -94,8 +113,14 @@ def joined_width(graph: Graph, config: Config) -> int:
 def _hop_cost(graph: Graph, config: Config) -> float:
     n, m, base = graph.num_nodes, graph.edge_index.shape[1] + graph.num_nodes, _base_width(graph, config)
     train, rows, depth = len(graph.train), len(graph.train) + len(graph.val), config.num_layers
-    seconds = CANDIDATE
-    if config.components and isinstance(graph.x, SparseMatrix):
+    seconds, times = CANDIDATE, 1
+    if config.relations:
+        assert graph.typed is not None
+        walks, times = walks_of(config.relations), max(1, len(graph.typed.cuts))
+        m = sum(graph.typed.relation(key).edge_index.shape[1] for walk in walks for key in walk)
+        base = typed_widths(graph, config)[0] // max(1, len(graph.typed.features))
+        seconds += times * m / SPARSE * 20  # to sort edges
+    elif config.components and isinstance(graph.x, SparseMatrix):
         # Shared by the candidates with the same features.
         entries = min(graph.x.nnz / SPARSE, n * graph.num_features / DENSE)
         seconds += entries * config.components / 4
@@ -107,7 +132,7 @@ def _hop_cost(graph: Graph, config: Config) -> float:
         seconds += n * config.width * (base + (depth - 1) * config.width) / DENSE + m * depth * config.width / SPARSE
         joined = base + depth * config.width
     else:
-        seconds += m * depth * base / SPARSE / (2 if graph.ptr is None else 1)
+        seconds += times * m * depth * base / SPARSE / (2 if graph.ptr is None else 1)
     beside = (2 if config.edges == "both" else 1) * config.known_labels * graph.num_outputs
     joined, seconds = joined + beside, seconds + m * beside / SPARSE
     width = joined

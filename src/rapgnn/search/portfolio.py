@@ -16,9 +16,11 @@ from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn.network.network import is_bound
 from rapgnn.search.costs import joined_width
 from rapgnn.search.preset import PRESET
 from rapgnn.search.start import DRAWN, HOPS, linear_settings, suited
+from rapgnn.search.typed import beside_points, walk_points
 from rapgnn.sparse import Features, SparseMatrix, nonnegative
 
 WALKS = (("gcn", True), ("sage", False))  # S symmetric with self-loops, and the random walk
@@ -33,11 +35,17 @@ class Stage:
         points: (graph, base, the best configurations so far) -> configurations.
         share: which part of the cost they may take: ``filters``, ``rest`` or ``left``.
         single: True: for single graphs alone; False: for sets of graphs alone; None: for both.
+        typed: whether it is for graphs with types, and for no others.
     """
 
     points: Callable[[Graph, Config, Sequence[Config]], Iterator[Config]]
     share: str = "rest"
     single: bool | None = None
+    typed: bool = False
+
+    def suits(self, graph: Graph) -> bool:
+        """Whether it is for such a graph."""
+        return self.single in (None, graph.ptr is None) and self.typed == (graph.typed is not None)
 
 
 # Random coefficients, and linear filters of scaled features.
@@ -212,6 +220,8 @@ def can_train(graph: Graph) -> bool:
 def knows_labels(graph: Graph) -> bool:
     """Whether so many nodes of a single graph have a label that neighbours' labels say something about a node."""
     labelled = len(graph.train) >= max(PRESET.few_rows, PRESET.labelled * graph.num_nodes)
+    if graph.typed is not None and graph.typed.clock is not None:  # when a label is known is not said
+        return False
     return graph.ptr is None and labelled and graph.num_outputs <= PRESET.most_outputs
 
 
@@ -358,12 +368,34 @@ def _wider(graph: Graph, walk: Config) -> int:
     return min(PRESET.most_components, graph.num_features) if many else walk.components
 
 
+def typed_head_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """Heads that are not linear in the hops over relations, where there are rows enough: random features, an MLP."""
+    nets = [net for net in hop_points(best) if net.head == "ridge"]
+    if len(graph.train) < PRESET.few_rows or not nets:
+        return
+    chosen = list(dict.fromkeys([nets[0], next((net for net in nets if net.jumping == "cat"), nets[0])]))
+    for net in chosen:
+        yield net.update(units=512, unit_inputs=4, standardize=True)
+        if can_train(graph):
+            yield trained(graph, net, dropout=0.2, standardize=True)
+            yield trained(graph, net, dropout=0.5, standardize=True)
+        yield net.update(units=1024, standardize=True)
+
+
+def may_come_before(config: Config, typed: bool) -> bool:
+    """Whether another network may see what this one predicts for the neighbours."""
+    if typed:
+        return bool(config.relations and config.previous is None and not config.known_labels)
+    return config.previous is None and not is_bound(config)
+
+
 def second_points(graph: Graph, first: Config) -> Iterator[Config]:
     """What a network predicts for the neighbours, beside the hops: points whose ``previous`` is that network."""
     shape = {name: getattr(HOPS, name) for name in (*_HEAD, "jumping", "teleport")}
     shape |= {"num_layers": 1, "units": 0, "unit_inputs": 0, "unit_hops": 0, "backbone": "sage", "self_loops": False}
     shape |= {"kernel": "none", "landmarks": 0}
     shape["standardize"], shape["known_labels"] = first.standardize, PRESET.label_hops if knows_labels(graph) else 0
+    shape["num_layers"] = 1 if graph.typed is None else 2
     start = first.update(**shape, previous=first, edges="given" if first.edges == "both" else first.edges)
     head = trained(graph, start, dropout=0.2)
     # Of many columns a linear look says least, so it comes last.
@@ -378,24 +410,26 @@ def second_points(graph: Graph, first: Config) -> Iterator[Config]:
 
 def can_self_train(graph: Graph) -> bool:
     """Whether most nodes of a single graph have no label that counts, and validation rows can judge."""
+    if graph.typed is not None and graph.typed.clock is not None:  # rows of the future would teach those before them
+        return False
     classes = graph.ptr is None and graph.y.dim() == 1 and graph.objective.metric == "accuracy"
     return classes and len(graph.val) >= PRESET.enough_validation and scarce_labels(graph)
 
 
 def self_training_points(graph: Graph, best: Sequence[Config]) -> list[Config]:
     """Linear filters: personalised PageRank on every kind of features, and those that were best."""
-    linear = [
-        net
-        for net in hop_points(best)
-        if net.head == "ridge" and not (net.node_columns or net.known_labels or net.units or net.previous is not None)
-    ]
+    linear = [net for net in hop_points(best) if net.head == "ridge" and net.previous is None and not net.units]
+    linear = [net for net in linear if not net.known_labels and (net.relations or not net.node_columns)]
     far = [net for net in linear if net.jumping == "ppr"]
-    kinds = {(net.scaling, net.components, net.num_layers): net for net in reversed(far)}
+    kinds = {(net.scaling, net.components, net.num_layers, net.relations): net for net in reversed(far)}
     small = [n for n in [*kinds.values(), *linear] if 8 * graph.num_nodes * joined_width(graph, n) <= PRESET.most_bytes]
     return list(dict.fromkeys(small))[: PRESET.pseudo_candidates]
 
 
 PORTFOLIO = (
+    Stage(walk_points, "filters", typed=True),
+    Stage(beside_points, typed=True),
+    Stage(typed_head_points, typed=True),
     Stage(random_points, "filters"),
     Stage(filter_points, "filters", single=True),
     Stage(set_points, "filters", single=False),

@@ -37,6 +37,21 @@ class Preset:
     node_columns: int = 256
     """Random columns of graphs without features."""
 
+    # Types of nodes
+    type_components: int = 192
+    """Of the features of each type, and of who its nodes' neighbours are."""
+    most_numbers: int = 1 << 26
+    """That all types' nodes begin with, from which there are fewer components."""
+    places: tuple[int, ...] = (8, 24, 96)
+    """Eigenvectors that tell where nodes are."""
+    placed_edges: int = 2_000_000
+    """Up to which there are eigenvectors."""
+    chains: int = 6
+    """Of relations that are tried one by one; of more, ``subsets`` at random too."""
+    subsets: int = 8
+    few_words: int = 64
+    """Columns that are mostly 0 up to which they count like others."""
+
     # Filters
     far: tuple[int, float] = (16, 0.1)
     """Hops and α of personalised PageRank where labels are scarce."""

@@ -28,9 +28,9 @@ from rapgnn.search.average import (
     Scored,
     Validation,
     chosen_members,
+    cross_chosen,
     finished,
     is_among,
-    mean_of_draws,
     mean_scores,
     ranked,
     temperature_of,
@@ -44,6 +44,7 @@ from rapgnn.search.portfolio import (
     can_self_train,
     can_train,
     constrained,
+    may_come_before,
     second_points,
     self_training_points,
 )
@@ -51,7 +52,7 @@ from rapgnn.search.preset import PRESET
 from rapgnn.search.start import base_of_points, first_point
 from rapgnn.training.fit import Fitted, fit_rap
 from rapgnn.training.loop import Loop
-from rapgnn.training.predict import Shared, model_on
+from rapgnn.training.predict import Shared, model_on, scores_of
 
 ENDLESS = 1e12  # nominal seconds: more than any search takes, and still a number to take shares of
 OnTrial = Callable[[dict[str, Any], float], None]
@@ -67,14 +68,28 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Rows that the model has not seen, and that did not choose it: their probabilities (or numbers), and labels.
+
+    Args:
+        ranked_by: what candidates were ranked by, in words.
+    """
+
+    probabilities: Tensor
+    y: Tensor
+    ranked_by: str
+
+
+@dataclass(frozen=True)
 class Found:
-    """The model, what was tried, the metric of the average, and how its members are computed."""
+    """The model, what was tried, the metric on rows that did not choose it, and how its members are computed."""
 
     model: nn.Module
     trials: tuple[Trial, ...]
     score: float
     engine: str
     reason: str
+    judged: "Judged"
 
 
 class Search:
@@ -140,14 +155,16 @@ class Search:
         chosen = chosen_members(self.scored, validation, by_metric)
         members = with_draws(chosen, self.graph, validation, left, self.late)
         factor = temperature_of(members, validation)
-        score = validation.validation_score(mean_of_draws(members, validation, factor))
+        probabilities = cross_chosen(self.scored, validation, by_metric, members, factor)
+        score = validation.validation_score(scores_of(probabilities, validation.objective))
+        judged = Judged(probabilities, validation.y, validation.ranked_by)
         free = [one for one in self.scored if not is_bound(one.candidate.config)]
         others = chosen
         if free and not all(is_among(one, free) for one in chosen):
             others = chosen_members(free, validation, by_metric)
         model = finished(members, others, everything, factor)
         networks = [model] if isinstance(model, RAPGNN) else model.members
-        return Found(model, tuple(self.trials), score, *engine_of(networks))
+        return Found(model, tuple(self.trials), score, *engine_of(networks), judged)
 
     def _try_all(self, allowance: float) -> float:
         """Attempt all stages, one after another; the nominal seconds that are left over."""
@@ -173,7 +190,7 @@ class Search:
 
     def _stages(self, share: str, left: float) -> float:
         for stage in PORTFOLIO:
-            if stage.share == share and stage.single in (None, self.graph.ptr is None):
+            if stage.share == share and stage.suits(self.graph):
                 left = self._walk(self._points(stage), left)
         return left
 
@@ -248,7 +265,8 @@ class Search:
     def _try_previous(self, left: float) -> float:
         """Networks on what one of the two best predicts for the neighbours."""
         nets = [one for one in self._ranked() if one.candidate.config.coefficients != "random"]
-        free = [one for one in nets if one.candidate.config.previous is None and not is_bound(one.candidate.config)]
+        typed = self.graph.typed is not None
+        free = [one for one in nets if may_come_before(one.candidate.config, typed)]
         for one in free[:2]:
             for point in second_points(self.graph, one.candidate.config):
                 left = self._afford(point, left, previous=one)
@@ -296,13 +314,14 @@ SOLVED_AGAIN = "the settings chosen, the head was solved again with the held-out
 
 @dataclass(frozen=True)
 class Trained:
-    """The trained model, the graph with the splits it was trained on, the candidates, the metric on validation, and how
-    much a row of each class counted (None: all the same)."""
+    """The trained model, the graph with the splits it was trained on, the candidates, the metric on validation rows
+    that did not choose the model, those rows, and how much a row of each class counted (None: all the same)."""
 
     fitted: Fitted
     graph: Graph
     trials: tuple[Trial, ...]
     validation_score: float
+    judged: Judged
     class_weight: tuple[float, ...] | None = None
 
 
@@ -357,7 +376,7 @@ def train(
         given = replace(given, train=graph.train, val=graph.val)
     else:
         notes = (*notes, SOLVED_AGAIN)
-    return Trained(fitted, replace(given, notes=notes), found.trials, found.score, weights)
+    return Trained(fitted, replace(given, notes=notes), found.trials, found.score, found.judged, weights)
 
 
 def _without_search(
@@ -368,6 +387,7 @@ def _without_search(
     fitted = fit_rap(graph, config, seed, on_epoch)
     merit, weights = fitted.loop.best, graph.objective.class_weight
     score = float("nan") if merit is None else graph.objective.merit(merit[0])
+    judged = Judged(fitted.predict(graph.val).probabilities, graph.y[graph.val], graph.objective.title)
     if len(graph.train) < len(given.train) and config.head == "ridge":
         # Once its penalty is chosen, a head in closed form needs no validation rows.
         notes, chosen = graph.notes, fitted.model.head
@@ -377,4 +397,4 @@ def _without_search(
         head: Any = fitted.model.head
         head.multiply(chosen.inverse_temperature / head.inverse_temperature)
         graph = replace(given, notes=(*notes, SOLVED_AGAIN))
-    return Trained(fitted, graph, (), score, weights)
+    return Trained(fitted, graph, (), score, judged, weights)

@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import torch
+
 from rapgnn.errors import InputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.relations import Types, Walk, as_walk, joined_walk
 from rapgnn.network.config import Config, checked
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn.prng import Stream, seeded
 from rapgnn.search.preset import PRESET
-from rapgnn.sparse import nonnegative
+from rapgnn.sparse import SparseMatrix, nonnegative
 
 MANY_GRAPHS = 20_000  # so many make an epoch of many steps
 WIDE = 2 << 30  # bytes of n × c features beyond which they are embedded first
@@ -104,9 +108,16 @@ def wants_hops(fixed: dict[str, Any]) -> bool:
 def check_settings(graph: Graph, start: Config, fixed: dict[str, Any]) -> None:
     """Refuse settings that contradict each other, or that the graph does not admit, before any work."""
     config = first_point(graph, start, fixed)
+    if config.relations and graph.typed is None:
+        raise InputError("relations are those of a graph with types, and this graph has none: leave them out.")
+    leaks = config.relations and (config.backbone != "sage" or config.known_labels or config.node_columns)
+    if leaks and graph.typed is not None and graph.typed.clock is not None:
+        raise InputError(
+            "rows that are predicted as of a time need the backbone sage, without known_labels and node_columns."
+        )
     if config.previous is not None:
         raise InputError("previous is a network that the search itself has tried: leave it out.")
-    if config.components > graph.num_features:
+    if config.components > graph.num_features and graph.typed is None:
         raise InputError(f"components must be at most the {graph.num_features} columns there are.")
     if graph.ptr is None:
         if config.coefficients == "colours":
@@ -134,6 +145,8 @@ def first_point(graph: Graph, start: Config, fixed: dict[str, Any], components: 
         components: whether wide features may be replaced by components, which needs all of them in memory.
     """
     fixed = checked(fixed)
+    if graph.typed is not None:
+        return HOPS.update(**typed_start(graph) | fixed)
     if wants_hops(fixed):
         of_sets = {} if graph.ptr is None else {"backbone": "gin", "num_layers": 3}
         changes = {"coefficients": "fixed"} | of_sets | fixed
@@ -208,3 +221,39 @@ def graph_backbone(graph: Graph) -> str:
 def usual_embedding(graph: Graph) -> str:
     """One layer of the backbone where edges have features, as the paper has it for OGB; an MLP elsewhere."""
     return "pretrained-gnn" if graph.ptr is not None and graph_backbone(graph) == "gine" else "pretrained"
+
+
+# Graphs with types: what is walked with, and over which relations.
+
+
+def columns_of(graph: Graph) -> list[dict[str, Any]]:
+    """What may be walked with: features of every type, how many neighbours nodes have, and where they are."""
+    types = graph.typed
+    assert types is not None
+    words = any(isinstance(x, SparseMatrix) and x.shape[1] > PRESET.few_words for x in types.features.values())
+    components = min(PRESET.type_components, max(8, PRESET.most_numbers // max(1, types.num_nodes)))
+    told = {"components": components, "degree_columns": not words}
+    found = [told | {"scaling": scaling} for scaling in (("tfidf", "length") if words else ("standard",))]
+    known = types.clock is None and types.num_edges <= PRESET.placed_edges
+    places = [found[0] | {"node_columns": count} for count in (PRESET.places if known else ())]
+    return places + found if len(types.features) < len(types.counts) else found + places
+
+
+def walks(types: Types) -> list[Walk]:
+    """All relations together, then every chain of them; random subsets where there are many."""
+    every = tuple(key for pair in types.pairs for key in pair)
+    found = [every, *types.chains[: PRESET.chains]]
+    if len(types.pairs) > PRESET.chains:
+        generator = seeded(0, Stream.RANDOM_NET)
+        for _ in range(PRESET.subsets):
+            taken = (torch.rand(len(types.chains), generator=generator) < 0.5).tolist()
+            found.append(joined_walk([chain for chain, yes in zip(types.chains, taken, strict=True) if yes]))
+    return [walk for walk in dict.fromkeys(found) if walk]
+
+
+def typed_start(graph: Graph) -> dict[str, Any]:
+    """Where a search begins, and all there is without one: every relation, by personalised PageRank."""
+    assert graph.typed is not None
+    types = graph.typed
+    shape = {"backbone": "gcn" if types.clock is None else "sage", "jumping": "ppr", "num_layers": 8}
+    return columns_of(graph)[0] | shape | {"relations": as_walk(walks(types)[0]), "standardize": False}

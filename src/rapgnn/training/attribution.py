@@ -46,7 +46,7 @@ class Shares:
 class _Hop:
     """S^k of the row ``[n]``, and the head's weights for it ``[channels]``."""
 
-    reach: Tensor
+    influence: Tensor
     weight: Tensor
 
 
@@ -85,7 +85,7 @@ def shares_of(member: Any, graph: Graph, row: int, outputs: Tensor, average: Ten
         x, more, (hops, known) = graph.x, _more_columns(member, walk.inputs), _fixed_hops(member, walk, weight, row)
         for way in known:
             assert member.known is not None
-            labels += way.reach * (member.known.columns(graph, way.weight) @ way.weight)
+            labels += way.influence * (member.known.columns(graph, way.weight) @ way.weight)
         labels[row] = 0.0
     x, mean = member.scaling.scaled(x), dense(member.scaling.scaled(average)).double()
     basis = member.scaling.basis.double() if member.config.components else None
@@ -96,17 +96,17 @@ def shares_of(member: Any, graph: Graph, row: int, outputs: Tensor, average: Ten
     for hop in hops:
         if width:
             own = hop.weight[:width] if basis is None else basis @ hop.weight[:width]
-            features += own * (_transposed(x, hop.reach) - hop.reach.sum() * mean[0])
-            nodes += hop.reach * (_product(x, own) - mean[0] @ own)
-            base += float(hop.reach.sum() * (mean[0] @ own))
+            features += own * (_transposed(x, hop.influence) - hop.influence.sum() * mean[0])
+            nodes += hop.influence * (_product(x, own) - mean[0] @ own)
+            base += float(hop.influence.sum() * (mean[0] @ own))
         start = width
         for name, columns in more.items():
             own = hop.weight[start : start + columns.shape[1]]
             middle = torch.zeros_like(columns[0]) if marked else columns[real].mean(0)
-            part = hop.reach * ((columns - middle) @ own)
+            part = hop.influence * ((columns - middle) @ own)
             others[name] = others.get(name, 0.0) + float(part.sum())
             nodes += part
-            base += float(hop.reach.sum() * (middle @ own))
+            base += float(hop.influence.sum() * (middle @ own))
             start += columns.shape[1]
     return Shares(base, features, others, nodes, labels)
 
@@ -136,38 +136,38 @@ def _random_hops(member: RAPGNN, operator: GraphOperator, weight: Tensor, row: i
     if spec.weights.schedule == "fixed" or spec.weights.structure == "identity":
         mean = coefficients(spec, [0], channels)[0].double()
     by_hop = (mean * weight.view(len(spec.outputs), 1, channels)).sum(0)  # [K, d]
-    reach = _reach(operator, row, spec.num_layers)
-    return [_Hop(reach[k] / spec.operator_scale**k, w) for k, w in zip(stored_hops(spec), by_hop, strict=True)]
+    influence = _influence(operator, row, spec.num_layers)
+    return [_Hop(influence[k] / spec.operator_scale**k, w) for k, w in zip(stored_hops(spec), by_hop, strict=True)]
 
 
 def _fixed_hops(member: HopNetwork, walk: Hops, weight: Tensor, row: int) -> tuple[list[_Hop], list[_Hop]]:
     """For fixed hops: every hop with its part of the weights; likewise the hops of known labels."""
     config = member.config
     depth, label_hops = config.num_layers, config.known_labels
-    reach = [_reach(way, row, max(depth, label_hops)) for way in walk.ways]
-    count = label_hops * len(reach)
+    influence = [_influence(way, row, max(depth, label_hops)) for way in walk.ways]
+    count = label_hops * len(influence)
     width = count * len(member.output.shift)
     own, rest = weight.split([len(weight) - width, width])
     if config.jumping == "last":
-        hops = [_Hop(reach[0][depth], own)]
+        hops = [_Hop(influence[0][depth], own)]
     elif config.jumping == "ppr":
         alpha = config.teleport
-        hops = [_Hop(alpha * (1 - alpha) ** k * reach[0][k], own) for k in range(depth + 1)]
+        hops = [_Hop(alpha * (1 - alpha) ** k * influence[0][k], own) for k in range(depth + 1)]
     else:
-        seen = [*reach[0][: depth + 1], *(r for back in reach[1:] for r in back[1 : depth + 1])]
+        seen = [*influence[0][: depth + 1], *(r for back in influence[1:] for r in back[1 : depth + 1])]
         hops = [_Hop(r, w) for r, w in zip(seen, own.chunk(len(seen)), strict=True)]
-    far = [r for way in reach for r in way[1 : label_hops + 1]]
+    far = [r for way in influence for r in way[1 : label_hops + 1]]
     return hops, [_Hop(r, w) for r, w in zip(far, rest.chunk(max(1, count))[:count], strict=True)]
 
 
-def _reach(operator: GraphOperator, row: int, depth: int) -> list[Tensor]:
+def _influence(operator: GraphOperator, row: int, depth: int) -> list[Tensor]:
     """S^k of one row ``[n]``, for k = 0 to ``depth``."""
     backwards = operator.matrix.to(dtype=torch.float64).T
-    reach = [torch.zeros(backwards.shape[0], dtype=torch.float64)]
-    reach[0][row] = 1.0
+    influence = [torch.zeros(backwards.shape[0], dtype=torch.float64)]
+    influence[0][row] = 1.0
     for _ in range(depth):
-        reach.append((backwards @ reach[-1][:, None])[:, 0])
-    return reach
+        influence.append((backwards @ influence[-1][:, None])[:, 0])
+    return influence
 
 
 def _more_columns(member: HopNetwork, inputs: Features) -> dict[str, Tensor]:
@@ -189,6 +189,6 @@ def _product(x: Features, weight: Tensor) -> Tensor:
     return x.double() @ weight
 
 
-def _transposed(x: Features, reach: Tensor) -> Tensor:
+def _transposed(x: Features, influence: Tensor) -> Tensor:
     """xᵀ r ``[c]``."""
-    return _product(x.to(dtype=torch.float64).T if isinstance(x, SparseMatrix) else x.T, reach)
+    return _product(x.to(dtype=torch.float64).T if isinstance(x, SparseMatrix) else x.T, influence)

@@ -69,15 +69,15 @@ class Draws:
             part = slice(start, min(start + most, count))
             steps = [next(self.steps) for _ in range(part.stop - start)]
             place = None if self.h is None else self.h[part]
-            found = self.representation.combine(
+            drawn = self.representation.combine(
                 self._next(len(steps)), steps, None if rows is None else rows[part], self.scale, place
             )
             if self.shift is not None:
-                found = found + self.shift if place is None else found.add_(self.shift)
+                drawn = drawn + self.shift if place is None else drawn.add_(self.shift)
             if self.h is None and most < count:
-                self.h = found.new_empty(count, *found.shape[1:])
-                self.h[part] = found
-            self.h = found if self.h is None else self.h
+                self.h = drawn.new_empty(count, *drawn.shape[1:])
+                self.h[part] = drawn
+            self.h = drawn if self.h is None else self.h
         assert self.h is not None
         return self.h
 
@@ -88,12 +88,12 @@ class Draws:
             self._there, self._used = self._size, 0
             self._weights = self.representation.weights([next(self.counters) for _ in range(self._there)])
         mine = slice(self._used, min(self._used + count, self._there))
-        found = {name: w[mine] for name, w in self._weights.items()}
+        weights = {name: w[mine] for name, w in self._weights.items()}
         self._used = mine.stop
         if mine.stop - mine.start == count or self.constant:
-            return found
+            return weights
         rest = self._next(count - (mine.stop - mine.start))
-        return {name: torch.cat([w, rest[name]]) for name, w in found.items()}
+        return {name: torch.cat([w, rest[name]]) for name, w in weights.items()}
 
 
 class BatchOrder:
@@ -116,16 +116,14 @@ class BatchOrder:
         while sum(map(len, parts)) < count:
             order = torch.randperm(self.rows, generator=self.generator, device="cpu")
             parts.append(torch.cat([order, padding]).view(-1, self.size))
-        found = torch.cat(parts)
-        self._left = found[count:]
-        batches = found[:count].clone()
+        order = torch.cat(parts)
+        self._left = order[count:]
+        batches = order[:count].clone()
         return (batches.pin_memory() if self.device.type == "cuda" else batches).to(self.device, non_blocking=True)
 
 
 EPOCHS = 64  # of a block, at most
-PASSES = 8  # epochs of a block, at most, where every epoch walks over the graph
 STEPS = 256  # of one captured graph, at most
-JUDGED = 1 << 22  # validation scores that are judged at a time
 BLOCK_BYTES = 256 << 20  # of what a block keeps: representations, states, scores; on a GPU a share of what is free
 
 
@@ -181,7 +179,7 @@ class Phase2:
         numbers += rows * channels if isinstance(held, Draws) and not held.constant else 0
         numbers += 2 * sum(map(head.mlp.mask_words, sizes))
         # Passes over the graph are few at a time: none is made in vain when patience or time runs out.
-        most = most if self.cheap else min(most, PASSES)
+        most = most if self.cheap else min(most, 8)
         fitting = min(most, config.epochs, max(1, STEPS // len(sizes)), max(1, self.budget // (4 * numbers)))
         return -(-config.epochs // -(-config.epochs // fitting))
 
@@ -259,11 +257,11 @@ def _look(best: BestEpoch, values: list[list[float]]) -> tuple[int, int | None]:
 
 
 class _Arriving:
-    """Metric and loss of every epoch of a block, on their way from the device."""
+    """Metric and loss of every epoch of a block, on their way from the device; ``most`` scores are judged at a time."""
 
-    def __init__(self, objective: Objective, scores: Tensor, y: Tensor):
+    def __init__(self, objective: Objective, scores: Tensor, y: Tensor, most: int = 1 << 22):
         parts = []
-        for part in scores.split(max(1, JUDGED // max(1, scores[0].numel()))):
+        for part in scores.split(max(1, most // max(1, scores[0].numel()))):
             losses = objective.loss_many(part, y).double()
             parts.append(torch.stack([objective.score_many(part, y).to(losses.device), losses], dim=1))
         seen = torch.cat(parts)
@@ -391,8 +389,8 @@ class Block:
             self._step(0, size)
         self._keep(0)
         copy_all(self.state, before)
-        for kept in self.optimizer.state.values():
-            for value in kept.values():
+        for moments in self.optimizer.state.values():
+            for value in moments.values():
                 value.zero_()
         if random is not None:
             noise.set_state(random)  # type: ignore[union-attr]

@@ -11,11 +11,12 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rapgnn.device import versions
 from rapgnn.errors import InputError, shown
@@ -32,6 +33,7 @@ from rapgnn.files import (
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.network import USES, Average, is_weight
 from rapgnn.network.rapgnn import RAPGNN
@@ -39,7 +41,6 @@ from rapgnn.training.schema import Schema
 
 FORMAT = "rapgnn checkpoint"
 INDEX, CARD = "checkpoint.json", "MODEL.md"
-ATTEMPTS = 8  # of a load whose file of numbers is missing, while the index stays the same
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
 _NUMBERS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
@@ -76,7 +77,10 @@ def check_target(folder: Path) -> bool:
     return held
 
 
-def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema, card: str | None = None) -> None:
+Make = Callable[[dict[str, Any], int], nn.Module]
+
+
+def save_checkpoint(folder: Path, model: Any, schema: Schema, card: str | None = None) -> None:
     """Write the model into ``folder``, over an older one if there is one.
 
     Args:
@@ -98,11 +102,12 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema, card:
         "seed": int(model.seed),
         "versions": versions(),
     }
-    if isinstance(model, RAPGNN):
-        index["draw_counter"] = int(model.draw_counter)
-    else:
-        index["draw_counter"] = 0  # members predict by their exact expectation
+    # Members of an average predict by their exact expectation.
+    index["draw_counter"] = int(model.draw_counter) if isinstance(model, RAPGNN) else 0
+    if isinstance(model, Average):
         index["members"] = described(model)
+    if (rows := getattr(model, "fit_rows", None)) is not None:
+        index["rows"] = rows.shape
     numbers = save(state, MARK)
     checksum = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{checksum[:16]}.safetensors", "sha256": checksum}
@@ -165,26 +170,27 @@ def _is_left_over(path: Path) -> bool:
     return left or not os.path.lexists(path)
 
 
-def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]:
+def load_checkpoint(folder: Path, task: str | None = None, make: Make | None = None) -> tuple[Any, Schema]:
     """The model in ``folder``, ready to predict.
 
     Args:
         task: a name from ``TASKS`` that the model must be for.
+        make: (its settings, its seed) -> the module without its numbers; None: networks of nodes or graphs.
     """
     folder = Path(folder)
     index, unchanged = _index(folder), 0
     while True:
         try:
-            return _load(folder, index, task)
+            return _load(folder, index, task, make)
         except MissingError:  # a save may have replaced both files meanwhile
-            if unchanged == ATTEMPTS:
+            if unchanged == 8:
                 raise
         time.sleep(0.001 * 2**unchanged)
         before, index = index, _index(folder)
         unchanged = unchanged + 1 if index == before else 0
 
 
-def _load(folder: Path, index: dict[str, Any], task: str | None) -> tuple[RAPGNN | Average, Schema]:
+def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | None) -> tuple[Any, Schema]:
     path, average = folder / INDEX, "members" in index
     try:
         schema = Schema.from_dict(index["schema"])
@@ -194,13 +200,20 @@ def _load(folder: Path, index: dict[str, Any], task: str | None) -> tuple[RAPGNN
         raise InputError(f"{path} is damaged: it does not match its own digest.")
     if task is not None and schema.task != task:
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
-    members = members_of(path, index)
+    if (make is None) == schema.of_pairs:
+        raise InputError(f"the model in {folder} is for {schema.task}: load it by load_model.")
+    members = [] if make is not None else members_of(path, index)
     for member in members:
         _check_registered(folder, member["config"])
     state = read_numbers(folder / index["weights"], index["sha256"])
-    check_tensors(folder, members, average, schema, state)
+    rows = rows_of(path, index)
+
+    def built() -> Any:
+        return build(members, average, schema, rows) if make is None else make(index["config"], index["seed"])
+
+    check_tensors(folder, members, built, state)
     with torch.device("cpu"):
-        model = build(members, average, schema)
+        model = built()
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
@@ -273,7 +286,6 @@ def _index(folder: Path) -> dict[str, Any]:
 
 IN_INDEX = ("draw_seed",)  # the index has it
 VERSION = 9  # of the format
-MOST_MEMBERS = 64
 
 
 def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
@@ -282,7 +294,7 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
         return [{"config": index["config"], "seed": index["seed"]}]
     members = index["members"]
     wanted = {"config": dict, "seed": int}
-    fine = isinstance(members, list) and 0 < len(members) <= MOST_MEMBERS
+    fine = isinstance(members, list) and 0 < len(members) <= 64
     fine = fine and all(
         isinstance(m, dict)
         and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
@@ -297,8 +309,16 @@ def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
     return members
 
 
+def rows_of(path: Path, index: dict[str, Any]) -> list[int] | None:
+    """The sizes of what a model remembers of its rows; None where it remembers none."""
+    rows = index.get("rows")
+    if rows is not None and not (_are_sizes(rows) and len(rows) == 4):
+        raise InputError(f"{path} is damaged: rows is not what it should be.")
+    return rows
+
+
 def check_tensors(
-    folder: Path, members: list[dict[str, Any]], average: bool, schema: Schema, state: dict[str, Tensor]
+    folder: Path, members: list[dict[str, Any]], built: Callable[[], nn.Module], state: dict[str, Tensor]
 ) -> None:
     """Refuse tensors that are not those of such models, before memory is taken for what the settings announce."""
     try:
@@ -306,7 +326,7 @@ def check_tensors(
         if sum(config.num_layers for config in layers) > len(state):  # each of them is a module, to be built
             raise InputError("its numbers are those of fewer layers")
         with torch.device("meta"):
-            expected = build(members, average, schema).state_dict()
+            expected = built().state_dict()
         expected = {name: tensor for name, tensor in expected.items() if not name.endswith(IN_INDEX)}
         for name in [*expected, *state]:
             if name not in state:
@@ -322,7 +342,9 @@ def check_tensors(
         raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
 
 
-def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGNN | Average:
+def build(
+    members: list[dict[str, Any]], average: bool, schema: Schema, rows: list[int] | None = None
+) -> RAPGNN | Average:
     channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
     built = []
     for member in members:
@@ -330,11 +352,13 @@ def build(members: list[dict[str, Any]], average: bool, schema: Schema) -> RAPGN
         if config.coefficients == "random":
             built.append(RAPGNN(schema.in_channels, **how, config=config))
             continue
-        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0)}
+        more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0), "types": schema.types}
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
-    if not average:
-        return built[0]
-    return Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+    model: Any = built[0]
+    if average:
+        model = Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+    model.fit_rows = None if rows is None else FitRows(*rows)
+    return model
 
 
 def described(model: Average) -> list[dict[str, Any]]:
@@ -352,6 +376,9 @@ def described(model: Average) -> list[dict[str, Any]]:
 
 def _is_shape(given: Any) -> bool:
     """Whether these are a number of rows and of columns."""
-    if not isinstance(given, list) or len(given) != 2:
-        return False
-    return all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 40 for n in given)
+    return _are_sizes(given) and len(given) == 2
+
+
+def _are_sizes(given: Any) -> bool:
+    whole = isinstance(given, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in given)
+    return whole and all(0 <= n < 1 << 40 for n in given)

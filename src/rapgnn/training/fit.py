@@ -30,8 +30,6 @@ from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, predictor
 from rapgnn.training.pretrain import pretrain
 
-UNSEEN = -10.0  # the score of a class that no training row has; other classes have -1 where a row is of another
-
 
 @dataclass(frozen=True)
 class Equations:
@@ -159,15 +157,19 @@ def _seen(graph: Graph) -> Tensor:
     return torch.isin(y, graph.y[graph.train]) if y.dim() == 1 else torch.ones_like(graph.val, dtype=torch.bool)
 
 
-def ridge_targets(model: HasOutput, graph: Graph, dtype: torch.dtype) -> Tensor:
-    """What the squared error is measured against: standardised numbers, or -1 and 1 for labels."""
+def ridge_targets(model: HasOutput, graph: Graph, dtype: torch.dtype, unseen: float = -10.0) -> Tensor:
+    """What the squared error is measured against: standardised numbers, or -1 and 1 for labels.
+
+    Args:
+        unseen: the score of a class that no training row has.
+    """
     y = model.output.standardise(graph.y[graph.train])
     if graph.objective.metric == "rmse":
         return y
     if y.dim() == 2:
         return 2 * y - 1
     ones = nn.functional.one_hot(y, graph.num_outputs).to(dtype)
-    return (2 * ones - 1).masked_fill(ones.sum(0) == 0, UNSEEN)
+    return (2 * ones - 1).masked_fill(ones.sum(0) == 0, unseen)
 
 
 # Both phases.

@@ -19,8 +19,6 @@ from rapgnn.prng import Stream, seeded
 from rapgnn.training.blocks import BatchOrder, Draws, Phase2, train_in_blocks
 from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled, validator
 
-UNSEEN = -5.0  # the first logit of a class that no training row has
-
 
 def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
     """Train the head; with a learnable embedding the gradient goes on through the layers into it."""
@@ -160,11 +158,11 @@ class ValidationRows:
 
 
 @torch.no_grad()
-def lower_unseen(head: Head, graph: Graph) -> None:
+def lower_unseen(head: Head, graph: Graph, logit: float = -5.0) -> None:
     """Let classes that no training row has begin, and so end, as unlikely ones, however early training stops."""
     if graph.objective.metric == "accuracy":
         unseen = torch.bincount(graph.y[graph.train], minlength=graph.num_outputs) == 0
-        head.mlp.linears()[-1].bias.masked_fill_(unseen, UNSEEN)
+        head.mlp.linears()[-1].bias.masked_fill_(unseen, logit)
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ class Nearby:
 
     def __init__(self, model: Any, graph: Graph):
         members = members_on(model, graph)
-        self.graph, self.local = graph, all(is_local(member, graph) for member in members)
+        self.graph, self.local = graph, graph.typed is None and all(is_local(member, graph) for member in members)
         self.parts = Parts(graph, *span_of(members))
 
     def part(self, rows: Tensor) -> tuple[Graph, Tensor]:

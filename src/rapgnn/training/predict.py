@@ -26,10 +26,6 @@ MOMENT_BYTES = 1 << 30  # of the expectations and variances of rows that get err
 
 PARTS = ("draws", "head", "members")
 """Of the spread: over draws of the weights, of the solved head's posterior, between the members of an average."""
-NO_DRAWS = "the weights are drawn once and stay"
-NO_POSTERIOR = "a head that is trained has no posterior in closed form"
-GAPS = "the labels have gaps in different rows, or the model was fitted without a posterior"
-ALONE = "the model is one network"
 
 
 @dataclass(frozen=True)
@@ -61,19 +57,21 @@ class Prediction:
         return replace(self, scores=change(self.scores), probabilities=change(self.probabilities), parts=parts)
 
     @classmethod
-    def joined(cls, found: Sequence["Prediction"]) -> "Prediction":
+    def joined(cls, predictions: Sequence["Prediction"]) -> "Prediction":
         """Of all rows, from those of some rows at a time by one model."""
-        first = found[0]
+        first = predictions[0]
         parts = first.parts
         if parts is not None:
-            parts = {name: torch.cat([(one.parts or {})[name] for one in found]) for name in parts}
-        scores, probabilities = (torch.cat([getattr(one, n) for one in found]) for n in ("scores", "probabilities"))
+            parts = {name: torch.cat([(one.parts or {})[name] for one in predictions]) for name in parts}
+        scores, probabilities = (
+            torch.cat([getattr(one, n) for one in predictions]) for n in ("scores", "probabilities")
+        )
         return cls(scores, probabilities, parts, first.missing)
 
 
-def no_error_bars(found: Prediction) -> str:
+def no_error_bars(prediction: Prediction) -> str:
     """Why a prediction has no spread."""
-    return f"there are no error bars: {'; '.join(found.missing.values())}."
+    return f"there are no error bars: {'; '.join(prediction.missing.values())}."
 
 
 def predictor_on(
@@ -104,12 +102,12 @@ def predictor_on(
     predict = predictor(model, embedded, graph.objective, chosen, samples, error_bars)
 
     def checked(rows: Tensor) -> Prediction:
-        found = predict(rows.to(graph.y.device))
-        if not bool(torch.isfinite(found.scores).all()):
+        prediction = predict(rows.to(graph.y.device))
+        if not bool(torch.isfinite(prediction.scores).all()):
             raise InputError(
                 "the predictions are not finite: the features or edge weights are too large, rescale them."
             )
-        return found if device is None else found.each(Tensor.cpu)
+        return prediction if device is None else prediction.each(Tensor.cpu)
 
     return checked
 
@@ -155,17 +153,21 @@ def predictor(
             return as_prediction(_expected_scores(model, embedded, rows), objective, model.output)
         # The shortcut stores hops of what it predicts: some rows at a time, so that this stays small on any graph.
         size = max(1, HOP_BYTES // max(1, hop_size)) if embedded.engine == "polynomial" else max(1, len(rows))
-        found = [drawn(list(embedded.rows(part).draws(counters, steps=steps))) for part in rows.split(size)]
-        return Prediction.joined(found or [drawn([model.head(embedded.expectation(rows))])])
+        parts = [drawn(list(embedded.rows(part).draws(counters, steps=steps))) for part in rows.split(size)]
+        return Prediction.joined(parts or [drawn([model.head(embedded.expectation(rows))])])
 
     def drawn(h: list[Tensor]) -> Prediction:
         scores = torch.stack([model.head(one) for one in h])
         if count == 1:
-            found = as_prediction(scores[0], objective, model.output)
-            return with_parts(found, model, objective, h[0], None) if error_bars or inference == "mean" else found
+            prediction = as_prediction(scores[0], objective, model.output)
+            return (
+                with_parts(prediction, model, objective, h[0], None)
+                if error_bars or inference == "mean"
+                else prediction
+            )
         read = as_prediction(scores, objective, model.output).probabilities
-        found = Prediction(read.mean(0), read.mean(0))
-        return with_parts(found, model, objective, torch.stack(h).mean(0), read.std(0))
+        prediction = Prediction(read.mean(0), read.mean(0))
+        return with_parts(prediction, model, objective, torch.stack(h).mean(0), read.std(0))
 
     return predict
 
@@ -188,9 +190,9 @@ def _commutes(embedded: EmbeddedGraph, outputs: int) -> bool:
 
 def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Objective, rows: Tensor) -> Prediction:
     """The exact expectation's prediction, with the spread that follows from the exact variance; nothing is drawn."""
-    found = as_prediction(_expected_scores(model, embedded, rows), objective, model.output)
+    prediction = as_prediction(_expected_scores(model, embedded, rows), objective, model.output)
     if embedded.constant:
-        return with_parts(found, model, objective, embedded.expectation(rows), None)
+        return with_parts(prediction, model, objective, embedded.expectation(rows), None)
     # Some rows at a time, so that this stays small, each time over all hops.
     outputs = len(embedded.spec.outputs)
     row_bytes = 2 * model.embedding.out_channels * outputs * (outputs + 3)
@@ -198,21 +200,27 @@ def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Object
     for places in torch.arange(len(rows), device=rows.device).split(max(1, MOMENT_BYTES // row_bytes)):
         expectation, covariance = embedded.expectation_and_covariance(rows[places])
         draws = model.output.scale_spread(spread_of(model.head, objective, expectation, covariance))
-        parts.append(with_parts(found.each(lambda t, at=places: t[at]), model, objective, expectation, draws))
+        parts.append(with_parts(prediction.each(lambda t, at=places: t[at]), model, objective, expectation, draws))
     return Prediction.joined(parts)
 
 
-def with_parts(found: Prediction, network: Any, objective: Objective, h: Tensor, draws: Tensor | None) -> Prediction:
+def with_parts(
+    prediction: Prediction, network: Any, objective: Objective, h: Tensor, draws: Tensor | None
+) -> Prediction:
     """A prediction with the parts of its spread: over draws, where that is known, and of the head's posterior."""
-    parts, missing = ({}, {"draws": NO_DRAWS}) if draws is None else ({"draws": draws}, {})
+    parts, missing = dict[str, Tensor](), dict[str, str]()
+    if draws is None:
+        missing["draws"] = "the weights are drawn once and stay"
+    else:
+        parts["draws"] = draws
     head = network.head
     if not isinstance(head, RidgeHead):
-        missing["head"] = NO_POSTERIOR
+        missing["head"] = "a head that is trained has no posterior in closed form"
     elif not float(head.level):
-        missing["head"] = GAPS
+        missing["head"] = "the labels have gaps in different rows, or the model was fitted without a posterior"
     else:
         parts["head"] = network.output.scale_spread(head_spread(head, objective, h))
-    return replace(found, parts=parts, missing=missing | {"members": ALONE})
+    return replace(prediction, parts=parts, missing=missing | {"members": "the model is one network"})
 
 
 def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> Prediction:
@@ -224,8 +232,6 @@ def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> 
 # Predictions of networks with fixed hops, and of averages of several models.
 
 
-NEW_NODES = "none of the nodes that the model knows by their ids are in these data: members that know none answer"
-ROWS, BLOCK_BYTES = 1 << 16, 1 << 28  # predicted at a time, at most
 Predict = Callable[[Tensor], Prediction]
 Shared = dict[Any, Any]
 """What networks on one graph share, its hops above all."""
@@ -280,15 +286,15 @@ def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared, error_bars
             whole[:] = whole or [network.scores_by_products(graph, hops)]
         if whole and not error_bars:
             return Prediction(whole[0][rows], graph.objective.read(whole[0][rows]))
-        size = max(1, min(ROWS, BLOCK_BYTES // (4 * network.channels)))
+        size = max(1, min(1 << 16, (1 << 28) // (4 * network.channels)))  # some rows at a time
         size = max(1, len(rows)) if network.config.unit_hops else size  # which go through the graph as a whole
-        found = []
+        parts = []
         for part in rows.split(size):  # of no rows there is one part, which is empty
             h = network.represent(graph, part, hops)
             scores = whole[0][part] if whole else network.scores(h)
             one = Prediction(scores, graph.objective.read(scores))
-            found.append(with_parts(one, network, graph.objective, h, None) if error_bars else one)
-        return Prediction.joined(found)
+            parts.append(with_parts(one, network, graph.objective, h, None) if error_bars else one)
+        return Prediction.joined(parts)
 
     return predict
 
@@ -311,7 +317,7 @@ def average_on(
         average, graph = average.to(device), graph.to(device)
     members = average.weighted_for(graph)
     if "here" in average.uses and not any(member.bound for member, _ in members):
-        notice(NEW_NODES)
+        notice("none of the nodes that the model knows by their ids are in these data: members that know none answer")
     shared = {} if shared is None else shared
     predictors = [model_on(member, graph, shared, **how) for member, _ in members]
     spread, weights = bool(how.get("error_bars")) or how.get("inference") == "mean", [weight for _, weight in members]
@@ -325,7 +331,7 @@ def average_on(
 
 
 def mean_prediction(
-    found: list[Prediction], weights: Sequence[float], objective: Objective, spread: bool
+    predictions: list[Prediction], weights: Sequence[float], objective: Objective, spread: bool
 ) -> Prediction:
     """The weighted mean of several predictions, and the parts of its spread.
 
@@ -333,24 +339,26 @@ def mean_prediction(
     whose weights are fixed add nothing. Their heads were solved for the same labels, so the head's spread is the mean
     of those that have one. Beside them stands how far the members' predictions lie apart.
     """
-    if len(found) == 1:
-        return found[0]
-    mean = weighted_mean([one.probabilities for one in found], weights)
+    if len(predictions) == 1:
+        return predictions[0]
+    mean = weighted_mean([one.probabilities for one in predictions], weights)
     whole = Prediction(scores_of(mean, objective), mean)
     if not spread:
         return whole
     parts, missing = {}, {}
     for name in ("draws", "head"):
-        have = [(one.parts[name], w) for one, w in zip(found, weights, strict=True) if one.parts and name in one.parts]
+        have = [
+            (one.parts[name], w) for one, w in zip(predictions, weights, strict=True) if one.parts and name in one.parts
+        ]
         mine = [part for part, _ in have]
         if not have:
-            missing[name] = found[0].missing[name]
+            missing[name] = predictions[0].missing[name]
         elif name == "head":
             parts[name] = weighted_mean(mine, [weight for _, weight in have])
         else:
             squares = [(weight * part).square() for part, weight in have]
             parts[name] = torch.stack(squares).sum(0).sqrt() / sum(weights)
-    apart = [(one.probabilities - mean).square() for one in found]
+    apart = [(one.probabilities - mean).square() for one in predictions]
     parts["members"] = weighted_mean(apart, weights).sqrt()
     return replace(whole, parts=parts, missing=missing)
 

@@ -8,7 +8,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.relations import checked_types
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import Encoding
-from rapgnn.graph.tasks import TASKS, Objective
+from rapgnn.graph.tasks import OF_PAIRS, TASKS, Objective
 
 _MAY_LACK = {"scoring", "types"}  # of a stored schema
 
@@ -43,6 +43,11 @@ class Schema:
     def objective(self) -> Objective:
         return TASKS[self.task]
 
+    @property
+    def of_pairs(self) -> bool:
+        """Whether rows are pairs of nodes."""
+        return self.task.partition("-")[0] in OF_PAIRS
+
     def to_dict(self) -> dict[str, Any]:
         classes = None if self.classes is None else list(self.classes)
         said = vars(self) | {"classes": classes, "encoding": self.encoding and self.encoding.to_dict()}
@@ -69,8 +74,8 @@ class Schema:
             raise InputError("the metric is none of this task")
         named = None if classes is None else tuple(classes)
         types = None if given.get("types") is None else checked_types(given["types"])
-        kept = {key: given[key] for key in names}
-        return cls(**kept, classes=named, encoding=encoding, scoring=scoring, types=types)
+        sizes = {key: given[key] for key in names}
+        return cls(**sizes, classes=named, encoding=encoding, scoring=scoring, types=types)
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph this model was not made for."""

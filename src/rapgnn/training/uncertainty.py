@@ -23,10 +23,7 @@ from rapgnn.graph.tasks import Objective
 from rapgnn.network.heads import Head, RidgeHead
 
 NODES = 32  # of the quadrature over one normal number
-CHUNK_BYTES = 32 << 20
 SMALL = 0.5  # standard deviation of score differences up to which first order is enough
-RARE = 0.1  # spread of a duel that is decided the other way in few draws
-MISSED = 0.5  # share of a duel's spread below which the integral has missed it
 LIKELIEST, POINTS = 16, 64  # classes, and points, of the integral over scores
 
 
@@ -45,17 +42,17 @@ def spread_of(head: Head | RidgeHead, objective: Objective, expectation: Tensor,
     likely = min(LIKELIEST, targets)
     per_row = 8 * d * (covariance.shape[1] + outputs * likely) + 8 * targets * NODES + 8 * POINTS * likely
     per_row += 0 if linear else 12 * targets * outputs * d
-    found = []
-    for part in torch.arange(len(expectation), device=expectation.device).split(max(1, CHUNK_BYTES // per_row)):
+    spreads = []
+    for part in torch.arange(len(expectation), device=expectation.device).split(max(1, (32 << 20) // per_row)):
         h, c = expectation[part], covariance[part]
         here = _slope(head, h).unflatten(2, (outputs, d)) if slope is None else slope
         if objective.metric == "rmse":
-            found.append(_diagonal(here, c).sqrt())
+            spreads.append(_diagonal(here, c).sqrt())
         elif objective.metric == "rocauc":
-            found.append(_sigmoid_spread(head(h), _diagonal(here, c)))
+            spreads.append(_sigmoid_spread(head(h), _diagonal(here, c)))
         else:
-            found.append(_class_spread(here, c, head(h)))
-    return torch.cat([expectation.new_zeros(0, targets), *found])
+            spreads.append(_class_spread(here, c, head(h)))
+    return torch.cat([expectation.new_zeros(0, targets), *spreads])
 
 
 @torch.no_grad()
@@ -92,24 +89,13 @@ def _diagonal(slope: Tensor, covariance: Tensor) -> Tensor:
 def _class_spread(slope: Tensor, covariance: Tensor, scores: Tensor) -> Tensor:
     """For every class; scores are taken relative to the likeliest class, where differences lose no digits."""
     log_p, log_rest, top, shares = _against_the_rest(scores)
-    few = len(slope) == 1 and scores.shape[1] <= LIKELIEST
-    if few:
-        sigma = _between_classes(slope, covariance)
-        products = _from_matrix(sigma, shares.to(scores), top)
-    else:
-        sigma = None
-        products = _from_products(slope, covariance, shares.to(scores), top)
-    apart = products[0]
-    spread = _sigmoid_spread(log_p - log_rest, _odds(*products, log_rest, top)).to(scores)
+    apart, along, within = _products(slope, covariance, shares.to(scores), top)
+    spread = _sigmoid_spread(log_p - log_rest, _odds(apart, along, within, log_rest, top)).to(scores)
     rows = (apart.amax(1) > SMALL**2).nonzero()[:, 0]
     if scores.shape[1] > 2 and len(rows):
-        if sigma is None:
-            classes = scores[rows].topk(min(LIKELIEST, scores.shape[1]), dim=1).indices
-            sigma = _of_classes(slope, covariance, rows, classes)
-        else:
-            classes, sigma = torch.arange(scores.shape[1], device=top.device).expand(len(rows), -1), sigma[rows]
-        found = _integrated(scores[rows], classes, sigma, spread[rows])
-        spread[rows] = _with_rare_draws(found, scores[rows], apart[rows], top[rows])
+        classes = scores[rows].topk(min(LIKELIEST, scores.shape[1]), dim=1).indices
+        integrated = _integrated(scores[rows], classes, _of_classes(slope, covariance, rows, classes), spread[rows])
+        spread[rows] = _with_rare_draws(integrated, scores[rows], apart[rows], top[rows])
     return spread
 
 
@@ -132,40 +118,25 @@ def _odds(apart: Tensor, along: Tensor, within: Tensor, log_rest: Tensor, top: T
     return (variance / log_rest.exp().square()).scatter(1, top, within.double()).clamp(min=0)
 
 
-def _with_rare_draws(spread: Tensor, scores: Tensor, apart: Tensor, top: Tensor) -> Tensor:
+def _with_rare_draws(
+    spread: Tensor, scores: Tensor, apart: Tensor, top: Tensor, rare: float = 0.1, missed: float = 0.5
+) -> Tensor:
     """Where a class wins in few draws, no point of the integral may be one of them: its duel with the likeliest class
-    is an integral over one number, which knows them. The two share what the other classes leave."""
+    is an integral over one number, which knows them. The two share what the other classes leave.
+
+    Args:
+        rare: spread of a duel that is decided the other way in few draws.
+        missed: share of a duel's spread below which the integral has missed it.
+    """
     p = torch.softmax(scores, dim=1)
     duel = _sigmoid_spread(scores - scores.gather(1, top), apart) * (p + p.gather(1, top))
     others = duel.scatter(1, top, 0.0)
     duel = others.scatter(1, top, others.amax(1, keepdim=True))
-    return torch.where((duel < RARE) & (spread < MISSED * duel), duel, spread)
+    return torch.where((duel < rare) & (spread < missed * duel), duel, spread)
 
 
-def _between_classes(slope: Tensor, covariance: Tensor) -> Tensor:
-    """Σ ``[rows, t, t]`` of a linear head, by one product."""
-    first, second, weight = _pairs(slope)
-    w = slope[0]
-    a, b = torch.triu_indices(len(w), len(w), device=w.device)
-    both = w[a][:, first] * w[b][:, second] + w[b][:, first] * w[a][:, second]
-    flat = covariance.flatten(1) @ (0.5 * weight[:, None] * both).flatten(1).T
-    sigma = flat.new_empty(len(flat), len(w), len(w))
-    sigma[:, a, b] = flat
-    sigma[:, b, a] = flat
-    return sigma
-
-
-def _from_matrix(sigma: Tensor, shares: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """``apart``, ``along`` and ``within`` of ``_odds``; the first: the variance of the difference to the likeliest."""
-    to_top = sigma.gather(2, top[:, :, None].expand(-1, sigma.shape[1], 1))[:, :, 0]
-    at_top = to_top.gather(1, top)
-    relative = sigma - to_top[:, :, None] - to_top[:, None] + at_top[:, :, None]
-    along = (relative @ shares[:, :, None])[:, :, 0]
-    return relative.diagonal(dim1=1, dim2=2).clamp(min=0), along, (along * shares).sum(1, keepdim=True)
-
-
-def _from_products(slope: Tensor, covariance: Tensor, shares: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same without Σ: by its products with two vectors."""
+def _products(slope: Tensor, covariance: Tensor, shares: Tensor, top: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``apart``, ``along`` and ``within`` of ``_odds``: Σ enters by its products with two vectors."""
     one = len(slope) == 1
     weights = slope[0] if one else slope  # [t, J, d] or [rows, t, J, d]
     at_top = weights[top[:, 0]] if one else weights[torch.arange(len(top), device=top.device), top[:, 0]]

@@ -19,11 +19,9 @@ from rapgnn.datasets.frames import FEATURES
 from rapgnn.errors import InputError, OutputError, shown
 from rapgnn.files import BROKEN, open_regular
 
-NEEDED = "files larger than memory need duckdb and pyarrow: install them with pip install 'rapgnn[big]'."
 SHARE, BESIDE = 0.6, 640 << 20  # the memory that the database may use at most; the rest is for Python and its batches
 LEAST = 64 << 20
 CANONICAL, WHOLE = "0|-?[1-9][0-9]{0,17}", "-?[0-9]+"  # whole numbers, the first written the one way they can be
-INFINITE = "[+-]?(?i:inf|infinity)"
 _PLAIN = {"DATE": "TIMESTAMP", "DECIMAL": "DOUBLE"}  # types that are read as others
 _ENCODINGS = {"utf-8": "utf-8", "utf-8-sig": "utf-8", "latin-1": "latin-1", "utf-16": "utf-16"}
 
@@ -54,7 +52,9 @@ class Database:
             import duckdb
             import pyarrow  # noqa: F401 - rows come as its batches
         except ImportError as error:
-            raise InputError(NEEDED) from error
+            raise InputError(
+                "files larger than memory need duckdb and pyarrow: install them with pip install 'rapgnn[big]'."
+            ) from error
         self.columns: dict[str, list[str]] = {}
         self._error: type[Exception] = duckdb.Error
         self._full: type[Exception] = duckdb.OutOfMemoryException
@@ -172,7 +172,7 @@ class Database:
             return f"count(*) FILTER (regexp_full_match({bare}, {literal(pattern)}))"
 
         marks = list(dict.fromkeys((decimal, ".")))  # among decimal commas there may be a column with points
-        numbered = ", ".join(f"{fits(f'{NUMBER[d]}|{INFINITE}')}, {fits(GROUPED[d])}" for d in marks)
+        numbered = ", ".join(f"{fits(NUMBER[d] + '|[+-]?(?i:inf|infinity)')}, {fits(GROUPED[d])}" for d in marks)
         total, known, canonical, whole, gapped, truth, *counts = self.row(
             f"SELECT count(*), count({cell}), {fits(CANONICAL)}, "
             f"count(*) FILTER (regexp_full_match({cell}, '{WHOLE}') AND TRY_CAST({cell} AS BIGINT) IS NOT NULL), "

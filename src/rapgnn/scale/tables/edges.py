@@ -19,12 +19,11 @@ from rapgnn.scale.tables.database import Database
 from rapgnn.scale.tables.features import ArrayFile
 
 BATCH = 1 << 20  # edges at a time
-LOW = (1 << 32) - 1
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _WIDE = (*_WHOLE, "UBIGINT", "HUGEINT")
 _NUMBERS = (*_WIDE, "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN")
 
-Tell = Callable[[int], None]
+OnRows = Callable[[int], None]
 
 
 def make_ids(base: Database, nodes: Frame, column: str | None) -> int:
@@ -130,12 +129,12 @@ def _refuse_unknown(
         raise unknown_ends(path, unknown, nodes.path, numbered)
 
 
-def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: bool, tell: Tell) -> int:
+def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: bool, on_rows: OnRows) -> int:
     """Write the three arrays; gives the number of edges.
 
     Args:
         directed: False adds the reverse of edges that are listed in one direction only.
-        tell: is told how many edges are written.
+        on_rows: is given how many edges are written.
     """
     known = "SELECT source, target, weight FROM mapped WHERE source IS NOT NULL AND target IS NOT NULL"
     if not directed:
@@ -160,11 +159,11 @@ def write_edges(base: Database, folder: Path, n: int, weighted: bool, directed: 
             last = int(target[-1])  # where its row begins is known, where it ends is not
             indptr.add(written + np.searchsorted(target, np.arange(rows, last + 1)))
             rows = last + 1
-            indices.add(key & LOW)
+            indices.add(key & ((1 << 32) - 1))
             if weights is not None:
                 weights.add(batch.column(1).to_numpy())
             written += len(key)
-            tell(written)
+            on_rows(written)
         for start in range(rows, n + 1, BATCH):
             indptr.add(np.full(min(BATCH, n + 1 - start), written))
     if written != m:

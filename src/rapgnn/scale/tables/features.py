@@ -26,7 +26,7 @@ from rapgnn.scale.tables.database import Database, literal
 AT_ONCE = 1 << 23  # numbers of a batch
 NO_FEATURES = "a graph larger than memory needs node features, and there are none: add columns, or features.npy."
 
-Tell = Callable[[int], None]
+OnRows = Callable[[int], None]
 
 
 class NodeTable:
@@ -36,11 +36,11 @@ class NodeTable:
         nodes: its first rows, with its columns and their types.
         names: the columns that are features.
         rows: how many rows there are.
-        tell: is told how many rows are read.
+        on_rows: is given how many rows are read.
     """
 
-    def __init__(self, base: Database, nodes: Frame, names: list[str], rows: int, tell: Tell):
-        self._base, self._path, self._tell, self.rows = base, nodes.path, tell, rows
+    def __init__(self, base: Database, nodes: Frame, names: list[str], rows: int, on_rows: OnRows):
+        self._base, self._path, self._on_rows, self.rows = base, nodes.path, on_rows, rows
         self.first = {name: nodes.table[name] for name in names}
         for name, values in self.first.items():
             if pd.api.types.is_bool_dtype(values) and self.words(name).known < rows:
@@ -53,7 +53,7 @@ class NodeTable:
         for batch in self._base.batches(f"SELECT {cells} FROM nodes", size, self._path):
             yield batch.to_pandas().set_axis(names, axis=1)
             done += len(batch)
-            self._tell(done)
+            self._on_rows(done)
 
     def words(self, name: str) -> Words:
         """What a column of words holds, by how often the database counts them."""
@@ -82,14 +82,14 @@ def write_features(
     roles: Roles,
     array: Path | None,
     reading: Reading,
-    tell: Tell,
+    on_rows: OnRows,
 ) -> tuple[int, Encoding, list[str]]:
     """Write ``features``; gives their number, how they were made, and what is to be said.
 
     Args:
         roles: the columns that are no features.
         array: the file of an array that holds all features.
-        tell: is told how many rows are done, of both passes.
+        on_rows: is given how many rows are done, of both passes.
     """
     names = [str(name) for name in nodes.table.columns if name not in roles]
     if array is not None:
@@ -109,7 +109,7 @@ def write_features(
     else:
         if not names:
             raise InputError(NO_FEATURES)
-        encoding = learn_table(NodeTable(base, nodes, names, rows, tell), nodes.path, reading.impute)
+        encoding = learn_table(NodeTable(base, nodes, names, rows, on_rows), nodes.path, reading.impute)
         if not encoding.columns:
             raise InputError(NO_FEATURES)
         width, notes, encode = encoding.width or 0, encoding.notes, encoding.encode
@@ -124,7 +124,7 @@ def write_features(
             largest = largest if bad else max(largest, float(np.abs(block).max(initial=0)))
             file.put_rows(begin, block)
             begin += len(block)
-            tell(rows + begin)
+            on_rows(rows + begin)
     refuse_features(bad, largest)
     return width, encoding, notes
 

@@ -1,0 +1,364 @@
+"""Graphs with types in the stages encode and propagate: the columns of every type, and their hops over relations.
+
+A walk may take some of the relations in every step. What starts at one type stays in columns of its own, so that a
+block of columns is what reaches the target's nodes from one type in so many steps.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from torch import Tensor, nn
+
+from rapgnn.errors import InputError, shown
+from rapgnn.graph.backbones import BACKBONES, Scaling, symmetric
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.relations import Blocks, Types, Walk, walks_of
+from rapgnn.network.config import Config
+from rapgnn.network.encode import FeatureScaling
+from rapgnn.network.known_labels import KnownLabels, SeenNodes
+from rapgnn.sparse import SparseMatrix, dense, row_block
+
+TOLERANCE, AT_ONCE = 1e-3, 96  # of eigenvectors: how exact, and how many are made at once
+LABEL_STEPS = 2  # of a hop of labels, which begins and ends at the target
+
+
+@dataclass(frozen=True)
+class Start:
+    """Columns that the nodes of one type begin with.
+
+    Args:
+        kind: ``features``; ``counts``: the logarithms of how many neighbours they have, by relation; ``place``: where
+            the target's nodes are in the graph, which is not walked with.
+        width: how many.
+    """
+
+    type: str
+    kind: str
+    width: int
+
+
+class Places(nn.Module):
+    r"""Where nodes are in a graph: the leading eigenvectors of S, degrees with their mean added (Qin and Rohe, 2013).
+
+    A node gets what its neighbours have, :math:`(S V)_i / λ`, so that nodes that came later have a place too.
+
+    Args:
+        counts: of the nodes of each type that a walk visits.
+        width: how many eigenvectors.
+    """
+
+    vectors: Tensor
+    values: Tensor
+
+    def __init__(self, walk: Walk, counts: Mapping[str, int], target: str, width: int, seed: int):
+        super().__init__()
+        self.walk, self.counts, self.target, self.seed = walk, dict(counts), target, seed
+        self.width = max(0, min(width, sum(counts.values()) - 2))
+        self.seen = nn.ModuleList(SeenNodes(count) for count in counts.values())
+        self.register_buffer("vectors", torch.zeros(sum(counts.values()), self.width))
+        self.register_buffer("values", torch.ones(self.width))
+
+    def fit(self, types: Types) -> None:
+        for (kind, count), seen in zip(self.counts.items(), self.seen, strict=True):
+            seen.load_state_dict(SeenNodes.named_by(types.ids.get(kind), count).state_dict())
+        key = "places", self.walk, self.seed
+        if key not in types.made or types.made[key][1].shape[1] < self.width:
+            types.made[key] = self._leading(types, min(max(self.width, AT_ONCE), sum(self.counts.values()) - 2))
+        values, vectors = types.made[key]
+        count = min(self.width, len(values))
+        self.vectors[:, :count], self.values[:count] = vectors[:, :count], values[:count]
+
+    def _leading(self, types: Types, count: int) -> tuple[Tensor, Tensor]:
+        """So many eigenvalues and eigenvectors, the largest first."""
+        blocks, sizes = self._operators(types), self.counts
+        none = {(a, b): sp.csr_matrix((n, m)) for a, n in sizes.items() for b, m in sizes.items()} | blocks
+        S: Any = sp.block_array([[none[a, b] for b in sizes] for a in sizes], format="csr")
+        start = np.random.default_rng(self.seed).standard_normal(S.shape[0])
+        try:
+            values, vectors = eigsh((S + S.T) / 2, count, which="LA", v0=start, tol=TOLERANCE)  # type: ignore[arg-type]
+        except ArpackNoConvergence as error:  # some were found
+            values, vectors = error.eigenvalues, error.eigenvectors
+        order = np.argsort(-values)[: np.count_nonzero(values > TOLERANCE)]
+        vectors = vectors[:, order] * np.sqrt(S.shape[0])
+        return torch.from_numpy(values[order]).float(), torch.from_numpy(vectors).float()
+
+    def forward(self, types: Types) -> Tensor:
+        """``[nodes of the target, width]``."""
+        total = torch.zeros(types.counts[self.target], self.width)
+        parts = dict(zip(self.counts, self.vectors.cpu().split(list(self.counts.values())), strict=True))
+        for (to, source), S in self._operators(types).items():
+            if to == self.target:
+                numbers = self.numbers(types, source)
+                found = torch.where(numbers[:, None] >= 0, parts[source][numbers.clamp(min=0)], 0.0)
+                total += SparseMatrix(S) @ found
+        return total / self.values.cpu()
+
+    def numbers(self, types: Types, kind: str) -> Tensor:
+        """Which of the nodes it learned of each node of a type is; -1: none."""
+        seen: Any = self.seen[list(self.counts).index(kind)]
+        return seen.numbers_of(types.ids.get(kind), types.counts[kind])
+
+    def _operators(self, types: Types) -> Blocks:
+        return types.operators(self.walk, symmetric, smooth=True)
+
+
+class TypeColumns(nn.Module):
+    """What every type begins with; what it learns of one graph's features and nodes serves other graphs.
+
+    Args:
+        about: the types and relations, from ``Types.described``.
+        config: its ``scaling`` is for features that are mostly 0, others get mean 0 and variance 1; ``components`` are
+            taken of all that are wider; ``node_columns`` tell the places of nodes, and ``degree_columns`` how many
+            neighbours they have.
+    """
+
+    def __init__(self, about: Mapping[str, Any], config: Config, seed: int):
+        super().__init__()
+        self.target, self.walks = about["target"], walks_of(config.relations)
+        self.ends = {" ".join(one): (one[0], one[2]) for one in about["relations"]}
+        for key in {key for walk in self.walks for key in walk} - self.ends.keys():
+            raise InputError(f"the graph has no relation {shown(key)}: it is one of {', '.join(self.ends)}.")
+        self.counts: dict[str, int] = about["counts"]
+        used = tuple(key for key in self.ends if any(key in walk for walk in self.walks))
+        self.received = {t: [key for key in used if self.ends[key][1] == t] for t in self.counts}
+        depth, self.starts, parts = config.num_layers, list[Start](), list[FeatureScaling]()
+        near = [t for t in self.counts if any(self.reaches(w, t, k) for w in self.walks for k in range(depth + 1))]
+        for t in near:
+            if width := about["widths"][t]:
+                scaling = config.scaling if t in about["sparse"] else "standard"
+                parts.append(
+                    FeatureScaling(scaling, width, config.components if width > config.components else 0, seed)
+                )
+                self.starts.append(Start(t, "features", parts[-1].width))
+        self.parts = nn.ModuleList(parts)
+        self.starts += [Start(t, "counts", n) for t in near if config.degree_columns and (n := len(self.received[t]))]
+        self.places: Places | None = None
+        if config.node_columns:
+            visited = {t: n for t, n in self.counts.items() if any(t in self.ends[key] for key in used)}
+            self.places = Places(used, visited, self.target, config.node_columns, seed)
+            self.starts.append(Start(self.target, "place", self.places.width))
+
+    def reaches(self, walk: Walk, start: str, steps: int) -> bool:
+        """Whether a walk of so many steps from a type may end at the target."""
+        at = {start}
+        for _ in range(steps):
+            at = {self.ends[key][1] for key in walk if self.ends[key][0] in at}
+        return self.target in at
+
+    def blocks(self, config: Config) -> list[tuple[int, int, Start]]:
+        """What is joined: (walk, hop, start); of personalised PageRank one sum for each start, its hop is the depth."""
+        depth, place = config.num_layers, [(0, 0, one) for one in self.starts if one.kind == "place"]
+        pairs = [(w, walk, s) for w, walk in enumerate(self.walks) for s in self.starts if s.kind != "place"]
+        if config.jumping == "ppr":
+            near = [(w, s) for w, k, s in pairs if any(self.reaches(k, s.type, i) for i in range(depth + 1))]
+            return place + [(w, depth, s) for w, s in near]
+        if config.jumping == "last":
+            return place + [(w, depth, s) for w, k, s in pairs if self.reaches(k, s.type, depth)]
+        hops, own = range(1, depth + 1), [(0, 0, one) for one in self.starts if one.type == self.target]
+        return own + [(w, k, s) for k in hops for w, walk, s in pairs if self.reaches(walk, s.type, k)]
+
+    def joined_width(self, config: Config) -> int:
+        """Columns of what is joined; refused where nothing comes to the target."""
+        if not (width := sum(one.width for _, _, one in self.blocks(config))):
+            raise InputError("these relations bring no columns to the target: set node_columns too.")
+        return width
+
+    def label_hops(self, hops: int) -> int:
+        """How many times labels are seen."""
+        return sum(len(self.label_steps(walk, hops)) for walk in self.walks) if hops else 0
+
+    @property
+    def width(self) -> int:
+        """Of all starts."""
+        return sum(one.width for one in self.starts)
+
+    def label_steps(self, walk: Walk, hops: int) -> list[int]:
+        """After how many steps labels are seen: whenever they are back at the target."""
+        direct = [1] if any(self.ends[key] == (self.target, self.target) for key in walk) else []
+        return direct + [LABEL_STEPS * k for k in range(1, hops + 1)]
+
+    @torch.no_grad()
+    def fit(self, types: Types) -> None:
+        """Learn from features and edges, never from labels; of nodes that came after the last training row nothing."""
+        for start, part in zip(self.starts, self.parts, strict=False):
+            x, early = types.features[start.type], types.early(start.type)
+            part.fit(x if early is None else row_block(x, torch.from_numpy(early)))  # type: ignore[operator]
+        if self.places is not None:
+            self.places.fit(types)
+
+    @torch.no_grad()
+    def forward(self, types: Types, until: float | None = None) -> list[Tensor]:
+        """The columns of every start ``[nodes of its type, width]``, in the order of ``starts``."""
+        return [self._columns(types, i, one, until) for i, one in enumerate(self.starts)]
+
+    def _columns(self, types: Types, i: int, start: Start, until: float | None) -> Tensor:
+        if start.kind == "features":
+            return dense(self.parts[i](types.features[start.type]))
+        if start.kind == "place":
+            return self.places(types)  # type: ignore[misc]
+        counts = [np.diff(types.adjacency(key, until).indptr) for key in self.received[start.type]]
+        return torch.from_numpy(np.log1p(np.column_stack(counts)).astype(np.float32))
+
+    def knows(self, types: Types) -> bool:
+        """Whether a graph has any of the nodes that it tells apart."""
+        places = self.places
+        return places is None or any(bool((places.numbers(types, kind) >= 0).any()) for kind in places.counts)
+
+
+class TypedHops:
+    r"""The hops of a graph with types, for the nodes of the target: :math:`(S^k)_{t·} z` of every walk and start.
+
+    Where rows have a time, every row's hops are those of its snapshot.
+
+    Args:
+        columns: what every type begins with.
+        scaling: of the relations' adjacency matrices.
+    """
+
+    def __init__(self, graph: Graph, columns: TypeColumns, scaling: Scaling):
+        assert graph.typed is not None
+        self.types, self.columns, self.scaling = graph.typed, columns, scaling
+        self.device, self.count = graph.y.device, graph.typed.counts[columns.target]
+        self._snapshots = self.types.snapshots()
+        self._operators: tuple[Any, dict[tuple[str, str], SparseMatrix]] = None, {}  # of the last walk and time
+        self._blocks: tuple[Any, list[Tensor]] = None, []  # that were joined last
+        self._labels: dict[Any, tuple[KnownLabels, list[Tensor]]] = {}
+        self._predicted: dict[int, _Predicted] = {}
+
+    def operators(self, walk: int, until: float | None) -> dict[tuple[str, str], SparseMatrix]:
+        """S of a walk at some time, by the types where a step ends and begins."""
+        if self._operators[0] != (walk, until):
+            blocks = self.types.operators(self.columns.walks[walk], self.scaling, until)
+            made = {at: SparseMatrix(S).to(self.device) for at, S in blocks.items()}
+            self._operators = (walk, until), made
+        return self._operators[1]
+
+    def walk(self, walk: int, until: float | None, kind: str, x: Tensor, depth: int) -> Iterator[Tensor | None]:
+        """What has come to the target after 0, 1, … steps from the nodes of a type; None: nothing can.
+
+        Args:
+            x: what they begin with ``[nodes, width]``.
+        """
+        operators, state = self.operators(walk, until), {kind: x}
+        for k in range(depth + 1):
+            if k:
+                after: dict[str, Tensor] = {}
+                for (to, source), S in operators.items():
+                    if source in state:
+                        come = S @ state[source]
+                        after[to] = after[to] + come if to in after else come
+                state = after
+            yield state.get(self.columns.target)
+
+    def joined(self, config: Config, rows: Tensor | None = None) -> Tensor:
+        """The hops of some of the target's nodes, or of all, joined as the settings say."""
+        blocks = self._joined(config)
+        return torch.cat(blocks if rows is None else [block[rows] for block in blocks], dim=1)
+
+    def _joined(self, config: Config) -> list[Tensor]:
+        key, alpha, depth = (config.jumping, config.num_layers, config.teleport), config.teleport, config.num_layers
+        if self._blocks[0] == key:
+            return self._blocks[1]
+        blocks = self.columns.blocks(config)
+        found = [torch.zeros(self.count, one.width, device=self.device) for _, _, one in blocks]
+        place = {block: i for i, block in enumerate(blocks)}
+        wanted = {(w, one) for w, _, one in blocks}
+        for until, rows in self._snapshots:
+            at = torch.from_numpy(rows).to(self.device)
+            inputs = [x.to(self.device) for x in self.columns(self.types, until)]
+            for w in range(len(self.columns.walks)):
+                for one, x in zip(self.columns.starts, inputs, strict=True):
+                    steps = 0 if one.kind == "place" else depth
+                    for k, hop in enumerate(self.walk(w, until, one.type, x, steps) if (w, one) in wanted else ()):
+                        if hop is not None and steps and config.jumping == "ppr":
+                            found[place[w, depth, one]][at] += alpha * (1 - alpha) ** k * hop[at]
+                        elif hop is not None and (w, k, one) in place:
+                            found[place[w, k, one]][at] = hop[at]
+        self._blocks = key, found
+        return found
+
+    def returned(self, x: Tensor, walk: int, steps: Sequence[int]) -> list[Tensor]:
+        """What columns of the target's nodes are after so many steps, at the target."""
+        found = [torch.zeros_like(x) for _ in steps]
+        for until, rows in self._snapshots:
+            at = torch.from_numpy(rows).to(self.device)
+            hops = list(self.walk(walk, until, self.columns.target, x, max(steps)))
+            for part, k in zip(found, steps, strict=True):
+                if (hop := hops[k]) is not None:
+                    part[at] = hop[at]
+        return found
+
+    def labels(self, graph: Graph, known: KnownLabels, count: int) -> list[Tensor]:
+        """Known labels after ``label_steps`` of every walk, at the target; without each row's own."""
+        if (key := (id(known), count)) not in self._labels:
+            own = known.columns(graph, torch.zeros(0, device=self.device))
+            found = []
+            for w, walk in enumerate(self.columns.walks):
+                steps = self.columns.label_steps(walk, count)
+                returns = self._returns(w, max(steps))
+                hops = self.returned(own, w, steps)
+                found += [hop - returns[k][:, None].to(own) * own for k, hop in zip(steps, hops, strict=True)]
+            self._labels[key] = known, found  # the labels stay beside their hops
+        return self._labels[key][1]
+
+    def _returns(self, walk: int, most: int) -> dict[int, Tensor]:
+        """The diagonals of S, S² and S⁴ at the target, as far as they are wanted."""
+        blocks, target = self.types.operators(self.columns.walks[walk], self.scaling), self.columns.target
+        diagonal = blocks[target, target].diagonal() if (target, target) in blocks else np.zeros(self.count)
+        found = {1: diagonal, 2: _diagonal(blocks, blocks, target, self.count)}
+        if most > LABEL_STEPS:
+            out, back = _product(blocks, blocks, row=target), _product(blocks, blocks, column=target)
+            found[4] = _diagonal(out, back, target, self.count)
+        return {k: torch.from_numpy(values) for k, values in found.items()}
+
+    def predictions(self, of: object, predict: Callable[[], Tensor]) -> "_Predicted":
+        """What another network predicts for the target's nodes, and its hops back to the target."""
+        if id(of) not in self._predicted:
+            self._predicted[id(of)] = _Predicted(self, predict())
+        return self._predicted[id(of)]
+
+
+class _Predicted:
+    """Predictions of the target's nodes; hop k is what comes back to the target after 2k steps, of all walks."""
+
+    def __init__(self, hops: TypedHops, predicted: Tensor):
+        self.hops, self.predicted = hops, predicted
+        self._found: dict[int, Tensor] = {}
+
+    def of(self, k: int) -> Tensor:
+        if k not in self._found:
+            count = len(self.hops.columns.walks)
+            parts = [self.hops.returned(self.predicted, w, [LABEL_STEPS * k])[0] for w in range(count)]
+            self._found[k] = torch.stack(parts).mean(0)
+        return self._found[k]
+
+
+def _product(one: Blocks, other: Blocks, row: str | None = None, column: str | None = None) -> Blocks:
+    """The product of two matrices by blocks, or some blocks of it."""
+    found: Blocks = {}
+    for (a, b), left in one.items():
+        for (c, d), right in other.items():
+            if b == c and row in (None, a) and column in (None, d):
+                found[a, d] = found[a, d] + left @ right if (a, d) in found else left @ right
+    return found
+
+
+def _diagonal(one: Blocks, other: Blocks, target: str, count: int) -> np.ndarray:
+    """The diagonal of the target's block of a product."""
+    total = np.zeros(count)
+    for (a, b), left in one.items():
+        if a == target and (b, target) in other:
+            total += np.asarray(left.multiply(other[b, target].T).sum(axis=1)).ravel()
+    return total
+
+
+def typed_hops(graph: Graph, columns: TypeColumns, config: Config) -> TypedHops:
+    """The hops of a network with these settings."""
+    scaling = BACKBONES[config.backbone].normalise
+    assert isinstance(scaling, Scaling)
+    return TypedHops(graph, columns, scaling)

@@ -1,0 +1,70 @@
+"""What is tried on graphs with types: which relations are walked, what is walked with, and what the head sees of it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from typing import Any
+
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.relations import BESIDE, as_walk, joined_walk, walks_of
+from rapgnn.network.config import Config
+from rapgnn.search.preset import PRESET
+from rapgnn.search.start import HOPS, columns_of, typed_start, walks
+from rapgnn.sparse import SparseMatrix
+
+BACKBONES = ("gcn", "sage")
+TIMED = ("sage",)  # the mean over what a node receives; gcn would count what its neighbours send later
+
+
+def walk_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """Linear filters: the row's own features; personalised PageRank and few hops over all relations, and over some."""
+    types = graph.typed
+    assert types is not None
+    told, ways = columns_of(graph), walks(types)
+    depth, teleport = PRESET.far
+    yield HOPS.update(**typed_start(graph))
+    if types.target in types.features:
+        words = isinstance(types.features[types.target], SparseMatrix)
+        width = types.widths[types.target]
+        components = {"components": min(PRESET.components, width)} if words and width > PRESET.narrow else {}
+        yield HOPS.update(num_layers=0, scaling="tfidf" if words else "standard", **components)
+    shapes: list[dict[str, Any]] = [
+        {"jumping": "ppr", "num_layers": 8, "standardize": False},
+        {"jumping": "ppr", "num_layers": depth, "teleport": teleport, "standardize": False},
+        {"jumping": "cat", "num_layers": 2},
+        {"jumping": "cat", "num_layers": 2, "standardize": False},
+    ]
+    for walk, one in product(ways, told):
+        if one.get("node_columns"):
+            yield HOPS.update(relations=as_walk(walk), num_layers=0, **one | {"degree_columns": False})
+    for walk, one, shape, backbone in product(ways, told, shapes, BACKBONES if types.clock is None else TIMED):
+        yield HOPS.update(backbone=backbone, relations=as_walk(walk), **one, **shape)
+
+
+def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """Several walks: the chains that were best, together and side by side; labels of the nodes they come back to."""
+    types = graph.typed
+    assert types is not None
+    walked = [net for net in best if net.relations and not net.known_labels]
+    ways = list(dict.fromkeys(net.relations for net in walked))
+    alone = [way for way in ways if len(walks_of(way)) == 1][:4]
+    first = {way: next(net for net in walked if net.relations == way) for way in alone}
+    labels = types.clock is None and graph.num_outputs <= PRESET.most_outputs
+    chains = BESIDE.join(as_walk(chain) for chain in types.chains[: PRESET.chains])
+    if labels and walked:
+        for known in (1, 2):
+            yield walked[0].update(known_labels=known)
+            yield walked[0].update(relations=chains, known_labels=known, backbone="sage")
+    for one, other in combinations(alone[:3], 2):
+        net = first[one]
+        together = as_walk(joined_walk([*walks_of(one), *walks_of(other)]))
+        yield net.update(relations=together)
+        yield net.update(relations=BESIDE.join((one, other)))
+        yield first[other].update(relations=together)
+    if len(types.chains) > 1 and walked:
+        yield walked[0].update(relations=chains)
+        yield HOPS.update(**columns_of(graph)[0], relations=chains, backbone="sage")
+    for net in walked[:2]:
+        yield net.update(jumping="cat", num_layers=4)
+        yield net.update(jumping="ppr", num_layers=2 * PRESET.far[0], teleport=0.05, standardize=False)
+        if net.node_columns:
+            yield net.update(node_columns=2 * net.node_columns)
