@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import InputError, RAPGraphClassifier, RAPNodeClassifier, load_model
+from rapgnn import InputError, RAPGraphClassifier, RAPNodeClassifier, load_dataset, load_model
+from rapgnn.datasets.catalog import READERS
 from rapgnn.graph.backbones import BACKBONES, Backbone, Scaling
 from rapgnn.network.encode import SCALINGS
 from rapgnn.network.encode import Scaling as FeatureScaling
 from rapgnn.network.expand import KERNELS
+from rapgnn.network.heads import HEADS
 from rapgnn.scale.homes import HOMES, Home
 from rapgnn.scale.hops import Hops
 from rapgnn.search import portfolio
@@ -76,6 +78,42 @@ def test_a_home_for_hops_is_a_row(monkeypatch, small_graph, tmp_path):
     np.testing.assert_array_equal(model.predict_proba(small_graph), right.predict_proba(small_graph))
     with pytest.raises(InputError, match='did you mean "backwards"'):
         RAPNodeClassifier(hops="backward").fit(small_graph)
+
+
+MEADOW = """
+import torch
+from rapgnn import make_graph
+from rapgnn.network.heads import Head
+
+def read(words):
+    draw = torch.Generator().manual_seed(int(words))
+    y = torch.arange(60) % 2
+    x = torch.randn(60, 3, generator=draw) + 2 * y[:, None]
+    return make_graph(x, torch.randint(60, (2, 200), generator=draw), y, range(20), range(20, 40), range(40, 60))
+
+class Cosine(Head):
+    def forward(self, h, generator=None):
+        return super().forward(torch.nn.functional.normalize(h), generator)
+"""
+ENTRIES = "[rapgnn.readers]\nmeadow = meadow:read\n[rapgnn.heads]\ncosine = meadow:Cosine\n"
+
+
+def test_an_installed_package_adds_a_reader_and_a_head(tmp_path, monkeypatch):
+    about = tmp_path / "meadow-1.dist-info"
+    about.mkdir()
+    (tmp_path / "meadow.py").write_text(MEADOW)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: meadow\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(ENTRIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    for table in (READERS, HEADS):
+        monkeypatch.setattr(table, "_installed", type(table)._installed.func(table))  # as a new process sees it
+    graph = load_dataset("meadow:3")
+    model = RAPNodeClassifier(head="cosine", num_layers=2, search=False, epochs=60, device="cpu").fit(graph)
+    assert type(model.model_.head).__name__ == "Cosine"
+    assert model.score(graph, split="test") > 0.6
+    same_after_saving(model, graph, tmp_path / "m")
+    with pytest.raises(InputError, match="cosine"):
+        RAPNodeClassifier(head="cosin", num_layers=2, search=False).fit(graph)
 
 
 def test_a_candidate_is_a_point_of_a_stage(monkeypatch, small_graph):

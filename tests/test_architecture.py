@@ -14,9 +14,9 @@ from rapgnn.network.config import RECORDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "rapgnn"
-ROOMS = {"graph", "datasets", "network", "training", "scale", "search", "estimators", "report", "cli"}
+ROOMS = {"graph", "datasets", "network", "training", "scale", "search", "pairs", "estimators", "report", "cli"}
 GROUND_FLOOR = {
-    *("errors", "sparse", "prng", "files", "device", "memory", "__init__", "__main__", "compare"),
+    *("errors", "sparse", "prng", "files", "device", "memory", "plugins", "__init__", "__main__", "compare"),
     *("captured", "fused", "fused_kernel"),
 }
 FOLDERS = sorted({path.parent for path in SOURCE.rglob("*.py")} - {SOURCE})
@@ -95,3 +95,9 @@ def test_tests_mirror_the_rooms():
     """Every folder of tests is a room, or part of one."""
     folders = {path.parent.relative_to(ROOT / "tests") for path in TESTS if path.name.startswith("test_")} - {Path()}
     assert folders <= {folder.relative_to(SOURCE) for folder in FOLDERS}
+
+
+def test_the_citation_names_the_version_and_the_changelog_knows_it():
+    assert f"\nversion: {rapgnn.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased" or headings[0].startswith(f"{rapgnn.__version__}, 20")

@@ -57,12 +57,6 @@ def test_the_version_is_the_same_everywhere():
     assert re.search(rf"(?m)^## .*\b{re.escape(rapgnn.__version__)}\b", (ROOT / "CHANGELOG.md").read_text())
 
 
-def test_the_version_is_printed(rapgnn):
-    from rapgnn import __version__
-
-    assert rapgnn("--version") == (0, f"rapgnn {__version__}\n", "")
-
-
 def test_records_name_their_versions():
     found = versions()
     assert found["python"] == platform.python_version()

@@ -8,15 +8,13 @@ A table stands between ``<!-- name -->`` and ``<!-- /name -->``; the names are t
 
 import re
 import sys
-from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from pathlib import Path
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError
-from rapgnn.files import write_atomic
 from rapgnn.memory import read_size
 from rapgnn.scale.plan import Machines, Problem, Rates, advice, best, costs, plan_rows
 from rapgnn_lab.baselines.systems import METHODS
@@ -34,9 +32,9 @@ from rapgnn_lab.results import (
     format_table,
     make_table,
     one_published,
-    one_sentence,
     read_records,
     results_folder,
+    writer,
 )
 from rapgnn_lab.tune.space import TABLES as SEARCHED
 
@@ -331,33 +329,14 @@ def render(page: Path, root: Path) -> str:
     return text
 
 
-def changed_pages(root: Path = Path()) -> dict[Path, str]:
-    """{page: what it should say} of the pages that say anything else than results/."""
+def rendered_pages(root: Path = Path()) -> dict[Path, str]:
+    """{page: what it should say} of every page."""
     forget()
     results_folder(root)
-    rendered = {page: render(page, root) for page in find_pages(root)}
-    return {page: text for page, text in rendered.items() if page.read_text(encoding="utf-8") != text}
+    return {page: render(page, root) for page in find_pages(root)}
 
 
-def write_pages(root: Path = Path()) -> list[Path]:
-    """Bring every page up to date; which of them changed."""
-    changed = changed_pages(root)
-    for page, text in changed.items():
-        write_atomic(page, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))
-    return list(changed)
-
-
-@one_sentence
-def main(words: Sequence[str] | None = None) -> int:
-    """The command."""
-    parser = ArgumentParser(prog="python -m rapgnn_lab.pages", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a page is out of date")
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: this folder)")
-    given = parser.parse_args(words)
-    changed = changed_pages(given.root) if given.check else write_pages(given.root)
-    for page in changed:
-        print(f"{page}: {'differs from results/' if given.check else 'written'}")
-    return int(given.check and bool(changed))
+main = writer("rapgnn_lab.pages", __doc__, rendered_pages)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import functools
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError, check_choice
+from rapgnn.files import write_atomic
 from rapgnn.memory import show_size
 from rapgnn_lab import store
 
@@ -49,6 +51,32 @@ def one_sentence(main: Callable[..., int]) -> Callable[..., int]:
             return 2
 
     return command
+
+
+def writer(module: str, doc: str | None, wanted: Callable[[Path], Mapping[Path, str]]) -> Callable[..., int]:
+    """``python -m`` of a module that writes files of the repository from results/; ``--check`` says which differ."""
+
+    @one_sentence
+    def main(words: Sequence[str] | None = None) -> int:
+        parser = ArgumentParser(prog=f"python -m {module}", description=(doc or "").split("\n")[0])
+        parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if a file is out of date")
+        parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: this folder)")
+        given = parser.parse_args(words)
+        changed = changed_files(wanted(given.root))
+        for path, text in changed.items():
+            if not given.check:
+                write_atomic(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))
+            print(f"{path}: {'differs from results/' if given.check else 'written'}")
+        return int(given.check and bool(changed))
+
+    return main
+
+
+def changed_files(wanted: Mapping[Path, str]) -> dict[Path, str]:
+    """{file: what it should say} of those that say anything else, or are not there."""
+    return {
+        path: text for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text
+    }
 
 
 # The tables, and the labels of the paper's source they were taken from.

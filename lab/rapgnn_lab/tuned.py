@@ -14,7 +14,6 @@ trained go.
 import json
 import math
 import sys
-from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
@@ -23,13 +22,12 @@ from typing import Any
 
 from rapgnn.compare import BEST, Record
 from rapgnn.errors import InputError, check_choice
-from rapgnn.files import write_atomic
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS, start_config
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.results import one_sentence, results_folder
+from rapgnn_lab.results import results_folder, writer
 
 FAITHFUL = "faithful"
 REACHABLE = "reachable"
@@ -181,22 +179,7 @@ def format_tuned(rows: Iterable[Record]) -> str:
     return "[\n" + ",\n".join(" " + json.dumps(row) for row in rows) + "\n]\n"
 
 
-@one_sentence
-def main(words: Sequence[str] | None = None) -> int:
-    """The command."""
-    parser = ArgumentParser(prog="python -m rapgnn_lab.tuned", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 if tuned.json differs")
-    parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: this folder)")
-    given = parser.parse_args(words)
-    target, rows = given.root / TARGET, collect(read_choices(given.root))
-    text = format_tuned(rows)
-    if not given.check:
-        write_atomic(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    elif not target.is_file() or target.read_text(encoding="utf-8") != text:
-        print(f"{TARGET} differs from what results/tune says")
-        return 1
-    print(f"{len(rows)} choices in {TARGET}")
-    return 0
+main = writer("rapgnn_lab.tuned", __doc__, lambda root: {root / TARGET: format_tuned(collect(read_choices(root)))})
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """Records with known differences, for tests of the claims."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 
 from rapgnn_lab.paper.claims.judged import judge_claims
+from rapgnn_lab.paper.items import read_measured
+
+RESULTS = Path(__file__).resolve().parents[2] / "results" / "reproduce"
 
 NOISE = np.array([-0.004, 0.002, 0.0, 0.003, -0.001])
 FOLD_NOISE = np.linspace(-0.05, 0.05, 10)
@@ -108,33 +112,8 @@ def collapse(ranks=None, growth=None, seeds=(0, 1, 2)):
 
 
 def everything():
-    """Records of every item, so that every claim is judged."""
-    methods = ("rap", "end-to-end", "pretrained-embedding", "fixed-diagonal", "fixed-full", "random-full", "identity")
-    rng = np.random.default_rng(0)
-    records = {}
-    for dataset, item in ITEMS.items():
-        for method in methods:
-            for column in ("faithful", "best"):
-                record = score(dataset, method, 0.7 + 0.05 * rng.random(), column=column)
-                if item == "table2":
-                    record["strict_values"] = list(np.array(record["values"]) - 0.01 * rng.random(10))
-                records.setdefault("identity" if method == "identity" else item, []).append(record)
-        shifted = list(np.array(records[item][0]["values"]) + 0.01 * rng.random(len(records[item][0]["values"])))
-        records[item].append(score(dataset, "rap", 0, column="expectation", values=shifted))
-    records["embeddings"] = embedded(pretrained=0.8, learnable=0.82, random=0.3, identity=0.75)
-    records["batches"] = [score("proteins", "rap", 0.75, config={"batch_size": n}) for n in (256, 512, 1024)]
-    records["depth"] = by_depth(rap=0.0, fixed_diagonal=0.0, fixed_full=0.3, random_full=0.3, end_to_end=0.3)
-    records["depth"] += [cost(m, depth, ms * depth) for depth in DEPTHS for m, ms in TIMES.items()]
-    records["memory"] = [cost(m, 32, ms, "peak_memory_mb") for m, ms in TIMES.items()]
-    records["memory"] += [cost(m, 4, ms, "peak_memory_mb", "ogbn-proteins size") for m, ms in TIMES.items()]
-    records["large"] = [
-        cost(m, 3, ms, dataset="ogbn-products size") | {"backbone": backbone, "infer_all_ms": ms}
-        for backbone in ("gcn", "sage")
-        for m, ms in TIMES.items()
-    ]
-    records["collapse"] = collapse()
-    records["weights"] = [{"dataset": "pubmed", "layer": n, "diagonal_share": 0.01 * n} for n in (1, 4)]
-    return records
+    """The committed records of every item, to be altered."""
+    return {name: [dict(record) for record in records] for name, records in read_measured(RESULTS).items()}
 
 
 def judged(records, claim):

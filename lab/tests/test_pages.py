@@ -1,4 +1,4 @@
-"""README and docs say what results/ says, and every result file that is quoted is where the pages say."""
+"""README and docs say what results/ says, and every result file that is quoted is there; the cost model's runs."""
 
 import fnmatch
 import json
@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from rapgnn.errors import InputError
-from rapgnn_lab.pages import TABLES, changed_pages, find_pages, forget, main, render, write_pages
+from rapgnn.scale import plan as rates
+from rapgnn_lab import plan_check
+from rapgnn_lab.pages import PROBLEMS, TABLES, find_pages, forget, main, render, rendered_pages
+from rapgnn_lab.results import changed_files
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
@@ -28,7 +31,7 @@ def copy(tmp_path) -> Path:
 
 
 def test_the_pages_say_what_the_results_say():
-    differ = [str(page.relative_to(ROOT)) for page in changed_pages(ROOT)]
+    differ = [str(page.relative_to(ROOT)) for page in changed_files(rendered_pages(ROOT))]
     assert differ == [], "run python -m rapgnn_lab.pages"
 
 
@@ -80,24 +83,15 @@ def test_changed_numbers_are_written(copy, capsys):
     assert main(["--check", "--root", str(copy)]) == 1
     assert "differs from results/" in capsys.readouterr().out
     assert {page: page.read_text() for page in find_pages(copy)} == before  # a check changes nothing
-    assert write_pages(copy)
+    assert main(["--root", str(copy)]) == 0
     assert main(["--check", "--root", str(copy)]) == 0
-
-
-def test_a_number_changed_by_hand_is_put_right(copy):
-    page = copy / "docs" / "scale.md"
-    right = page.read_text()
-    page.write_text(right.replace("| 2,449,029 |", "| 2,449,028 |"))
-    assert list(changed_pages(copy)) == [page]
-    write_pages(copy)
-    assert page.read_text() == right
 
 
 def test_what_was_not_measured_is_said_to_be_so(copy):
     (copy / "results" / "reproduce" / "table1.json").unlink()
     path = copy / "results" / "reproduce" / "identity.json"
     path.write_text(json.dumps([r for r in json.loads(path.read_text()) if r["method"] != "identity"]))
-    write_pages(copy)
+    assert main(["--root", str(copy)]) == 0
     text = (copy / "docs" / "reproduction.md").read_text()
     assert "Not measured yet: `rapgnn reproduce table1`." in text
     assert "| Identity Weights | not searched | – | 80.36 ± 0.40 | – |" in text
@@ -149,3 +143,45 @@ def test_the_readme_names_every_file_and_no_other():
     assert len(patterns) > 10
     assert [p for p in patterns if not fnmatch.filter(files, p)] == []
     assert [f for f in sorted(files) if not any(fnmatch.fnmatch(f, p) for p in patterns)] == []
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch, capsys):
+    (tmp_path / "results").mkdir()
+    monkeypatch.setattr(rates, "TABLES", (1 << 12, 1 << 14))
+    monkeypatch.setattr(rates, "EDGES", 1 << 10)
+    monkeypatch.setattr(rates, "BUFFER", 1 << 16)
+    assert plan_check.main(["--nodes", "500,2000", "--repeats", "1", "--root", str(tmp_path)]) == 0
+    assert "2,000 nodes" in capsys.readouterr().out
+    return tmp_path
+
+
+def test_runs_are_stored_beside_what_was_predicted(root):
+    (record,) = json.loads((root / "results" / "scale" / "plan.json").read_text())
+    assert [run["nodes"] for run in record["runs"]] == [500, 2000]
+    for run in record["runs"]:
+        assert run["edges"] == 20 * run["nodes"]
+        assert run["kept_bytes"] == run["predicted"]["kept"]
+        assert run["blocks"] == run["predicted"]["blocks"]
+        assert run["ratio_seconds"] == pytest.approx(run["predicted"]["total_seconds"] / run["seconds"])
+    assert sorted(path.name for path in (root / "results").iterdir()) == ["scale"]
+
+
+def test_pages_are_made_of_what_was_stored(root):
+    said = {name: TABLES[name](root) for name in ("plan-check", *PROBLEMS)}
+    assert "| 2,000 | 40,000 |" in said["plan-check"]
+    for name, problem in PROBLEMS.items():
+        assert f"{problem.nodes:,} nodes" in said[name]
+        assert said[name].count("| in memory |") == 2
+    path = root / "results" / "scale" / "plan.json"
+    (record,) = json.loads(path.read_text())
+    record["rates"]["product"] = [[t, w, 100 * s] for t, w, s in record["rates"]["product"]]
+    path.write_text(json.dumps([record]))
+    assert TABLES["plan-papers"](root) != said["plan-papers"]
+
+
+@pytest.mark.parametrize("arguments", [["--nodes", "many"], ["--memory", "much"]])
+def test_arguments_that_are_none(arguments, tmp_path, capsys):
+    (tmp_path / "results").mkdir()
+    assert plan_check.main([*arguments, "--root", str(tmp_path)]) == 2
+    assert arguments[0] in capsys.readouterr().err

@@ -1,5 +1,6 @@
-"""The stored settings of the paper's datasets, and the trials that they were chosen from."""
+"""The stored settings of the paper's datasets, the trials they were chosen from, the numbers that the paper prints."""
 
+import json
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +9,24 @@ import pytest
 
 from rapgnn import Config
 from rapgnn.compare import default_config
+from rapgnn.datasets import DATASETS
 from rapgnn.errors import InputError
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.results import TABLES, Published, find_published, one_published, published
 from rapgnn_lab.store import read_records
-from rapgnn_lab.tuned import COLUMNS, LOWER_IS_BETTER, best_settings, chosen_config, collect, read_choices, stored
+from rapgnn_lab.tuned import (
+    COLUMNS,
+    LOWER_IS_BETTER,
+    TARGET,
+    best_settings,
+    chosen_config,
+    collect,
+    format_tuned,
+    main,
+    read_choices,
+    stored,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIRMED = 5  # trials that were run on further seeds
@@ -95,3 +109,103 @@ def test_other_settings_are_among_the_best_of_their_recorded_trials():
         (trial, *_) = (t for t in same if t["value"] in own or own.issuperset(t.get("val_values", ())))
         sign = -1 if choice.get("metric") in LOWER_IS_BETTER else 1
         assert sum(sign * (t["value"] - trial["value"]) > 0 for t in recorded[trial["study"]]) < CONFIRMED
+
+
+PERCENT = ("accuracy", "rocauc")
+
+
+def test_cells_have_names_of_the_package_and_numbers_as_printed():
+    cells = published()
+    assert {cell.table for cell in cells} == set(TABLES)
+    keys = {replace(cell, mean=None, std=None, note=None) for cell in cells}
+    assert len(keys) == len(cells)  # none stands twice
+    for cell in cells:
+        assert cell.dataset in DATASETS, cell
+        assert cell.method in METHODS, cell
+        assert cell.embedding is None or cell.embedding in EMBEDDINGS, cell
+        if cell.mean is None:
+            assert cell.note, cell
+        elif cell.metric in PERCENT:
+            assert 0 < cell.std < cell.mean < 100, cell
+            assert cell.mean > 1, cell  # percent, not a fraction
+        else:
+            assert cell.mean > 0, cell
+
+
+def test_numbers_that_stand_in_two_tables_agree():
+    """Where the paper prints a number again it is the same, but for the two cells that have a note."""
+    for table, again in (("planetoid", "weights"), ("planetoid", "embeddings"), ("ogbn", "ogbn-proteins")):
+        for cell in find_published(table):
+            pretrained = {"embedding": "pretrained"} if again == "embeddings" and cell.method == "rap" else {}
+            same = {"dataset": cell.dataset, "method": cell.method, "metric": cell.metric}
+            for other in find_published(again, **same, **pretrained):
+                assert other.note or (other.mean, other.std) == (cell.mean, cell.std), (cell, other)
+    assert len([c for c in published() if c.note and c.mean is not None and c.table == "weights"]) == 2
+
+
+def test_known_cells():
+    assert one_published("planetoid", dataset="cora", method="rap") == Published(
+        "planetoid", "cora", "rap", "accuracy", 82.42, 0.3
+    )
+    assert one_published("embeddings", dataset="citeseer", embedding="identity").note == "OOM"
+    products = {"dataset": "ogbn-products", "method": "rap", "metric": "train_ms_per_epoch"}
+    assert one_published("ogbn-products", **products, backbone="sage").mean == 7934
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"table": "nodes"}, {"table": "tu", "seed": 1}, {"table": "tu", "method": "rap"}, {"table": "tu", "dataset": "x"}],
+)
+def test_a_lookup_that_fits_no_cell_or_many_is_refused(fields):
+    with pytest.raises(InputError):
+        one_published(**fields)
+
+
+def choice(value: float, **fields) -> dict:
+    settings = {"embedding": "pretrained", "hidden_channels": 64}
+    record = {"dataset": "cora", "method": "rap", "embedding": "pretrained", "space": "wide", "trials": 1}
+    return record | {"val_mean": value, "settings": settings} | fields
+
+
+def test_the_committed_choices_give_the_committed_settings():
+    assert format_tuned(collect(read_choices(ROOT))) == (ROOT / TARGET).read_text()
+
+
+def test_the_best_search_counts_and_errors_count_downwards():
+    (row,) = collect([choice(0.7), choice(0.8, space="paper"), choice(0.75)])
+    assert (row["val_mean"], row["space"]) == (0.8, "paper")
+    (row,) = collect([choice(0.9, metric="rmse"), choice(0.8, metric="rmse"), choice(0.85, metric="rmse")])
+    assert row["val_mean"] == 0.8
+    rows = collect([choice(0.9), choice(0.7, space="faithful")])  # the paper's space has a column of its own
+    assert {row["column"]: row["val_mean"] for row in rows} == {"best": 0.9, "faithful": 0.7}
+
+
+def test_a_tie_break_goes_with_its_embedding_and_decides_among_equals():
+    tie = {"dataset": "mutag", "method": "rap", "embedding": "identity", "tie_break_val_mean": 0.81}
+    rows = collect([choice(0.8, dataset="mutag"), choice(0.8, dataset="mutag", embedding="identity"), tie])
+    assert {row["embedding"]: row["tie_break"] for row in rows} == {"identity": 0.81, "pretrained": 0.0}
+    assert [row["embedding"] for row in rows if row["chosen"]] == ["identity"]
+
+
+def test_among_embeddings_that_validation_cannot_tell_apart_the_simplest_is_chosen():
+    rows = collect([choice(0.80), choice(0.79, embedding="identity"), choice(0.70, embedding="fixed-random")])
+    assert [row["embedding"] for row in rows if row["chosen"]] == ["identity"]  # within √(0.8 · 0.2 / 500) = 0.018
+    rows = collect([choice(0.80), choice(0.78, embedding="identity")])
+    assert [row["embedding"] for row in rows if row["chosen"]] == ["pretrained"]
+    error = {"dataset": "molesol", "metric": "rmse"}
+    rows = collect([choice(0.9, embedding="identity", **error), choice(0.8, embedding="learnable", **error)])
+    assert [row["embedding"] for row in rows if row["chosen"]] == ["learnable"]
+
+
+def test_the_command_checks_and_writes(tmp_path, capsys):
+    folder, target = tmp_path / "results" / "tune", tmp_path / TARGET
+    folder.mkdir(parents=True)
+    target.parent.mkdir(parents=True)
+    (folder / "a.json").write_text(json.dumps([choice(0.8)]))
+    assert main(["--check", "--root", str(tmp_path)]) == 1
+    assert not target.exists()
+    assert main(["--root", str(tmp_path)]) == 0
+    assert main(["--check", "--root", str(tmp_path)]) == 0
+    (folder / "a.json").unlink()
+    assert main(["--root", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -6,7 +6,7 @@ The public names, imported on first use so that ``import rapgnn`` is cheap.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from rapgnn.compare import METHODS, fit
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rapgnn.errors import InputError, InputNotice
     from rapgnn.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
     from rapgnn.estimators.estimators import load_model
+    from rapgnn.estimators.links import RAPLinkPredictor
     from rapgnn.estimators.rows import NodeRows
     from rapgnn.graph.graph import Graph, from_pyg, make_graph, make_graphs
     from rapgnn.graph.lists import from_pyg_list
@@ -29,6 +30,7 @@ _NAMES = {
     "datasets": "load_dataset",
     "errors": "InputError InputNotice",
     "estimators.estimators": "RAPGraphClassifier RAPGraphRegressor RAPNodeClassifier RAPNodeRegressor load_model",
+    "estimators.links": "RAPLinkPredictor",
     "estimators.rows": "NodeRows",
     "graph.graph": "Graph from_pyg make_graph make_graphs",
     "graph.lists": "from_pyg_list",
@@ -54,6 +56,7 @@ __all__ = [
     "Propagation",
     "RAPGraphClassifier",
     "RAPGraphRegressor",
+    "RAPLinkPredictor",
     "RAPNodeClassifier",
     "RAPNodeRegressor",
     "RandomWeights",

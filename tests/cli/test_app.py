@@ -1,16 +1,23 @@
-"""The command line as a whole: help, version, the installed command."""
+"""The command line as a whole: help, version; progress where output is piped; advice works where it is printed."""
 
+import ast
 import os
+import re
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
+import rapgnn as library
+from folders import tables, write
 from rapgnn import __version__
-from rapgnn.cli import compare, data, hops, model, plan  # noqa: F401 (each adds its commands to the app)
-from rapgnn.cli.shared import app
+from rapgnn.cli import compare, data, hops, model, plan, shared  # noqa: F401 (each adds its commands to the app)
+from rapgnn.cli.shared import ARGUMENT, app, with_flags
+from rapgnn.datasets.columns import OPTIONS
 
 
 def _commands() -> list[tuple[str, ...]]:
@@ -80,3 +87,84 @@ def test_the_version_is_printed_by_the_installed_command(module):
     ways = {"rapgnn": ["-m", "rapgnn"], "rapgnn.cli": ["-c", "from rapgnn.cli import main; main()"]}
     done = subprocess.run([sys.executable, *ways[module], "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"rapgnn {__version__}\n")
+
+
+def test_a_line_now_and_then():
+    lines, now = [], [0.0]
+    track = shared.Track(write=lines.append, clock=lambda: now[0])
+    track.start("cora", 100)
+    for _ in range(100):
+        now[0] += shared.LINE_SECONDS / 40
+        track.advance()
+    assert len(lines) == 2
+    assert lines[0] == "rapgnn: cora: 40 of 100, 10 s\n"
+    track.start("short", None)
+    track.set(3, "short: best 0.5")
+    assert len(lines) == 2
+    now[0] += shared.LINE_SECONDS
+    track.set(4, "short: best 0.6")
+    assert lines[2] == "rapgnn: short: best 0.6: 4, 10 s\n"
+
+
+def test_piped_output_gets_lines_and_quiet_none(capsys, monkeypatch):
+    monkeypatch.setattr(shared, "LINE_SECONDS", 0.0)
+    for quiet in (False, True):
+        shared.set_quiet(quiet)
+        with shared.show_progress() as track:
+            track.start("work", 2)
+            track.advance()
+    shared.set_quiet(False)
+    assert capsys.readouterr().err == "rapgnn: work: 1 of 2, 0 s\n"
+
+
+def test_quiet_is_quiet(rapgnn, plants, tmp_path):
+    """Only scores that are asked for are printed."""
+    out, quiet = tmp_path / "model", "--quiet"
+    assert rapgnn("fit", plants, "--out", out, "--no-search", quiet) == (0, "", "")
+    assert rapgnn("predict", out, plants, "--out", tmp_path / "p.csv", quiet) == (0, "", "")
+    code, said, err = rapgnn("evaluate", out, plants, quiet)
+    assert (code, said.split()[1], err) == (0, "accuracy", "")
+
+
+SOURCE = Path(library.__file__).parent
+READERS = [path for room in ("graph", "datasets", "scale/tables") for path in sorted((SOURCE / room).glob("*.py"))]
+
+
+def sentences(path: Path) -> list[str]:
+    """What a module may say: its words, without docstrings."""
+    tree = ast.parse(path.read_text())
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+    ]
+
+
+@pytest.mark.parametrize("path", READERS, ids=lambda path: path.stem)
+def test_the_library_names_no_flags(path):
+    flags = [word for text in sentences(path) for word in re.findall(r"(?<![\w-])--[a-z][\w-]+", text)]
+    assert [flag for flag in flags if path.stem != "sources"] == []  # which runs pip
+
+
+def test_every_argument_that_is_named_is_an_option_of_fit():
+    named = {match[1] for path in READERS for text in sentences(path) for match in ARGUMENT.finditer(text)}
+    assert {"ignore", "impute", "id"} <= named
+    command = typer.main.get_command(app).commands["fit"]
+    options = {flag for one in command.params for flag in one.opts}
+    assert {name for name in named if f"--{name.replace('_', '-')}" not in options} == set()
+    assert named - {"data_dir", "memory"} <= set(OPTIONS)
+
+
+def test_the_command_line_says_its_flags(tmp_path, rapgnn, monkeypatch):
+    nodes, edges = tables()
+    nodes.loc[3, "height"] = np.nan
+    folder = write(tmp_path, nodes=nodes, edges=edges)
+    with pytest.raises(library.InputError, match="`impute=True`"):
+        library.load_dataset(folder)
+    code, _, err = rapgnn("fit", folder, "--out", tmp_path / "m")
+    assert code == 2
+    assert "--impute" in err
+    assert "`" not in err
+    monkeypatch.setattr("sys.argv", ["rapgnn", "predict", "m", "d"])
+    assert with_flags("leave it out (`ignore`).") == "leave it out (--ignore of rapgnn fit)."

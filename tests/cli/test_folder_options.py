@@ -139,17 +139,3 @@ def test_a_wide_table_is_cut(rapgnn, tmp_path):
     assert code == 0, err
     assert "more lines with" in out
     assert len(out.splitlines()) < 70
-
-
-def test_a_model_of_the_structure_predicts_for_edges_alone(rapgnn, garten, tmp_path):
-    code, _, err = rapgnn(
-        "fit", garten, "--no-search", "--out", tmp_path / "m", *OPTIONS, "--ignore", "höhe,gepflanzt,boden,name"
-    )
-    assert code == 0, err
-    (garten / "nodes.csv").unlink()
-    code, _, err = rapgnn("predict", tmp_path / "m", garten, "--out", tmp_path / "p.csv")
-    assert code == 0, err
-    assert len(pd.read_csv(tmp_path / "p.csv")) <= N
-    code, _, err = rapgnn("evaluate", tmp_path / "m", garten)
-    assert code == 2
-    assert "holds edges only" in err

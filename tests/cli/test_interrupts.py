@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import QUICK, SBM, refused
-from listening import begin
+from commands import QUICK, SBM, begin, refused
 from rapgnn import load_model
 
 LONG = "sbm:nodes=20000,features=200,train=2000,val=2000"
@@ -116,13 +115,6 @@ def test_options_are_checked_before_data_are_loaded(rapgnn, tmp_path, monkeypatc
     out = {"fit": ["--out", tmp_path / "m"], "compare": []}[command]
     refused(rapgnn(command, "cora", *out, *options))
     assert not list(tmp_path.iterdir())
-
-
-def test_settings_that_only_some_backbones_take_are_left_to_the_data(rapgnn, tmp_path):
-    code, _, err = rapgnn(
-        "fit", SBM, "--out", tmp_path / "m", "--set", "self_loops=true", "--epochs", 2, "--head", "linear"
-    )
-    assert code == 0, err
 
 
 def test_fit_says_that_it_replaces_a_model(rapgnn, tmp_path):

@@ -1,4 +1,4 @@
-"""``rapgnn fit``, ``evaluate`` and ``predict``."""
+"""``rapgnn fit``, ``evaluate``, ``predict`` and ``report``."""
 
 import json
 
@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 
 from commands import refused
+from html_pages import ReadPage
+from rapgnn.report import page as library
 
 SBM = "sbm:nodes=300,classes=3,features=12,signal=3,train=10,val=60,test=100,seed=1"
 
@@ -59,3 +61,40 @@ def test_bad_commands_are_refused(rapgnn, tmp_path, monkeypatch, arguments, word
     assert code == 2
     assert words in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_fit_writes_its_page(rapgnn, plants, tmp_path):
+    pytest.importorskip("plotly")
+    page = tmp_path / "model.html"
+    code, out, err = rapgnn("fit", plants, "--out", tmp_path / "model", "--report", page)
+    assert (code, f"wrote {page}" in out) == (0, True), err
+    found = ReadPage(page.read_text())
+    columns = [row[0] for row in found.table("which-columns-matter", "Loss by column").rows]
+    assert sorted(columns) == ["colour", "height", "leaves"]
+    assert all(row[0].startswith("plant ") for row in found.table("least-sure-rows", "The").rows)
+    assert "no split was given" in found.words["the-data"]
+
+
+def test_a_saved_model_has_its_page(rapgnn, plants, tmp_path):
+    pytest.importorskip("plotly")
+    page = tmp_path / "later.html"
+    assert rapgnn("fit", plants, "--out", tmp_path / "model")[0] == 0
+    code, out, err = rapgnn("report", tmp_path / "model", plants, "--out", page)
+    assert (code, f"wrote {page}" in out) == (0, True), err
+    columns = [row[0] for row in ReadPage(page.read_text()).table("which-columns-matter", "Loss by column").rows]
+    assert sorted(columns) == ["colour", "height", "leaves"]
+
+
+@pytest.mark.parametrize("words", [("nowhere", "plants"), ("model", "plants", "--out", "page.txt")])
+def test_bad_input_is_one_sentence(rapgnn, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = rapgnn("report", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_what_is_missing_is_named_before_any_work(rapgnn, plants, tmp_path, monkeypatch):
+    monkeypatch.setattr(library, "NEEDED", ("a_package_that_nobody_has",))
+    code, _, err = rapgnn("fit", plants, "--out", tmp_path / "model", "--report", tmp_path / "model.html")
+    assert (code, "pip install 'rapgnn[report]'" in err) == (2, True)
+    assert not (tmp_path / "model").exists()

@@ -102,15 +102,6 @@ def test_official_host_fills_the_cache_which_then_suffices(host, cache):
     assert locate(dataset(url)) == folder
 
 
-def test_an_altered_cached_file_is_refused_and_fetched_again(host, cache):
-    write(cache / "kind/Tiny/raw", a_txt=b"tampered")
-    said: list[str] = []
-    folder = locate(dataset(host[1]), say=said.append)
-    assert (folder / "a.txt").read_bytes() == CONTENT["a.txt"]
-    assert "refused" in said[0]
-    assert "a.txt" in said[0]
-
-
 def test_an_altered_download_is_refused_and_never_kept(host, cache):
     served, url = host
     (served / "b.txt").write_bytes(b"second fil")

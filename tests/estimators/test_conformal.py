@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from folders import write
+from folders import tables, write
 from rapgnn import InputError, RAPNodeClassifier, RAPNodeRegressor, load_dataset, load_model
 from rapgnn.estimators.conformal import bound, coverage_table, half_widths, least_probabilities
 from rapgnn.network.fit_rows import FitRows
@@ -132,3 +132,25 @@ def test_the_score_of_pure_noise_is_that_of_chance():
         model = RAPNodeClassifier(num_layers=2, seed=seed).fit(x, y, edge_index=edges)
         gaps.append(model.validation_score_ - model.score(x, y, edge_index=edges, split="test"))
     assert abs(np.mean(gaps)) < 0.05
+
+
+def test_the_command_line_and_the_report_say_them(rapgnn, tmp_path):
+    nodes, edges = tables(200)
+    for name, label in (("words", nodes["label"]), ("numbers", nodes["height"] + nodes["leaves"])):
+        folder, model, table = (
+            write(tmp_path / name, nodes=nodes.assign(label=label), edges=edges),
+            tmp_path / "m",
+            None,
+        )
+        code, _, err = rapgnn("fit", folder, "--out", model, "--no-search", "--report", tmp_path / "r.html")
+        assert code == 0, err
+        assert rapgnn("predict", model, folder, "--out", tmp_path / "p.csv", "--coverage", 0.9)[0] == 0
+        table = pd.read_csv(tmp_path / "p.csv", keep_default_na=False)
+        if name == "words":
+            held = [truth in said.split("|") for truth, said in zip(label, table["set"], strict=True)]
+        else:
+            held = (table["low"] <= label) & (label <= table["high"])
+        assert np.mean(held) > 0.8
+        assert "that promise 90 %" in (tmp_path / "r.html").read_text()
+    code, _, err = rapgnn("predict", model, folder, "--out", tmp_path / "p.csv", "--coverage", 90)
+    assert (code, "coverage must be a number between 0 and 1" in err) == (2, True)

@@ -33,23 +33,6 @@ def test_it_is_the_model_without_a_search(graph, disk):
     assert limited.predict_proba(graph) == pytest.approx(p, abs=2e-4)  # trained on disk, used in memory
 
 
-def test_a_folder_keeps_the_hops_for_the_next_fit(graph, disk, tmp_path):
-    found = [
-        RAPNodeClassifier(num_layers=2, hops=tmp_path / "s").fit(data).predict_proba(disk) for data in (graph, disk)
-    ]
-    np.testing.assert_allclose(*found, atol=1e-6)
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["g", "s"]
-
-
-def test_settings_goal_and_weights_are_kept(graph, disk):
-    how = {"backbone": "sage", "num_layers": 2, "scoring": "f1_macro", "class_weight": "balanced"}
-    limited, plain = RAPNodeClassifier(memory_limit="4GiB", **how).fit(disk), RAPNodeClassifier(search=False, **how)
-    plain.fit(graph)
-    assert limited.config_ == plain.config_
-    assert limited.class_weight_ == pytest.approx(plain.class_weight_)
-    assert limited.score(disk, split="test") == pytest.approx(plain.score(graph, split="test"))
-
-
 def test_without_validation_rows_some_are_held_out(graph, tmp_path):
     bare = replace(graph, val=graph.val[:0])
     disk = DiskGraph.write(tmp_path / "g", bare)

@@ -1,4 +1,4 @@
-"""Every way to hand a graph in: labels, splits and features of any kind, edges one way or both, and refusals."""
+"""Every way to hand a graph in: labels, splits and features of any kind, edges one way or both, refusals, notices."""
 
 import networkx as nx
 import numpy as np
@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data, HeteroData
 
+from folders import write
 from rapgnn import InputError, InputNotice, RAPNodeClassifier, load_dataset
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.sparse import dense
@@ -195,3 +196,27 @@ def test_what_is_said_and_refused(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\na,b\n")
     with pytest.raises(InputError, match="there are no labels"):
         nodes().fit(load_dataset(tmp_path / "edges.csv"))
+
+
+def test_a_notice_comes_once_and_points_at_the_users_line(plants):
+    model, nodes = RAPNodeClassifier(search=False), pd.read_csv(plants / "nodes.csv")
+    table, ends = nodes[["height", "leaves"]], (nodes.index, nodes.index[::-1])
+    calls = {
+        "no split was given": [
+            lambda: RAPNodeClassifier(search=False).fit(table, nodes["label"], edge_index=ends),
+            lambda: RAPNodeClassifier(search=False).fit_transform(table, nodes["label"], edge_index=ends),
+            lambda: model.fit(plants),
+        ],
+        "never saw": [
+            lambda: model.predict(plants),
+            lambda: model.predict_proba(plants, return_std=True),
+            lambda: model.transform(plants),
+            lambda: model.explain(plants, ["plant 3"]),
+        ],
+    }
+    for sentence, lines in calls.items():
+        for line in lines:
+            with pytest.warns(InputNotice) as said:
+                line()
+            assert [(sentence in str(one.message), one.filename) for one in said] == [(True, __file__)]
+        write(plants, nodes=nodes.assign(colour=nodes["colour"].replace("red", "violet")))

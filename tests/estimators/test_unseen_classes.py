@@ -10,7 +10,7 @@ import torch
 from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import cross_val_score
 
-from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg, from_pyg_list, make_graph
+from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg, from_pyg_list
 from rapgnn.graph.scores import CLASS_METRICS
 from rapgnn.graph.splits import make_folds
 from samples import FAST, graph_list, node_data
@@ -140,20 +140,3 @@ def test_folds_without_a_class_are_scored():
         model.score(graphs, [7] * 30)
     with pytest.raises(InputError, match="mix words and numbers"):
         model.score(graphs, [0, "seven"] * 15)
-
-
-def test_other_refusals_stay():
-    data, new = rare(), RAPNodeClassifier(**FAST)
-    x, edges = np.ones((6, 2)), np.array([[0], [1]])
-    for call, words in {
-        lambda: new.fit(data, train_mask=data.train_mask & (data.y == 0)): "nothing to tell apart",
-        lambda: new.fit(data, train_mask=torch.zeros(300, dtype=torch.bool)): "training split is empty",
-        lambda: RAPGraphClassifier(**FAST).fit(graph_list(10), train=[0, 2, 4], test=[1, 3]): "nothing to tell apart",
-        lambda: make_graph(x, edges, [0, 2, 0, 2, 0, 2], [0, 1], [2, 3], [4, 5]): "class 1 does not occur",
-        lambda: make_graph(x, edges, [0, 0, 0, 1, 0, 1], [0, 1], [2, 3], [4, 5]): "class 0",
-    }.items():
-        with pytest.raises(InputError, match=words):
-            call()
-    other = data.y.clone()
-    other[~(data.train_mask | data.val_mask | data.test_mask)] = 9  # of rows in no split: no class
-    assert new.fit(data, other).classes_.tolist() == [0, 1, 2, 3, 4]

@@ -14,7 +14,7 @@ from rapgnn.network.known_labels import KnownLabels, SeenNodes
 from rapgnn.network.network import Average
 from rapgnn.search.start import HOPS
 from rapgnn.sparse import dense
-from rapgnn.training.predict import hops_for, model_on
+from rapgnn.training.predict import model_on
 
 POINTS = {
     "last": HOPS.update(jumping="last", num_layers=3),
@@ -169,28 +169,6 @@ def test_a_network_sees_what_another_predicts_for_the_neighbours():
     torch.testing.assert_close(again.represent(g), net.represent(g))
     with pytest.raises(InputError, match="previous"):
         HOPS.update(previous=net.config)
-
-
-@pytest.mark.parametrize("backbone", ["gcn", "sage"])
-def test_the_previous_network_walks_no_hop_that_is_there_already(backbone, monkeypatch):
-    g = graph(7)
-    before = HOPS.update(scaling="standard", degree_columns=True, backbone=backbone)
-    first = fitted(before, g)
-    first.head.weight.normal_(generator=torch.Generator().manual_seed(0))
-    net = HopNetwork(5, 3, seed=3, config=before.update(backbone="sage", num_layers=1, previous=before))
-    net.previous = first
-    net.scaling.fit(g.x)
-    heard = g.objective.read(first.output(first.scores(first.represent(g))))
-    walked, walk = [], HopNetwork.hops
-    monkeypatch.setattr(HopNetwork, "hops", lambda self, *how: walked.append(self) or walk(self, *how))
-    alone = net.fit_features(g, g.train)
-    assert walked == ([net] if backbone == "sage" else [net, first])
-    torch.testing.assert_close(alone[:, -6:-3], (g.operator("sage").matrix @ heard)[g.train], rtol=1e-5, atol=1e-6)
-    shared = {}
-    hops_for(first, g, shared)
-    walked.clear()
-    assert torch.equal(net.fit_features(g, g.train, hops_for(net, g, shared)), alone)
-    assert walked == ([] if backbone == "sage" else [net])
 
 
 LINEAR = {

@@ -159,14 +159,6 @@ def test_a_loop_of_ones_own_trains_the_head_on_a_prepared_graph(graph):
     assert all(p.grad is None for p in model.embedding.parameters())
 
 
-def test_dropout_of_a_step_can_be_replayed(graph):
-    model = build(dropout=0.5, head="mlp")
-    prepared = model.prepare(*graph)
-    first = model(prepared)
-    model.draw_counter.fill_(0)
-    assert torch.equal(model(prepared), first)
-
-
 def test_layers_one_by_one_are_prepared_too(graph):
     x, edges = graph
     model = build(structure="full")

@@ -1,4 +1,4 @@
-"""What the page measures: columns, hops, calibration, and trainings with fewer labels."""
+"""A graph in numbers, and what the page measures: columns, hops, calibration, and trainings with fewer labels."""
 
 from dataclasses import replace
 
@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from rapgnn import RAPNodeClassifier
+from rapgnn import RAPNodeClassifier, make_graph
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.estimators import estimator_for
+from rapgnn.estimators.card import describe_graph
 from rapgnn.report.quality import coverage, reliability
 from rapgnn.report.search import by_depth, by_labels, fewer_labels, growth_parts
 from rapgnn.report.subject import AbsentError, Subject
@@ -78,3 +79,16 @@ def test_fewer_labels_keep_every_class():
     assert sorted(graph.y[few.train].tolist()) == [0, 1, 2]
     assert set(few.train.tolist()) <= set(graph.train.tolist())
     assert torch.equal(few.test, graph.test)
+
+
+def test_a_graph_in_numbers(small_graph, molecules):
+    row = describe_graph(small_graph)
+    assert (row["nodes"], row["edges"], row["features"]) == (300, small_graph.edge_index.shape[1], 12)
+    assert (row["classes"], sum(row["class sizes"])) == (3, 300)
+    assert (row["train"], row["val"], row["test"]) == (30, 60, 100)
+    many = describe_graph(replace(molecules, folds=True))
+    assert (many["graphs"], many["nodes"], many["edge features"]) == (120, molecules.num_nodes, 3)
+    assert "10-fold" in many["protocol"]
+    y = np.array([[0.0, 1.0], [1.0, np.nan], [0.0, 0.0]])
+    labels = describe_graph(make_graph(np.ones((3, 2)), torch.zeros(2, 0, dtype=torch.int64), y, [0, 1], [], [2]))
+    assert (labels["labels"], labels["positive share"], labels["unknown"]) == (2, pytest.approx(0.4), 1)

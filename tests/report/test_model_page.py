@@ -196,8 +196,3 @@ def test_what_cannot_be_reported_is_refused(fitted, small_graph, tmp_path, monke
     with pytest.raises(InputError, match=r"pip install 'rapgnn\[report\]'"):
         fitted.report(tmp_path / "page.html", small_graph)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_members_of_an_average_are_listed(fitted, page):
-    table = page.table("what-was-chosen", "The model is the average of these")
-    assert len(table.rows) == len(fitted.model_.members)

@@ -10,7 +10,7 @@ from html_pages import ReadPage
 from rapgnn.report import page as library
 from rapgnn.report import parts as plots
 from rapgnn.report.page import Page
-from rapgnn.report.parts import Cell, Chip, Facts, Figure, More, Notice, Panel, Prose, Section, Table, slug
+from rapgnn.report.parts import Cell, Facts, Figure, More, Notice, Panel, Prose, Section, Table, slug
 
 pytest.importorskip("plotly")
 BAD = "<b onclick=x>&\"'</script>"
@@ -31,7 +31,7 @@ def contrast(a: str, b: str) -> float:
 def page() -> Page:
     drawn = plots.lines({BAD: ([1, 2], [3, 4]), "b": ([1, 2], [5, float("nan")])}, "x", "y", hover=BAD)
     figure = Figure("lines", [Panel(drawn, BAD, BAD)], table=Table(["", "n"], [[BAD, 1]], BAD))
-    cells = [[Cell(BAD, "good", title=BAD), Cell("rapgnn", code=True, chips=(Chip(BAD, "bad", "#here", BAD),))]]
+    cells = [[Cell(BAD, "good", title=BAD), Cell("rapgnn", code=True)]]
     parts = [Prose(BAD), Notice(BAD), Facts([(BAD, BAD)]), Table([BAD, "c"], cells, BAD), More(BAD, [figure])]
     return Page(BAD, BAD, [Section("Here", parts)], BAD, {"said": BAD})
 

@@ -110,19 +110,6 @@ def test_an_unfinished_store_says_where_it_ends(tmp_path):
         HopStore.open(tmp_path)
 
 
-def test_several_processes_fill_a_store(tmp_path):
-    hops = filled(tmp_path / "whole")
-    one, other = (HopStore.create(tmp_path / "s", OF, ROWS) for _ in range(2))
-    for store, order in ((one, [(0, 2)]), (other, [(2, 5), (0, 2)]), (one, [(2, 5)])):
-        for columns in order:
-            for k, hop in zip(OF.hops, hops, strict=True):
-                store.write(columns, k, [hop[:, slice(*columns)]])
-            store.finish(columns)
-        store.tidy()
-    assert sorted(HopStore.open(tmp_path / "s").blocks) == [(0, 2), (2, 5)]
-    assert torch.equal(HopStore.open(tmp_path / "s").read(slice(None)), hops.transpose(0, 1))
-
-
 def test_of_two_runs_that_begin_with_one_folder_the_second_is_refused(tmp_path, monkeypatch):
     write, outcomes = stores.save_parts, []
 

@@ -30,11 +30,9 @@ from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
-from rapgnn.scale.homes import WholeHops
 from rapgnn.scale.hops import Budget, Hops, untrained
 from rapgnn.scale.matrix import ROW_COST, row_bounds
 from rapgnn.scale.store import HopStore
-from rapgnn.scale.workers import ALONE
 from rapgnn.sparse import dense
 
 
@@ -186,20 +184,6 @@ def test_fewer_workers_go_on_where_more_have_stopped(graph: DiskGraph, tmp_path:
     for seen in run_together(2, tmp_path / "two", deep_hops, graph.folder, store, 9):
         assert seen == [4, 5, 6, 7, 8, 9]
     check(graph, store, 9, tmp_path / "right")
-
-
-def test_rows_are_read_from_the_files_of_any_workers(tmp_path: Path):
-    whole, values = WholeHops(tmp_path, 10, ALONE), torch.arange(30.0).reshape(10, 3)
-    assert whole.last() == -1
-    for hop in (0, 1):
-        for rows in (slice(0, 4), slice(4, 4), slice(4, 10)):
-            whole.write(hop, rows, values[rows] + hop)
-        assert whole.last() == hop
-    assert torch.equal(whole.read(1, slice(2, 7)), values[2:7] + 1)
-    assert whole.read(1, slice(3, 3)).shape == (0, 3)
-    assert len(list(tmp_path.iterdir())) == 2  # those of the hop before are gone
-    assert WholeHops(tmp_path, 11, ALONE).last() == -1
-    assert WholeHops(tmp_path, 10, ALONE, [tmp_path / "columns-0-3-hop-000.npy"]).last() == -1  # which is not stored
 
 
 def test_what_the_first_is_refused_all_are(folder: Path, tmp_path: Path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import METHODS, RAPGNN, Config, InputError, RAPGraphClassifier, RAPNodeClassifier, fit
+from rapgnn import METHODS, RAPGNN, Config, InputError, fit
 from rapgnn.compare import STRATEGIES
 from rapgnn.network.encode import EMBEDDINGS, Inputs
 from rapgnn.network.stepwise import propagate
@@ -181,18 +181,6 @@ def test_fixed_weights_predict_with_their_own_draw(small_graph):
     torch.testing.assert_close(fitted.predict(small_graph.test).scores, model.head(h), rtol=1e-4, atol=1e-5)
 
 
-SMALL = {"search": False, "num_layers": 2, "hidden_channels": 8, "epochs": 3}
-KINDS = [
-    {},
-    {"head": "ridge"},
-    {"head": "mlp", "batch_norm": True},
-    {"embedding": "learnable"},
-    {"embedding": "pretrained-gnn"},
-    {"random_features": 2},
-    {"jumping": "cat"},
-]
-
-
 @contextmanager
 def double_by_default():
     torch.set_default_dtype(torch.float64)
@@ -203,20 +191,6 @@ def double_by_default():
 
 
 MODES = {"float64": double_by_default, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-
-
-@pytest.mark.parametrize(("mode", "settings"), [*(("float64", kind) for kind in KINDS), ("inference_mode", KINDS[2])])
-def test_estimators_train_save_and_load_the_same(mode, settings, small_graph, molecules, tmp_path):
-    for estimator, data in ((RAPNodeClassifier, small_graph), (RAPGraphClassifier, molecules)):
-        plain = estimator(**SMALL, settings={"pretrain_epochs": 2} | settings).fit(data)
-        with MODES[mode]():
-            fitted = estimator(**SMALL, settings={"pretrain_epochs": 2} | settings).fit(data)
-            plain.save(tmp_path / estimator.__name__)
-            loaded = estimator.load(tmp_path / estimator.__name__)
-            found = fitted.predict_proba(data), loaded.predict_proba(data)
-        assert {t.dtype for t in fitted.model_.parameters()} <= {torch.float32}
-        for probabilities in found:
-            np.testing.assert_allclose(probabilities, plain.predict_proba(data), atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", MODES)

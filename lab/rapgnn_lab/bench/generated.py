@@ -106,28 +106,26 @@ DISK_SIZES = {
 """The sizes of ``bench disk``: ogbn-products', and one with more nodes, whose features alone are 5 GB."""
 
 
-def proteins_size(share: float = 1.0) -> PowerLaw:
-    """ogbn-proteins' numbers of nodes, edges, features and labels, or a share of its nodes and edges."""
-    _check_share(share)
-    nodes, edges, train, val, test = (
-        max(1, round(share * whole)) for whole in (132_534, 79_122_504, 86_619, 21_236, 24_679)
-    )
-    test = min(test, nodes - train - val)
-    name = "ogbn-proteins size" if share == 1 else f"{share:g} of ogbn-proteins' size"
-    return PowerLaw(nodes, edges, features=8, labels=112, classes=2, train=train, val=val, test=test, name=name)
+LARGE = {
+    "ogbn-proteins": PowerLaw(132_534, 79_122_504, 8, classes=2, labels=112, train=86_619, val=21_236, test=24_679),
+    "ogbn-products": SIZES["products"],
+}
+"""The numbers of nodes, edges, features and labels of the large published graphs."""
 
 
-def shared_size(name: str, share: float) -> PowerLaw:
-    """A share of one of ``DISK_SIZES``: of its nodes, edges and rows."""
-    _check_share(share)
-    size = DISK_SIZES[name]
-    parts = {key: max(1, int(share * getattr(size, key))) for key in ("nodes", "edges", "train", "val", "test")}
-    return replace(size, **parts, name=name if share == 1 else f"{share:g} of {name}")
-
-
-def _check_share(share: float) -> None:
+def share_of(size: PowerLaw, share: float) -> PowerLaw:
+    """A share of a size: of its nodes, edges and rows."""
     if not 0 < share <= 1:
         raise InputError(f"the share of a size must lie above 0 and be at most 1, got {share:g}.")
+    counts = {key: max(1, round(share * getattr(size, key))) for key in ("nodes", "edges", "train", "val", "test")}
+    counts["test"] = min(counts["test"], counts["nodes"] - counts["train"] - counts["val"])
+    return replace(size, **counts)
+
+
+def large_size(dataset: str, share: float = 1.0) -> PowerLaw:
+    """The size of one of ``LARGE``, or a share of it, named after it."""
+    name = f"{dataset} size" if share == 1 else f"{share:g} of {dataset}' size"
+    return replace(share_of(LARGE[dataset], share), name=name)
 
 
 def write_power_law(size: PowerLaw, folder: Path) -> DiskGraph:

@@ -160,7 +160,7 @@ def memory(
     """
     depths = read_numbers("--layers", layers)
     from rapgnn_lab.bench import depth
-    from rapgnn_lab.bench.generated import proteins_size
+    from rapgnn_lab.bench.generated import large_size
 
     chosen = read_names("method", methods, list(depth.TITLES))
     rows = []
@@ -169,7 +169,7 @@ def memory(
             raise InputError(f"{dataset} is a set of graphs: bench memory takes one graph.")
         rows += depth.plan_memory(dataset, depths, chosen, device)
     if share:
-        rows += depth.plan_memory(proteins_size(share), [depth.SHARE_LAYERS], chosen, device)
+        rows += depth.plan_memory(large_size("ogbn-proteins", share), [depth.SHARE_LAYERS], chosen, device)
     if not rows:
         raise InputError("there is nothing to measure: name a dataset or a --share above 0.")
     return f"memory, {depth.MEMORY_HIDDEN} channels", rows, depth.with_memory_ratios
@@ -259,21 +259,6 @@ def fit(
 
 
 @benchmark
-def wide(
-    nodes: Annotated[int, typer.Option(help="Documents.")] = 34_493,
-    columns: Annotated[int, typer.Option(help="Words.")] = 8_415,
-    seeds: Seeds = 3,
-) -> Planned:
-    """The cells of bench fit with wide bags of words, with many labels and with few: accuracy, fit, prediction.
-
-    Example: rapgnn bench wide --json wide.json
-    """
-    from rapgnn_lab.bench import fit
-
-    return "wide bags of words", fit.plan(fit.grid([nodes], [columns], [0.6, 20], ["words"]), seeds), list
-
-
-@benchmark
 def disk(
     size: Annotated[str, typer.Argument(help="products or wide.")] = "products",
     share: Annotated[float, typer.Option(help="Of its nodes and edges.")] = 0.05,
@@ -291,9 +276,11 @@ def disk(
     """
     given = shared.read_settings(settings)
     shared.check_options(given)
+    from dataclasses import replace
+
     from rapgnn.memory import read_size
     from rapgnn_lab.bench.disk import plan
-    from rapgnn_lab.bench.generated import DISK_SIZES, shared_size
+    from rapgnn_lab.bench.generated import DISK_SIZES, share_of
 
     check_choice("size", size, DISK_SIZES)
     chosen = [limit.strip() for limit in limits.split(",")]
@@ -303,7 +290,8 @@ def disk(
         read_size(device_memory, "--device-memory")
         if device == "cpu":
             raise InputError("--device-memory is for a GPU: add --device cuda.")
-    rows = plan(shared_size(size, share), chosen, given, folder, device, tables, device_memory, compare)
+    part = replace(share_of(DISK_SIZES[size], share), name=size if share == 1 else f"{share:g} of {size}")
+    rows = plan(part, chosen, given, folder, device, tables, device_memory, compare)
     return "graphs on disk", rows, list
 
 

@@ -11,34 +11,26 @@ from pathlib import Path
 from rapgnn.compare import Record
 from rapgnn.device import versions
 from rapgnn.report.page import Page
-from rapgnn.report.parts import Cell, Chip, Chips, Facts, More, Notice, Part, Prose, Section, Table
+from rapgnn.report.parts import Cell, Facts, More, Notice, Part, Prose, Section, Table
 from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.claims.judged import (
-    CLAIMS,
     FAILS,
     HOLDS,
     MISSING,
     PART,
     PROVISIONAL,
-    SENTENCES,
     format_claims,
     judge_claims,
 )
 from rapgnn_lab.paper.claims.scores import METRICS
-from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, compare_to_quoted, outcome
+from rapgnn_lab.paper.claims.significance import BEHIND, compare_to_quoted, outcome
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
-from rapgnn_lab.paper.rows import BEST, FAITHFUL, REACHABLE, note
+from rapgnn_lab.paper.rows import BEST, REACHABLE, note
 from rapgnn_lab.paper.run import command, describe
 from rapgnn_lab.results import DATASETS, NONE
 
 PAPER = "[*On the Effectiveness of Random Weights in Graph Neural Networks*](https://arxiv.org/abs/2502.00190)"
 TONES = {HOLDS: "good", PART: "mixed", FAILS: "bad", MISSING: "quiet"}
-SUPPORT = {
-    SENTENCES["not-behind"]: {AHEAD: "good", TIED: "good", BEHIND: "bad"},
-    SENTENCES["better"]: {AHEAD: "good", TIED: "mixed", BEHIND: "bad"},
-}
-"""How a claim is judged -> what the outcome of one comparison says for it."""
-WORST = ("good", "quiet", "mixed", "bad")
 
 
 def write_report(results: Path, out: Path) -> Measured:
@@ -56,11 +48,11 @@ def make_page(measured: Measured) -> Page:
     sections += [
         Section("At a glance", [*plots.to_parts(figure), Prose(note("colours"))]) for figure in plots.glance(measured)
     ]
-    sections += [_item(name, measured.get(name, []), claims) for name in ITEMS]
+    sections += [_item(name, measured.get(name, [])) for name in ITEMS]
     return Page(
         "RAP-GNN: the paper, reproduced",
         f"Every table and figure of {PAPER}, measured again with rapgnn, ours beside the published value.",
-        [*sections, _again(measured), _machines(measured)],
+        [*sections, _again(measured)],
         f"Made by `rapgnn paper`, rapgnn {versions()['rapgnn']}. The page holds all it shows; nothing is loaded.",
         {"items": {name: len(records) for name, records in measured.items()}, "quick": quick},
     )
@@ -93,24 +85,17 @@ def _claims(claims: list[Record], measured: Measured, quick: bool) -> Section:
     return Section("The paper's claims", [*notices, *parts], "claims")
 
 
-def _item(name: str, records: list[Record], claims: list[Record]) -> Section:
+def _item(name: str, records: list[Record]) -> Section:
     title = ITEMS[name].title
     short = title.partition(":")[0]
     if not records:
         return Section(title, [Notice(f"Not measured yet: `{command(name, False)}`.", "quiet")], name, short)
-    mine = {claim.name for claim in CLAIMS if claim.measure({name: records})}
-    chips = [
-        Chip(f"{c['claim']}: {c['verdict']}", TONES[c["verdict"]], f"#claim-{c['claim']}")
-        for c in claims
-        if c["claim"] in mine
-    ]
-    parts: list[Part] = [Chips("Claims judged with it:", chips)] if chips else []
     draw = ITEMS[name].figures
-    parts += [part for figure in draw(records) for part in plots.to_parts(figure)] if draw else []
-    return Section(title, [*parts, *item_tables(name, records, claims)], name, short)
+    parts: list[Part] = [part for figure in draw(records) for part in plots.to_parts(figure)] if draw else []
+    return Section(title, [*parts, *item_tables(name, records)], name, short)
 
 
-def item_tables(name: str, records: list[Record], claims: list[Record]) -> list[Part]:
+def item_tables(name: str, records: list[Record]) -> list[Part]:
     """The tables of an item as ``rapgnn reproduce`` writes them, coloured; folded notes, and how they were measured."""
     datasets = {title: dataset for dataset, title in DATASETS.items()}
 
@@ -124,11 +109,7 @@ def item_tables(name: str, records: list[Record], claims: list[Record]) -> list[
         for row in cells:
             record = next((r for r in there if r.get("title") == row[0].text), {})
             row[at] = _difference(row[at], record)
-        chips = [_row_chips(claims, dataset, row[0].text) for row in cells]
-        if any(chips):
-            header = [*header, "claims"]
-            cells = [[*row, Cell("", chips=mine)] for row, mine in zip(cells, chips, strict=True)]
-        return Table(header, cells, heading, left, chips=any(chips))
+        return Table(header, cells, heading, left)
 
     parts = to_parts(describe(ITEMS[name], records), new_table)
     last = max((i for i, part in enumerate(parts) if isinstance(part, Table)), default=-1)
@@ -148,21 +129,6 @@ def _difference(cell: Cell, record: Record) -> Cell:
     return Cell(cell.text, "bad", title=f"behind, {tested.test}, p = {tested.p:.2g}")
 
 
-def _row_chips(claims: list[Record], dataset: str, title: str) -> tuple[Chip, ...]:
-    """What the comparisons of one method on one dataset, in the paper's settings, say for the claims about it."""
-    chips = []
-    row = (dataset, title, FAITHFUL, None)
-    for claim in (claim for claim in claims if claim["rule"] in SUPPORT):
-        keys = ("dataset", "first", "column", "num_layers")
-        mine = [d for d in claim["details"] if tuple(d.get(key) for key in keys) == row]
-        if mine:
-            tones = [SUPPORT[claim["rule"]].get(d["outcome"], "quiet") for d in mine]
-            said = "; ".join(f"against {d['second']} {d['difference']:+.2f} {d['unit']}: {d['outcome']}" for d in mine)
-            word = f"{claim['claim']}: {', '.join(d['outcome'] for d in mine)}"
-            chips.append(Chip(word, max(tones, key=WORST.index), f"#claim-{claim['claim']}", said))
-    return tuple(chips)
-
-
 def _again(measured: Measured) -> Section:
     rows = []
     for name, item in ITEMS.items():
@@ -174,17 +140,6 @@ def _again(measured: Measured) -> Section:
         rows.append([Cell(name), Cell(item.title), again, Cell(state), Cell(when)])
     items = Table(["item", "what it is", "command", "state", "measured"], rows, "Items", 5)
     return Section("How to measure it again", [Prose(note("again")), items])
-
-
-def _machines(measured: Measured) -> Section:
-    """Which items were measured on what, with what."""
-    machines: dict[tuple[str, ...], dict[str, None]] = {}
-    for name, r in ((item, r) for item in ITEMS for r in measured.get(item, [])):
-        made = ", ".join(f"{k} {v}" for k, v in r.get("versions", {}).items())
-        machines.setdefault((r.get("hardware", "unknown"), made, r.get("source", NONE)), {})[name] = None
-    rows = [[Cell(", ".join(names)), *map(Cell, key)] for key, names in machines.items()]
-    parts: list[Part] = [Table(["items", "hardware", "versions", "source"], rows, "Where it was measured", 4)]
-    return Section("Hardware and versions", parts if rows else [Prose("Nothing is measured yet.")])
 
 
 # Markdown -> parts of a page, so that tables are tables of cells.

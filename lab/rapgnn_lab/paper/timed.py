@@ -7,7 +7,7 @@ the parameters of a graph that is made for it; of times also ``epochs`` (of what
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 
 from rapgnn.compare import OnEpoch, Record
@@ -25,7 +25,7 @@ from rapgnn_lab.bench.depth import (
     peak_of,
     warm_up_methods,
 )
-from rapgnn_lab.bench.generated import SIZES, PowerLaw, proteins_size
+from rapgnn_lab.bench.generated import PowerLaw, large_size
 from rapgnn_lab.bench.timing import ReadyGraph, fits, ready
 from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.accuracy import accuracy_cell
@@ -235,7 +235,7 @@ MEMORY_SHARE = 0.02  # of a quick run
 
 def memory_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
     """All strategies on both graphs; a quick run leaves out PyG's layers, the slowest."""
-    proteins = proteins_size(share_of(scale, graphs.device, MEMORY_SHARE))
+    proteins = large_size("ogbn-proteins", share_of(scale, graphs.device, MEMORY_SHARE))
     methods = [m for m in TITLES if not (scale.quick and m == "end-to-end-pyg")]
     places = ((DATASET, MEMORY_LAYERS), (proteins, PROTEINS_LAYERS))
     return [
@@ -289,27 +289,16 @@ PAPER_TIMES = {"paper_train_ms": "train_ms_per_epoch", "paper_eval_ms": "eval_ms
 ABSENT, LEFT_OUT = "not available here", "left out"
 
 
-def products_size(share: float = 1.0) -> PowerLaw:
-    """ogbn-products' numbers of nodes, edges, features and classes, or a share of its nodes and edges."""
-    whole = SIZES["products"]
-    counts = {name: max(1, round(share * getattr(whole, name))) for name in ("nodes", "edges", "train", "val", "test")}
-    counts["test"] = min(counts["test"], counts["nodes"] - counts["train"] - counts["val"])
-    name = "ogbn-products size" if share == 1 else f"{share:g} of ogbn-products' size"
-    return replace(whole, **counts, name=name)
-
-
 @dataclass(frozen=True)
 class LargeTable:
     """A table of the paper, or the half of one backbone.
 
     Args:
-        size: share -> a graph of that share of its size.
         config: inside the paper's ranges, not searched.
         published: fields of the paper's cells beside the table, which has the dataset's name.
     """
 
     dataset: str
-    size: Callable[[float], PowerLaw]
     config: Config
     published: Record
 
@@ -329,9 +318,9 @@ _COMMON = {"normalize_features": False, "lr": 0.01, "dropout": 0.2}
 _PROTEINS = Config(num_layers=4, hidden_channels=240, embedding="pretrained-gnn", head="mlp", epochs=500, **_COMMON)
 _PRODUCTS = Config(num_layers=3, hidden_channels=256, epochs=30, **_COMMON)
 TABLES = (
-    LargeTable("ogbn-proteins", proteins_size, _PROTEINS, {}),
-    LargeTable("ogbn-products", products_size, _PRODUCTS, {"backbone": "gcn"}),
-    LargeTable("ogbn-products", products_size, _PRODUCTS.update(backbone="sage"), {"backbone": "sage"}),
+    LargeTable("ogbn-proteins", _PROTEINS, {}),
+    LargeTable("ogbn-products", _PRODUCTS, {"backbone": "gcn"}),
+    LargeTable("ogbn-products", _PRODUCTS.update(backbone="sage"), {"backbone": "sage"}),
 )
 
 
@@ -348,7 +337,7 @@ def large_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
             beside = {name: table.paper(method, metric) for name, metric in PAPER_TIMES.items()}
             labels: Record = {name: cell.mean for name, cell in beside.items() if cell is not None}
             labels |= {"no_accuracy": missing} if missing else {}
-            cells.append(cost_cell("time", table.size(share), method, sizes, graphs.device, **labels))
+            cells.append(cost_cell("time", large_size(table.dataset, share), method, sizes, graphs.device, **labels))
         cells += [] if missing else [_accuracy(table, method, scale) for method in METHODS_OF_TABLES]
     return cells
 

@@ -1,15 +1,18 @@
-"""FDGNN's fixed points, U-GCN's convolutions and MRGNN's hops: each by its own equation."""
+"""Random layers, FDGNN's fixed points, U-GCN's convolutions and MRGNN's hops: each by its own equation."""
 
 import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from hostile_graphs import WEIGHTS, hostile_graphs
-from rapgnn.sparse import dense, row_block
+from rapgnn.errors import InputError
+from rapgnn.network.config import ACTIVATIONS
+from rapgnn.sparse import SparseMatrix, dense, row_block
 from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings
-from rapgnn_lab.baselines.random_layer import spectral_radius
+from rapgnn_lab.baselines.random_layer import BOUNDS, MEASURES, RandomLayer, RandomMatrix, spectral_radius
 from rapgnn_lab.baselines.reservoir import fixed_point
 from samples import collection
 
@@ -67,18 +70,6 @@ def made_mrgnn(graph, resolutions=4, matrix="adjacency"):
 
 
 @pytest.mark.parametrize("matrix", ["adjacency", "laplacian"])
-@pytest.mark.parametrize("graph", [collection(graphs=20), hostile_graphs("signed")], ids=["molecules", "hostile"])
-def test_k_resolutions_contain_k_minus_one(matrix, graph):
-    rows = torch.arange(graph.num_rows)
-    more, fewer = (made_mrgnn(graph, k, matrix) for k in (4, 3))
-    wide = more[0].columns(more[0].encode(graph.x, more[1], rows), 4)
-    narrow = fewer[0].columns(fewer[0].encode(graph.x, fewer[1], rows), 3)
-    assert wide.shape[1] - narrow.shape[1] == 3 * 6
-    torch.testing.assert_close(wide[:, : narrow.shape[1]], narrow)
-    assert not torch.allclose(wide[:, -18:], narrow[:, -18:])  # and the last one is new
-
-
-@pytest.mark.parametrize("matrix", ["adjacency", "laplacian"])
 def test_hops_are_those_of_the_equation(matrix):
     graph = collection(graphs=10)
     encoder, context = made_mrgnn(graph, matrix=matrix)
@@ -125,14 +116,49 @@ def test_layers_are_those_of_the_equation():
         np.testing.assert_allclose(part.numpy(), np.stack(expected), atol=1e-4)
 
 
-def test_a_deeper_network_begins_with_the_shallower_one():
-    graph = hostile_graphs()
-    rows = torch.arange(graph.num_rows)
-    deep = UGCN(graph, SETTINGS, 0)
-    parts = deep.encode(graph.x, deep.context(graph), rows)
-    assert [deep.columns(parts, depth).shape[1] for depth in deep.depths] == [60, 120, 180]
-    assert torch.equal(deep.columns(parts, 3)[:, :120], deep.columns(parts, 2))
-    short = UGCN(graph, UGCNSettings(units=20, num_layers=2, gain=2.0), 0)
-    torch.testing.assert_close(
-        short.columns(short.encode(graph.x, short.context(graph), rows), 2), deep.columns(parts, 2)
-    )
+X = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("distribution", BOUNDS)
+def test_a_draw_is_a_pure_function_of_seed_layer_and_slot(distribution):
+    a = RandomMatrix(distribution, seed=3)
+    one = a.draw(2, 7, 4, slot=1)
+    torch.manual_seed(0)
+    assert torch.equal(one, RandomMatrix(distribution, seed=3).draw(2, 7, 4, slot=1))
+    for other in (a.draw(3, 7, 4, 1), a.draw(2, 7, 4, 2), RandomMatrix(distribution, seed=4).draw(2, 7, 4, 1)):
+        assert not torch.allclose(one, other)
+    assert float(one.min()) < 0 < float(one.max())
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("connections", [None, 1, 4])
+def test_sizes_and_connections(measure, connections):
+    matrix = RandomMatrix("uniform", connections, 0.7, measure).draw(0, 30, 30).double()
+    assert MEASURES[measure](matrix) == pytest.approx(0.7, rel=1e-5)
+    assert set((matrix != 0).sum(0).tolist()) == {connections or 30}
+    assert spectral_radius(matrix) <= min(spectral_radius(matrix.abs()), MEASURES["norm"](matrix)) + 1e-6
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"distribution": "cauchy"}, {"measure": "rank"}, {"size": -1.0}, {"size": float("nan")}, {"connections": 0}],
+)
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(InputError):
+        RandomMatrix(**settings)
+    with pytest.raises(InputError):
+        RandomMatrix(measure="radius").draw(0, 3, 4)
+    with pytest.raises(InputError):
+        RandomLayer(5, 0)
+
+
+@pytest.mark.parametrize(("activation", "bias"), [*((name, 0.5) for name in ACTIVATIONS), ("tanh", 0.0)])
+def test_the_equation(activation, bias):
+    layer = RandomLayer(5, 8, RandomMatrix("uniform", seed=1), activation=activation, bias=bias)
+    torch.testing.assert_close(layer(X), ACTIVATIONS[activation](X @ layer.weight + layer.bias))
+    assert float(layer.bias.abs().max()) <= bias
+    assert bool((layer.bias != 0).any()) == (bias > 0)
+    assert list(layer.parameters()) == []
+    x = np.random.default_rng(0).random((30, 5)) * (np.random.default_rng(1).random((30, 5)) < 0.3)
+    torch.testing.assert_close(layer(SparseMatrix(sp.csr_matrix(x))), layer(torch.from_numpy(x).float()))
+    assert RandomLayer(5, 3)(X[:0]).shape == (0, 3)

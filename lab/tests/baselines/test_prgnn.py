@@ -8,12 +8,11 @@ import scipy.sparse as sp
 import torch
 from scipy.sparse.csgraph import connected_components
 
-from hostile_graphs import WEIGHTS, hostile_graphs, renumbered
+from hostile_graphs import renumbered
 from rapgnn.errors import InputError
 from rapgnn_lab.baselines.prgnn import (
     PRGNN,
     PRGNNSettings,
-    build_pyramid,
     cut_share,
     decimate,
     greedy_cut,
@@ -64,18 +63,6 @@ def test_parts_stay_apart_and_lone_nodes_stay():
         np.testing.assert_allclose(smaller[mine][:, mine].toarray(), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_another_numbering_keeps_the_same_nodes(seed):
-    """Where edge weights differ: the last eigenvalue is simple, and so is the choice of a side."""
-    A = connected(12, seed)
-    order = np.random.default_rng(seed).permutation(12)
-    kept, smaller = decimate(sp.csr_matrix(A))
-    again, other = decimate(sp.csr_matrix(A[np.ix_(order, order)]))
-    assert set(order[again].tolist()) == set(kept.tolist())
-    where = np.argsort(order[again])
-    np.testing.assert_allclose(other.toarray()[np.ix_(where, where)], smaller.toarray(), atol=1e-9)
-
-
 def test_weak_edges_can_be_left_out_and_what_is_too_large_is_refused():
     A = sp.csr_matrix(connected(20, 0))
     whole, thin = decimate(A)[1], decimate(A, 0.2)[1]
@@ -102,28 +89,6 @@ def weighted(graphs=25, seed=0):
     home = torch.searchsorted(graph.ptr, edges[0], right=True)
     order = home.argsort(stable=True)
     return replace(graph, edge_index=edges[:, order], edge_weight=weight[order], edge_attr=None)
-
-
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_every_level_has_fewer_nodes_where_there_is_an_edge(weights):
-    graph = hostile_graphs(weights)
-    pyramid = build_pyramid(graph, 3)
-    for number, (before, after) in enumerate(zip(pyramid.levels[:-1], pyramid.levels[1:], strict=True)):
-        assert after.matrix.shape[0] < before.matrix.shape[0]
-        sizes = before.ptr.diff(), after.ptr.diff()
-        assert bool((sizes[1] <= sizes[0]).all())
-        assert bool(((sizes[1] > 0) == (sizes[0] > 0)).all())  # no graph disappears
-        kept = pyramid.staying[number]
-        assert bool((kept.diff() > 0).all())
-        home = torch.repeat_interleave(torch.arange(graph.num_rows), sizes[1])
-        assert torch.equal(torch.searchsorted(before.ptr, kept, right=True) - 1, home)  # in the graph it was in
-        if number == 0:
-            linked = torch.zeros(graph.num_nodes, dtype=torch.bool)
-            other = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
-            linked[other.flatten()] = True
-            assert bool(torch.isin((~linked).nonzero()[:, 0], kept).all())  # lone nodes stay
-            some = torch.zeros(graph.num_rows).index_add(0, before.graph_of_node, linked.float()) > 0
-            assert torch.equal(sizes[1] < sizes[0], some)
 
 
 def test_pooling_keeps_states_and_the_reservoir_goes_on_from_them():

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from hostile_graphs import WEIGHTS, hostile_graphs, renumbered, shapes
-from rapgnn import Config, make_graph
-from rapgnn.datasets.catalog import BlockModel
+from rapgnn import Config
 from rapgnn.network import hop_network as module
 from rapgnn.network.hop_network import graph_blocks
 from rapgnn_lab.baselines.encoders import FDGNNSettings, MRGNNSettings, UGCNSettings
@@ -43,17 +41,6 @@ def test_blocks_of_graphs_change_nothing(name, weights, monkeypatch):
         torch.testing.assert_close(other[rows], one, atol=5e-3, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", [name for name, system in SYSTEMS.items() if system.nodes])
-def test_of_nodes_the_rows_asked_for_come_back(name):
-    graph = BlockModel(nodes=80, classes=2, features=6, train=10, val=10, test=10).generate()
-    encoder, context = made(name, graph)
-    rows = torch.tensor([7, 3, 79])
-    parts, every = (encoder.encode(graph.x, context, r) for r in (rows, torch.arange(80)))
-    for part, whole in zip(parts, every, strict=True):
-        assert torch.equal(part, whole[rows])
-    assert len(encoder.encode(graph.x, context, rows, deepest=2)) == 2
-
-
 @pytest.mark.parametrize("name", ["fdgnn", "u-gcn", "mrgnn"])
 def test_the_numbering_of_nodes_does_not_matter(name):
     graph, found = hostile_graphs("signed"), []
@@ -62,13 +49,6 @@ def test_the_numbering_of_nodes_does_not_matter(name):
         found.append(encoder.encode(same.x, context, torch.arange(graph.num_rows)))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, atol=5e-3, rtol=1e-3)
-
-
-def test_choices_are_all_combinations_of_what_is_a_tuple():
-    points = choices(FDGNNSettings(radius=(0.1, 0.2), input_scaling=1.0, projection_scaling=(1.0, 2.0, 3.0)))
-    expected = [(r, s) for r in (0.1, 0.2) for s in (1.0, 2.0, 3.0)]  # the readout's varies first
-    assert [(p.radius, p.projection_scaling) for p in points] == expected
-    assert choices(MRGNNSettings(matrix="adjacency")) == [MRGNNSettings(matrix="adjacency")]
 
 
 SMALL = {
@@ -125,22 +105,6 @@ def test_nodes(name, small_graph):
     torch.testing.assert_close(fitted.predict(rows).scores, every[rows])
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("name", RESERVOIRS)
-def test_hostile_graphs_go_through(name, weights):
-    graph = hostile_graphs(weights)
-    fitted = small(name, graph)
-    assert torch.isfinite(fitted.predict(torch.arange(graph.num_rows)).probabilities).all()
-
-
-@pytest.mark.parametrize("name", NODES)
-@pytest.mark.parametrize("edges", [np.zeros((2, 0), dtype=int), np.array([[0, 1, 1], [0, 2, 2]])])
-def test_few_edges_or_none(name, edges):
-    x = np.random.default_rng(0).random((12, 3))
-    graph = make_graph(x, edges, np.arange(12) % 2, range(6), range(6, 9), range(9, 12))
-    assert torch.isfinite(small(name, graph).predict(graph.test).scores).all()
-
-
 @pytest.mark.parametrize("name", RESERVOIRS)
 def test_the_best_on_validation_is_taken_and_test_rows_have_no_part_in_it(name):
     graph = collection()
@@ -166,15 +130,6 @@ def test_without_validation_rows_the_first_settings_and_the_deepest_network(name
     first = choices(SMALL[name])[0].__dict__
     assert {k: fitted.chosen[k] for k in first} == first
     assert torch.isfinite(fitted.predict(graph.test).scores).all()
-
-
-def test_every_epoch_of_a_trained_readout_is_tried():
-    """MRGNN's network readout."""
-    graph = collection()
-    without = small("mrgnn", graph, epochs=0)
-    with_network = small("mrgnn", graph, epochs=15)
-    assert len(with_network.loop.history) - len(without.loop.history) == 2 * 15  # for both matrices
-    assert with_network.loop.best >= without.loop.best
 
 
 def test_the_readout_of_fdgnn_is_ridge_on_random_units_or_on_the_pooled_states_themselves():

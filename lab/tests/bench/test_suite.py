@@ -11,23 +11,20 @@ from rapgnn.compare import Record
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import make_graph
 from rapgnn.sparse import SparseMatrix, dense
-from rapgnn_lab.bench import shown
 from rapgnn_lab.bench.suite import compare, graphs, rivals
 from rapgnn_lab.bench.suite.compare import (
     bench,
     best_trial,
     fit_ours,
-    goals,
     pick_best,
     plan,
     points,
     read_search,
     space_of,
-    suite_table,
     tune,
 )
 from rapgnn_lab.bench.suite.graphs import Entry
-from rapgnn_lab.bench.suite.rivals import node_network, rival_features, train_rival
+from rapgnn_lab.bench.suite.rivals import node_network, train_rival
 from rapgnn_lab.tune.search import open_study
 
 PLAIN: Record = {"hidden_channels": 16, "num_layers": 2, "dropout": 0.0, "lr": 0.03, "weight_decay": 0.0}
@@ -91,20 +88,6 @@ def test_a_run_ends_with_patience_or_when_it_is_stopped():
     graph = graphs.useless(300)
     assert train_rival("gcn", graph, "rocauc", PLAIN | {"lr": 1e-9}, 0, epochs=50, patience=3).epochs < 50
     assert train_rival("gcn", graph, "rocauc", PLAIN, 0, epochs=50, stop=lambda curve: len(curve) == 4).epochs == 4
-
-
-def test_features_are_scaled():
-    graph = BLOCKS.generate()
-    columns = rival_features(graph, "columns")
-    torch.testing.assert_close(columns.mean(0), torch.zeros(12), atol=1e-5, rtol=0)
-    torch.testing.assert_close(columns.std(0), torch.ones(12))
-    torch.testing.assert_close(dense(rival_features(graph, "rows")).abs().sum(1), torch.ones(300))
-    assert rival_features(graph, "none") is graph.x
-    wide = graphs.documents(200, 300, 4)
-    scaled = rival_features(wide, "columns")
-    assert isinstance(scaled, SparseMatrix)
-    assert dense(scaled).square().mean(0).max() == pytest.approx(1.0, rel=1e-4)
-    assert torch.equal(dense(rival_features(wide, "none", ids=True)), torch.eye(200))
 
 
 @pytest.fixture(autouse=True)
@@ -191,13 +174,6 @@ def test_folds_are_searched_one_by_one(monkeypatch):
     assert all("chosen" in split for split in record["splits"])
 
 
-def test_what_is_searched_depends_on_the_kind():
-    bare = Entry("", "accuracy", (), features=False)
-    assert set(space_of(bare, "gcn")) - set(space_of(ENTRY, "gcn")) == {"ids"}
-    one_way = Entry("", "accuracy", (), directed=True)
-    assert set(space_of(one_way, "sage")) - set(space_of(ENTRY, "sage")) == {"both_ways"}
-
-
 def test_ours_is_joined_with_the_rivals_that_are_there(tmp_path, fresh_random_state):
     assert plan(["tiny"], 2, 2, tmp_path, search=False)[0].settings["definitions"] == {}
     alone = bench("tiny", [], 2, 2, tmp_path, epochs=2)
@@ -239,26 +215,3 @@ def test_points_and_the_best_rival():
     assert pick_best("rmse", "graph-regression", means) is means[0]
     assert pick_best("accuracy", "node-classification", means) is means[1]
     assert pick_best("rmse", "graph-regression", []) is None
-
-
-def test_the_table_judges(capsys):
-    common = {"about": "a kind", "task": "node-classification", "metric": "rocauc", "hardware": "a CPU"}
-    records = [
-        common | {"dataset": "a", "mean": 0.9, "best_rival": "GCN", "best_rival_mean": 0.88, "difference": 2.0}
-        | {"fit_seconds": 1.0, "rival_seconds": 4.0, "plain_gcn_seconds": 2.0, "sparse_gcn_seconds": 0.5}
-        | {"calibration_error": 0.0312},
-        common | {"dataset": "b", "mean": 0.796, "best_rival": "APPNP", "best_rival_mean": 0.8, "difference": -0.4}
-        | {"fit_seconds": 5.0, "rival_seconds": 4.0, "plain_gcn_seconds": 3.0, "calibration_error": None},
-        common | {"dataset": "c", "mean": 0.5, "best_rival": None, "best_rival_mean": None, "difference": None}
-        | {"fit_seconds": 1.0, "rival_seconds": None},
-    ]  # fmt: skip
-    table = suite_table(records).splitlines()
-    assert table[2] == "| a | a kind | ROC-AUC | 90.00 | GCN | 88.00 | +2.00 | 1.00 | 4.00 | 4.0× | 2.00 | 0.50 | 3.1 |"
-    assert table[4] == "| c | a kind | ROC-AUC | 50.00 | – | – | – | 1.00 | – | – | – | – | – |"
-    assert "Of 2 graphs" in goals(records)
-    assert "on 2, ahead on 1," in goals(records)
-    assert "best rival on 1. Faster than 200 epochs of a plain GCN" in goals(records)
-    assert goals(records).endswith("on 1 of 2 single graphs, and of one with sparse features on 0 of 1.")
-    assert goals(records[2:]).endswith("best rival on 0.")
-    shown.show("auto", "the suite", records)
-    assert "APPNP" in capsys.readouterr().out

@@ -110,15 +110,6 @@ def test_the_number_of_cycles_is_counted():
         assert dense(graph.x)[low:high].argmax(1).tolist() == [min(len(part), 12) for part in near]
 
 
-def test_members_are_picked_from_the_wanted_group_by_fame():
-    group, fame = np.array([1, 0, 1, 2, 1]), np.array([1.0, 1.0, 8.0, 1.0, 1.0])
-    wanted = np.repeat([0, 1, 2], [50, 5000, 50])
-    picked = graphs.pick_members(np.random.default_rng(0), group, wanted, fame)
-    assert (group[picked] == wanted).all()
-    assert np.mean(picked[wanted == 1] == 2) == pytest.approx(0.8, abs=0.03)
-    assert graphs.both_ways(np.array([0, 1, 1, 2]), np.array([1, 0, 1, 1])).tolist() == [[0, 1, 1, 2], [1, 2, 0, 1]]
-
-
 def test_the_registry_says_what_every_graph_is():
     for name, entry in GRAPHS.items():
         assert entry.about

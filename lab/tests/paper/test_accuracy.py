@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 
-from rapgnn import RAPNodeClassifier
-from rapgnn.compare import run, strict_folds
+from rapgnn import RAPNodeClassifier, fit
+from rapgnn.compare import at_best_mean_epoch, paper_folds, run, strict_folds
+from rapgnn.graph.tasks import TASKS
 from rapgnn.network.config import Config
 from rapgnn_lab.paper.accuracy import accuracy_cell, estimator_cell, join, split, train
-from rapgnn_lab.paper.cells import CELLS, Graphs, open_store
-from rapgnn_lab.paper.run import measured
-from rapgnn_lab.store import read_records
+from rapgnn_lab.paper.cells import Graphs
+from samples import GRAPH_CONFIG as MOLECULES
 from samples import collection
 from small_items import TINY, Given, whole
 
@@ -95,18 +97,38 @@ def test_an_estimator_s_fit_is_its_own():
     assert all(record["chosen"])
 
 
-def test_an_estimator_s_folds_are_the_strict_ones(folds):
-    record = whole(estimator_cell("given", [0], {}, folds=2), folds)
-    assert record["protocol"] == "10-fold, inner validation, held-out test, the first 2 held out"
-    second = list(strict_folds(folds.get("given"), 0))[1]
-    alone = whole(estimator_cell("given", [0], {}), Given(replace(second, folds=False)))
-    assert record["values"][1:] == alone["values"]
+def test_no_row_of_a_protocol_is_in_two_splits(molecules):
+    for graph in (*paper_folds(molecules, 0), *strict_folds(molecules, 0)):
+        rows = torch.cat([graph.train, graph.val, graph.test])
+        assert len(rows.unique()) == len(rows) == 120
+    tests = torch.cat([graph.test for graph in strict_folds(molecules, 0)])
+    assert sorted(tests.tolist()) == list(range(120))
+    assert all(not len(graph.test) for graph in paper_folds(molecules, 0))
 
 
-def test_a_stopped_run_goes_on_after_the_last_fit(tmp_path):
-    graphs, cell = Graphs(), estimator_cell(TINY, [0, 1], {"title": "here"})
-    done = measured(split(cell, graphs)[0], graphs, open_store(tmp_path))
-    record = measured(cell, graphs, open_store(tmp_path))
-    assert record["values"][0] == done["values"][0]
-    assert record["title"] == "here"
-    assert len(read_records(tmp_path / CELLS)) == 2
+def test_the_papers_protocol_by_hand():
+    """Means per epoch are 0.5, 0.65, 0.6: the second epoch, with each run's value there."""
+    histories = [[0.5, 0.6, 0.9], [0.5, 0.7, 0.3]]
+    assert at_best_mean_epoch(histories) == (1, [0.6, 0.7])
+    assert at_best_mean_epoch(histories, higher=False) == (0, [0.5, 0.5])
+    assert at_best_mean_epoch([[0.5, 0.9], [0.4]]) == (1, [0.9, 0.4])  # a run that ended early keeps its last value
+
+
+def test_a_diverged_run_never_wins():
+    nan = float("nan")
+    assert np.isnan(TASKS["graph-classification"].score(torch.full((3, 2), nan), torch.zeros(3, dtype=torch.int64)))
+    assert at_best_mean_epoch([[0.5, nan, 0.2], [0.5, 0.9, 0.2]])[0] == 0
+    assert at_best_mean_epoch([[1.0, nan, 0.2], [1.0, 0.1, 0.2]], higher=False)[0] == 2
+    graph = collection()
+    fitted = fit("end-to-end", graph, MOLECULES.update(lr=1e18, epochs=4), 0)
+    assert np.isnan(fitted.loop.history).any()
+
+
+def test_cross_validation_record(molecules):
+    graph = replace(molecules, folds=True)
+    record = run("rap", graph, MOLECULES.update(epochs=3, pretrain_epochs=2), [0])
+    assert len(record["values"]) == len(record["strict_values"]) == 10
+    assert record["mean"] == pytest.approx(np.mean(record["values"]))
+    searching = run("rap", graph, MOLECULES.update(epochs=3, pretrain_epochs=2), [0], splits=("val",))
+    assert "strict_mean" not in searching
+    assert searching["val_mean"] == record["val_mean"]

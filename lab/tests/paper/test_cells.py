@@ -1,14 +1,18 @@
-"""A cell's key: what decides a number changes it, and nothing else does."""
+"""A cell's key: what decides a number changes it, and nothing else does; rows of benchmarks are measured once."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from rapgnn.errors import InputError
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.cells import Cell, Graphs, Scale, cell_key, open_store
 from rapgnn_lab.paper.items import ITEMS
 from rapgnn_lab.paper.run import is_there
+from rapgnn_lab.store import Row, Store, machine, measure_rows
 from small_items import TINY
 
 RESULTS = Path(__file__).resolve().parents[3] / "results" / "reproduce"
@@ -66,3 +70,66 @@ def test_data_have_a_checksum(monkeypatch):
     assert graphs.checksum("cora") == graph.fingerprint()
     assert graphs.checksum(TINY) == "generated"  # its name holds its parameters
     assert graphs.get(TINY) is graphs.get(TINY)  # loaded once
+
+
+def row(name: str, made: list[str], **more: object) -> Row:
+    return Row({"method": name, **more}, lambda: made.append(name) or {"ms": float(len(made))})
+
+
+def test_a_stopped_run_goes_on_at_the_next_row(tmp_path):
+    path, made = tmp_path / "rows.json", []
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure_rows([row("a", made), Row({"method": "b"}, stop)], Store(path, "typed"))
+    stored = json.loads(path.read_text())
+    assert [(r["method"], r["ms"], r["command"]) for r in stored] == [("a", 1.0, "typed")]
+    store = Store(path)
+    records = measure_rows([row("a", made), row("b", made)], store)
+    assert made == ["a", "b"]
+    assert [r["ms"] for r in records] == [1.0, 2.0]
+    assert len(store.reused) == 1
+
+
+def test_other_settings_or_another_machine_are_measured_anew(tmp_path):
+    path, made = tmp_path / "rows.json", []
+    setting = {"params": (0.0, 1.0), "nan": float("nan"), "versions": {"torch": "1"}}
+    measure_rows([row("a", made, **setting)], Store(path))
+    measure_rows([row("a", made, **setting)], Store(path))
+    assert made == ["a"]
+    measure_rows([row("a", made, **setting | {"versions": {"torch": "2"}})], Store(path))
+    assert made == ["a", "a"]
+    measure_rows([row("a", made, **setting)], Store(path, again=True))
+    assert made == ["a", "a", "a"]
+    assert set(machine("cpu")) == {"device", "hardware", "threads", "versions"}
+
+
+def test_rows_of_another_run_stay_in_the_file(tmp_path):
+    path, made = tmp_path / "rows.json", []
+    for name, again in (("a", False), ("b", False), ("a", True)):
+        store = Store(path, again=again)
+        store.finish(measure_rows([row(name, made)], store))
+    assert sorted((r["method"], r["ms"]) for r in json.loads(path.read_text())) == [("a", 3.0), ("b", 2.0)]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError(), RuntimeError("can't allocate memory")])
+def test_a_row_without_enough_memory_says_so(error):
+    def fail():
+        raise error
+
+    (record,) = measure_rows([Row({"method": "a"}, fail)])
+    assert record["note"] == "out of memory"
+
+
+def test_another_error_is_not_swallowed():
+    with pytest.raises(ZeroDivisionError):
+        measure_rows([Row({"method": "a"}, lambda: 1 // 0)])
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "no JSON"])
+def test_a_file_without_records_is_refused(text, tmp_path):
+    (tmp_path / "rows.json").write_text(text)
+    with pytest.raises(InputError):
+        Store(tmp_path / "rows.json")

@@ -1,4 +1,4 @@
-"""The committed tables, claims and pages are what the committed records say, texts to the letter."""
+"""The committed tables, claims and pages are what the committed records say, texts to the letter; plots are images."""
 
 import json
 import shutil
@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from rapgnn_lab.bench.depth import TITLES as BENCH_TITLES
 from rapgnn_lab.paper.items import ITEMS
+from rapgnn_lab.paper.layers import STRATEGIES
+from rapgnn_lab.paper.plots import ORDER, look, save_image
 from rapgnn_lab.paper.run import describe, write_index
+from rapgnn_lab.paper.timed import TITLES
+from rapgnn_lab.store import read_records
 
 RESULTS = Path(__file__).resolve().parents[3] / "results" / "reproduce"
 
@@ -40,3 +45,19 @@ def assert_alike(one: object, other: object) -> None:
         assert one == pytest.approx(other, rel=1e-9, abs=0)
     else:
         assert one == other
+
+
+@pytest.mark.parametrize("name", [name for name, item in ITEMS.items() if item.figures])
+def test_a_plot_is_an_image(name, tmp_path, readable_plot):
+    """Also where a strategy could not be measured."""
+    records, path = read_records(RESULTS / f"{name}.json"), tmp_path / "no-suffix"
+    records += [records[0] | dict.fromkeys(records[0].keys() & {"train_ms_per_epoch", "infer_ms", "peak_memory_mb"})]
+    save_image(ITEMS[name].figures(records), name, path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    readable_plot(path)
+
+
+def test_every_strategy_has_a_style_of_its_own():
+    assert {*TITLES, *STRATEGIES, *BENCH_TITLES} <= set(ORDER)
+    looks = [tuple(look(place).values()) for place in range(len(ORDER))]
+    assert len(set(looks)) == len(looks)

@@ -11,8 +11,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.stepwise import propagate
 from rapgnn.prng import seeded
-from rapgnn.training.baselines import EndToEnd
-from rapgnn_lab.paper.cells import CELLS, Cell, Graphs, Scale, open_store
+from rapgnn_lab.paper.cells import Graphs, Scale
 from rapgnn_lab.paper.collapse import collapse_metrics
 from rapgnn_lab.paper.layers import (
     FIGURES,
@@ -28,15 +27,11 @@ from rapgnn_lab.paper.layers import (
     matrix_cells,
     pack,
     random_network,
-    show_layers,
-    show_matrices,
     tolerance,
     trained_network,
     whole_of,
 )
 from rapgnn_lab.paper.plots import unpack
-from rapgnn_lab.paper.run import measured
-from rapgnn_lab.store import read_records
 
 TINY = "sbm:nodes=90,classes=3,features=12,train=5,val=20,test=20"
 CONFIG = Config(num_layers=4, hidden_channels=8, epochs=4, pretrain_epochs=4, rescale=False, dropout=0.0)
@@ -120,51 +115,6 @@ def test_a_gpu_gives_the_same_layers(method, graph):
         assert layer_figures(second)["rank"] == layer_figures(first)["rank"]
 
 
-def small(scale: Scale) -> list[Cell]:
-    """The item's cells on a small graph, with small networks."""
-    layers = [0, 1, 4, 16]
-    changed = {"layers": layers, "config": None}
-    found = []
-    for cell in layer_cells(scale, Graphs()):
-        if cell.spec["layer"] in layers:
-            config = cell.spec["config"] | {"num_layers": 16, "hidden_channels": 8, "epochs": 3, "pretrain_epochs": 3}
-            found.append(replace(cell, dataset=TINY, spec=cell.spec | changed | {"config": config}))
-    return found
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory):
-    out = tmp_path_factory.mktemp("collapse")
-    graphs, store = Graphs(), open_store(out)
-    found = [measured(cell, graphs, store) | {"quick": True} for cell in small(Scale(quick=True))]
-    assert len(read_records(out / CELLS)) == len(STRATEGIES)  # each strategy was measured once
-    return found
-
-
-def test_every_layer_has_a_flat_record(records):
-    assert {(r["method"], r["layer"]) for r in records} == {(m, n) for m in STRATEGIES for n in (0, 1, 4, 16)}
-    for r in records:
-        assert 0 < r["rank"] <= r["rank_float64"] <= 8
-        assert 1 <= r["effective_rank"] <= 8
-        assert r["variance"] > 0
-        assert ("epochs" in r) == (r["method"] in TRAINED)
-    starts = {r["variance"] for r in records if r["layer"] == 0 and r["method"] not in TRAINED}
-    assert len(starts) == 1  # all random layers see the same embedding
-    last = {r["method"]: r for r in records if r["layer"] == 16}
-    assert last["random-full-uniform"]["effective_rank"] < 1.01 < last["rap"]["effective_rank"]
-    assert last["random-full-uniform"]["variance"] > last["rap"]["variance"]
-
-
-def test_the_page(records):
-    text = show_layers(records)
-    for strategy in STRATEGIES.values():
-        assert text.count(f"| {strategy.title} ") + text.count(f"| **{strategy.title}** ") == 4
-    at = {r["layer"]: r for r in records if r["method"] == "rap"}
-    assert "| **RAP-GNN** | " + " | ".join(str(at[n]["rank"]) for n in (0, 1, 4, 16)) in text
-    assert "Quick run" in text
-    assert "Quick run" not in show_layers([r | {"quick": False} for r in records])
-
-
 @pytest.mark.parametrize("quick", [True, False])
 def test_one_network_is_behind_all_layers_and_matrices_of_a_strategy(quick):
     layers, matrices = (cells(Scale(quick=quick), Graphs()) for cells in (layer_cells, matrix_cells))
@@ -199,32 +149,6 @@ def test_a_packed_matrix_is_off_by_half_a_step(scale):
     assert packed["step"] == pytest.approx(float(matrix.abs().max()) / 127)
     assert len(packed["levels"]) < 1.4 * matrix.numel()
     assert (unpack(pack(torch.zeros(3, 3))) == 0).all()
-
-
-def test_the_matrices_are_those_of_the_trained_network(tmp_path):
-    """Two of the item's cells on a small graph, with a small network of two layers."""
-    config = Config(num_layers=2, hidden_channels=8, epochs=5, dropout=0.0, rescale=False)
-    changed = {"config": config.to_dict(), "layers": [0, 2]}
-    both = [
-        replace(cell, dataset=TINY, spec=cell.spec | changed | {"layer": n}, labels={"title": f"End-to-End, layer {n}"})
-        for n, cell in zip((1, 2), matrix_cells(Scale(quick=True), Graphs())[:2], strict=True)
-    ]
-    graphs = Graphs()
-    records = [measured(cell, graphs, open_store(tmp_path)) for cell in both]
-    assert len(read_records(tmp_path / CELLS)) == 1  # one training
-    graph = graphs.get(TINY)
-    model = fit("end-to-end", graph, config, 0).model
-    start = EndToEnd(graph.num_features, graph.num_outputs, config, 0, 0)
-    for layer, record in enumerate(records):
-        matrix = model.weights[layer, 0].detach()
-        assert record["diagonal_share"] == pytest.approx(diagonal_share(matrix))
-        assert record["start_diagonal_share"] == pytest.approx(diagonal_share(start.weights[layer, 0].detach()))
-        assert np.abs(unpack(record["matrix"]) - matrix.double().numpy()).max() <= 0.5000001 * record["matrix"]["step"]
-        assert record["moved"] > 0
-    text = show_matrices(records)
-    for r in records:
-        start, after = (f"{100 * r[name]:.2f}" for name in ("start_diagonal_share", "diagonal_share"))
-        assert f"| End-to-End, layer {r['layer']} | {start} | {after} |" in text
 
 
 def test_collapse_metrics_by_hand():

@@ -166,18 +166,6 @@ def test_the_page_of_all_shows_what_is_there_whatever_was_asked_for(tmp_path):
     assert page.count("\n# ") == 0  # one heading of the first order, on top
 
 
-def test_an_item_without_data_is_left_out_and_the_others_go_on(tmp_path):
-    def refuse(scale, graphs):
-        raise InputError("cannot get the data.")
-
-    missing = replace(small_item("wood"), cells=refuse)
-    nothing = replace(small_item("lake"), cells=lambda *given: [])
-    run = run_in(tmp_path, missing, small_item(methods=RAP), nothing)
-    assert (list(run.records), set(run.failed)) == (["meadow"], {"wood", "lake"})
-    assert run.failed["wood"] == "cannot get the data."
-    assert not (tmp_path / "wood.md").exists()
-
-
 @pytest.mark.parametrize("error", [InputError("it would not be exact."), torch.OutOfMemoryError("CUDA")])
 def test_a_cell_that_cannot_be_measured_leaves_its_item_open(tmp_path, monkeypatch, error):
     """Its other cells are measured and stored; a later run tries again."""

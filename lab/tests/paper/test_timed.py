@@ -3,34 +3,35 @@
 import pytest
 import torch
 
+from rapgnn.compare import fit
+from rapgnn.datasets.ogb import NODE_GRAPHS
 from rapgnn.network.config import Config
-from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.depth import load_graph, peak_of
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.paper import timed
 from rapgnn_lab.paper.cells import Graphs, Scale
-from rapgnn_lab.paper.rows import cut
+from rapgnn_lab.paper.rows import METHODS_OF_TABLES
 from rapgnn_lab.paper.timed import (
+    ABSENT,
     DEPTHS,
+    LEFT_OUT,
     QUICK_DEPTHS,
+    TABLES,
     TIMED,
+    TIMED_LARGE,
     TITLES,
     cost_cell,
     depth_cells,
+    large_cells,
     measure_memory,
     measure_time,
     memory_cells,
-    score_cell,
-    share_of,
-    show_depth,
-    show_memory,
 )
 from small_items import Given
 
 SIZES = {"num_layers": 2, "hidden_channels": 8, "epochs": 4, "repeats": 1}
 TINY = "sbm:nodes=80,classes=2,features=6,train=5,val=20,test=20"
 SMALL = PowerLaw(200, 1_000, features=6, classes=3, train=40, val=30, test=30, name="a small one")
-CONFIG = Config(num_layers=6, hidden_channels=16, epochs=1000, pretrain_epochs=200)
 
 
 @pytest.fixture(scope="module")
@@ -72,59 +73,11 @@ def test_what_cannot_fit_is_said_and_not_tried(graphs):
     assert "train_ms_per_epoch" not in record
 
 
-def test_the_whole_size_is_for_a_gpu():
-    assert [share_of(Scale(), device, 0.01) for device in ("cuda", "cpu")] == [1.0, 0.05]
-    assert {share_of(Scale(quick=True), device, 0.01) for device in ("cuda", "cpu")} == {0.01}
-
-
 @pytest.mark.parametrize(("quick", "depths", "repeats"), [(True, QUICK_DEPTHS, 1), (False, DEPTHS, 5)])
 def test_every_strategy_is_timed_at_every_depth(quick, depths, repeats, graphs):
     timed = [cell for cell in depth_cells(Scale(quick=quick), graphs) if cell.kind == "time"]
     assert [(c.spec["num_layers"], c.spec["method"]) for c in timed] == [(n, m) for n in depths for m in TIMED]
     assert {(c.spec["hidden_channels"], c.spec["repeats"]) for c in timed} == {(256, repeats)}
-
-
-@pytest.mark.parametrize("method", ["end-to-end", "rap"])
-def test_the_settings_stay_at_another_depth(method, graphs):
-    graph = graphs.get("pubmed")
-    full, quick = (score_cell(graph, method, CONFIG, 32, Scale(quick=quick)) for quick in (False, True))
-    config = full.spec["config"]
-    assert (config["num_layers"], config["hidden_channels"], config["epochs"]) == (32, 64, 1000)
-    assert (full.spec["seeds"], quick.spec["seeds"], "cut" in full.labels) == ([0, 1, 2], [0], False)
-    usual, _ = cut(graph, method, CONFIG, Scale(quick=True))
-    assert quick.spec["config"]["epochs"] == usual.epochs
-
-
-def times(quick: bool = False) -> list[dict]:
-    """Made-up milliseconds that are easy to find."""
-    common = {"kind": "time", "dataset": "pubmed", "hidden_channels": 256, "quick": quick}
-    records = [common | {"method": "end-to-end-pyg", "num_layers": 8, "note": "out of memory"}]
-    for layers in (8, 32):
-        for method, ms in (("end-to-end", 10.0 * layers), ("rap-stepwise", 2.5 * layers), ("rap", 0.5)):
-            costs = {"train_ms_per_epoch": ms, "infer_ms": ms / 5, "infer_all_ms": ms / 4}
-            records.append(common | {"method": method, "num_layers": layers} | costs)
-    return records
-
-
-def scores(quick: bool = False) -> list[dict]:
-    common = {"kind": "accuracy", "dataset": "pubmed", "seeds": [0, 1, 2], "std": 0.0111, "metric": "accuracy"}
-    common |= {"protocol": "fixed split", "column": "faithful", "quick": quick, "cut": "20 of 90 epochs"}
-    return [
-        common | {"method": method, "title": METHODS[method].title, "config": {"num_layers": layers}, "mean": mean}
-        for method, layers, mean in (("rap", 8, 0.7654), ("rap", 32, 0.7432), ("end-to-end", 8, None))
-    ]
-
-
-def test_the_page_of_depths():
-    text = show_depth([*times(), *scores()])
-    for row in (
-        *("| **RAP-GNN, shortcut** | 0.50 | 0.50 |", "| **RAP-GNN, shortcut** | 160× | 640× |", "| paper | 3× | 6× |"),
-        *("| End-to-End, PyG's layers | out of memory | – |", "| **RAP-GNN** | 76.54 ± 1.11 | 74.32 ± 1.11 |"),
-        "| End-to-End | diverged | – |",
-    ):
-        assert row in text
-    assert "Quick run" not in text
-    assert "20 of 90 epochs: RAP-GNN, End-to-End" in show_depth([*times(quick=True), *scores(quick=True)])
 
 
 def test_the_cells_of_memory(graphs):
@@ -136,17 +89,57 @@ def test_the_cells_of_memory(graphs):
     assert places["0.05 of ogbn-proteins' size"]["generated"]["edges"] == round(0.05 * 79_122_504)
 
 
-def test_the_page_of_memory():
-    records = []
-    for graph, layers, more in (("pubmed", 32, {}), ("a small one", 4, {"generated": vars(SMALL)})):
-        common = {"dataset": graph, "num_layers": layers, "hidden_channels": 256, "device": "cpu"} | more
-        for method, peak in (("end-to-end", 330.0), ("rap-stepwise", 60.0), ("rap", 55.0), ("fixed-full", 66.0)):
-            records.append(common | {"method": method, "title": TITLES[method], "peak_memory_mb": peak})
-        records.append(common | {"method": "end-to-end-pyg", "title": "PyG's", "note": "does not fit"})
-    text = show_memory(records)
-    for row in (
-        *("| RAP-GNN, shortcut | 55 | 6.0× | 3× |", "| RAP-GNN, shortcut | 55 | 6.0× | more than 2 |"),
-        *("| Fixed Random Weights | 66 | 5.0× | – |", "| PyG's | does not fit | – | – |"),
-    ):
-        assert row in text
-    assert ["Quick run" in show_memory([r | {"quick": q} for r in records]) for q in (False, True)] == [False, True]
+SIXTY = "sbm:nodes=60,classes=3,features=6,train=4,val=12,test=12"
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch) -> Graphs:
+    """No dataset is in the cache or in the user's folder."""
+    for name in ("data", "cache"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("RAPGNN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RAPGNN_DATA", str(tmp_path / "data"))
+    return Graphs()
+
+
+def put(folder, *datasets: str) -> None:
+    """One file where each dataset's would be."""
+    for files in map(NODE_GRAPHS.get, datasets):
+        path = folder / files.folder / next(iter(files.files))
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"")
+
+
+def test_without_the_datasets_there_are_times_alone(nowhere):
+    timed = large_cells(Scale(), nowhere)
+    assert {(cell.kind, cell.labels["no_accuracy"]) for cell in timed} == {("time", ABSENT)}
+    assert [(c.spec["backbone"], c.spec["method"]) for c in timed] == [
+        (backbone, method) for backbone in ("gcn", "gcn", "sage") for method in TIMED_LARGE
+    ]
+
+
+@pytest.mark.parametrize("place", ["data", "cache"])
+def test_a_dataset_that_is_there_is_trained_on(place, nowhere, tmp_path):
+    put(tmp_path / place, "ogbn-products")
+    trained = [cell for cell in large_cells(Scale(), nowhere) if cell.kind == "accuracy"]
+    assert [cell.spec["method"] for cell in trained] == [*METHODS_OF_TABLES, *METHODS_OF_TABLES]
+    assert {cell.dataset for cell in trained} == {"ogbn-products"}
+    quick = large_cells(Scale(quick=True), nowhere)
+    assert {(c.dataset.split()[-2], c.labels["no_accuracy"]) for c in quick} == {
+        ("ogbn-proteins'", ABSENT),
+        ("ogbn-products'", LEFT_OUT),
+    }
+
+
+def test_the_settings_train(nowhere, tmp_path):
+    """Every method of every table, on a small graph for a moment."""
+    put(tmp_path / "data", *NODE_GRAPHS)
+    trained = [cell for cell in large_cells(Scale(), nowhere) if cell.kind == "accuracy"]
+    assert len(trained) == len(TABLES) * len(METHODS_OF_TABLES)
+    graph = nowhere.get(SIXTY)
+    for cell in trained:
+        config = Config(**cell.spec["config"]).update(hidden_channels=4, epochs=2, pretrain_epochs=2)
+        fitted = fit(cell.spec["method"], graph, config, 0)
+        assert fitted.predict(graph.test).scores.isfinite().all()
+        assert (config.structure == "full") == cell.spec["method"].endswith("full")
+        assert fitted.inference == "sample" or cell.spec["method"] != "rap"

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from listening import begin
+from commands import begin
 from rapgnn import InputError
+from rapgnn.errors import OutputError
 from rapgnn.graph.scores import with_goal
 from rapgnn.search.average import ranked
 from rapgnn.search.costs import training_cost
 from rapgnn.search.search import Search as EstimatorSearch
 from rapgnn.search.start import start_config
-from rapgnn_lab.tune.search import Search
+from rapgnn_lab.tune.search import Search, open_study, storing
 from trials import trial_records
 
 FAST = "pretrained-embedding"  # the strategy whose trials take least
@@ -36,13 +37,6 @@ def test_every_trial_is_stored_and_a_search_goes_on(small_graph, tmp_path):
     assert len(more["val_values"]) == 6  # one seed of the search, five that confirm
     best = sorted((r["value"] for r in records), reverse=True)[:2]
     assert more["val_values"][0] in best
-
-
-def test_the_papers_space_takes_embeddings_past_the_papers(small_graph, tmp_path):
-    cora = replace(small_graph, name="cora")
-    found = Search(cora, "rap", tmp_path / "t.db", 1, 1, "faithful", "learnable-linear", confirm=1).run()
-    assert (found["embedding"], found["settings"]["embedding"]) == ("learnable-linear", "learnable")
-    assert found["settings"]["activation"] == "identity"
 
 
 def test_another_graph_or_metric_is_another_study(small_graph, tmp_path):
@@ -154,3 +148,47 @@ def _complete(database: Path) -> int:
             return connection.execute("select count(*) from trials where state = 'COMPLETE'").fetchone()[0]
     except sqlite3.Error:  # it is still being made
         return 0
+
+
+@pytest.mark.parametrize("name", ["a%20{b}.db", "ä#b;c=d.db", "a?mode=memory"])
+def test_a_file_of_any_name_holds_the_trials(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    study = open_study(Path(name), "s", True)
+    study.tell(study.ask(), 0.5)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert len(open_study(tmp_path / name, "s", True).trials) == 1  # goes on with it
+    assert trial_records(Path(name)) == [{"study": "s", "trial": 0, "state": "COMPLETE", "value": 0.5}]
+
+
+@pytest.mark.parametrize("name", ["a\0b.db", "n" * 300, "d/" * 3000 + "x.db"])
+def test_names_that_no_file_can_have_and_other_files_are_refused(tmp_path, name):
+    with pytest.raises(InputError):
+        open_study(tmp_path / name, "s", True)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "notes.txt").write_text("precious" * 100)
+    with pytest.raises(InputError):
+        open_study(tmp_path / "notes.txt", "s", True)
+    assert (tmp_path / "notes.txt").read_text() == "precious" * 100
+
+
+def test_a_full_disk_is_one_sentence_and_loses_no_trial(tmp_path, monkeypatch):
+    database, connect = tmp_path / "t.db", sqlite3.connect
+    study = open_study(database, "s", True)
+    study.tell(study.ask(), 0.5)
+    pages = connect(database).execute("PRAGMA page_count").fetchone()[0]
+
+    def small(*given: object, **options: object) -> sqlite3.Connection:
+        connection = connect(*given, **options)
+        connection.execute(f"PRAGMA max_page_count = {pages}")  # as if the disk were full
+        return connection
+
+    def fill() -> None:
+        study = open_study(database, "s", True)
+        for _ in range(100):
+            study.ask().set_user_attr("settings", json.dumps("s" * 1000))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", small)
+        with pytest.raises(OutputError), storing(database):
+            fill()
+    assert trial_records(database)[0]["state"] == "COMPLETE"

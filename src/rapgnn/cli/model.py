@@ -3,6 +3,8 @@
 import textwrap
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +20,9 @@ MetricOption = Annotated[str | None, typer.Option("--metric", help="Choose by ro
 ClassWeightOption = Annotated[str | None, typer.Option("--class-weight", help="balanced: classes count the same.")]
 
 
+ThresholdOption = Annotated[
+    str | None, typer.Option("--threshold", help="Yes from 0.3 on, or the best for f1, or for costs fp=1,fn=5.")
+]
 PositiveOption = Annotated[str | None, typer.Option("--positive", help="The class looked for; else the rarer of two.")]
 
 
@@ -33,6 +38,7 @@ def fit(
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
     positive: PositiveOption = None,
+    threshold: ThresholdOption = None,
     report: Annotated[Path | None, typer.Option(help="An HTML page about the model.")] = None,
     budget: Annotated[float | None, typer.Option(help="Seconds to search for what is not given.")] = None,
     memory: hops.MemoryOption = None,
@@ -60,12 +66,13 @@ def fit(
         raise InputError(f"--budget must not be negative, got {budget}.")
     shared.check_options(overrides, device=device, seed=seed)
     goal = {"scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
+    goal |= {"pos_label": positive, "threshold": read_threshold(threshold)}
     if data is None or not (hops.is_disk_graph(data) or any(o is not None for o in (memory, store, cluster))):
         graph = shared.load(data, data_dir, reading=reading)
         shared.show_columns(graph)
         check_goal(metric, class_weight, graph.task)
         estimator = estimator_for(graph.task)(settings=overrides, search=not no_search, time_budget=budget, **goal)
-        fit_and_save(estimator, graph, out, json_file, positive)
+        fit_and_save(estimator, graph, out, json_file)
         if report is not None:
             write_page(estimator, graph, report)
     else:
@@ -80,6 +87,25 @@ def fit(
     shared.tell(f"      rapgnn evaluate {out} {shared.given(data, reading)}")
 
 
+def read_threshold(given: str | None) -> Any:
+    """A number, the name of a metric, or the costs ``fp=1,fn=5``."""
+    if given is None:
+        return None
+    with suppress(ValueError):
+        return float(given)
+    if "=" not in given:
+        return given
+    names = {"fp": "false_positive", "fn": "false_negative"}
+    costs = shared.read_settings(given.split(","), "--threshold")
+    return {names.get(name, name): cost for name, cost in costs.items()}
+
+
+def with_answers(estimator: Any, positive: str | None, threshold: str | None) -> Any:
+    """A saved model that looks for another class, or has another threshold, where these are given."""
+    given = {"pos_label": positive, "threshold": read_threshold(threshold)}
+    return estimator.set_params(**{name: value for name, value in given.items() if value is not None})
+
+
 def check_folder(reading: Any) -> None:
     """Refuse options that tables which are read part by part do not have."""
     for name in set(shared.FOLDER_OPTIONS) - set(shared.DISK_OPTIONS):
@@ -87,9 +113,7 @@ def check_folder(reading: Any) -> None:
             raise InputError(f"--{name} is for graphs in memory: leave out --memory, --store and --cluster.")
 
 
-def fit_and_save(
-    estimator: Any, graph: Any, out: Path, json_file: Path | None = None, positive: str | None = None
-) -> dict[str, Any]:
+def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None = None) -> dict[str, Any]:
     """Train an estimator, save the model, and print its scores: the record of it."""
     from rapgnn.errors import InputNotice
     from rapgnn.estimators.describe import describe_model
@@ -119,7 +143,7 @@ def fit_and_save(
     weights, trials = estimator.class_weight_, len(estimator.trials_)
     record = {"dataset": graph.name, "task": graph.task, "engine": estimator.engine_, "model": str(out)}
     record |= {"config": estimator.config_.to_dict(), "candidates": trials, "class_weight": weights}
-    record |= score_model(estimator, graph, positive) | {"validation_score": estimator.validation_score_}
+    record |= score_model(estimator, graph) | {"validation_score": estimator.validation_score_}
     estimator.save(out, record)  # again, with its scores in MODEL.md
     shared.write_json([record], json_file)
     shared.tell(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
@@ -151,6 +175,10 @@ def predict(
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every class.")] = False,
     no_spread: Annotated[bool, typer.Option("--no-spread", help="Leave the spread out.")] = False,
+    coverage: Annotated[
+        float | None, typer.Option(help="0.9: sets, or low and high, that hold the truth that often.")
+    ] = None,
+    threshold: ThresholdOption = None,
     explain: Annotated[str | None, typer.Option(help="Ids a,b: what moved these predictions.")] = None,
     memory: hops.MemoryOption = None,
     store: hops.StoreOption = None,
@@ -166,6 +194,7 @@ def predict(
     """
     from rapgnn.datasets import database
     from rapgnn.datasets.database import is_database
+    from rapgnn.estimators.conformal import check_coverage, coverage_columns
     from rapgnn.estimators.table import TABLES, prediction_table, write_table
     from rapgnn.files import check_writable
     from rapgnn.graph.validate import check_whole
@@ -180,8 +209,12 @@ def predict(
         check_whole("--samples", samples, 2, bounds("num_samples")[1])
     if samples and no_spread:
         raise InputError("--samples draws for a spread: leave out --no-spread or --samples.")
+    if coverage is not None:
+        check_coverage(coverage)
     if data is not None and (memory is not None or store is not None or hops.is_disk_graph(data)):
         check_folder(reading)
+        if coverage is not None:
+            raise InputError("predictions on a graph on disk have no sets: leave out --coverage.")
         if samples:
             raise InputError("predictions on a graph on disk are exact: leave out --samples.")
         limited = hops.open_estimator(model, memory, device)
@@ -202,7 +235,10 @@ def predict(
         track.start(f"{graph.name} predictions, hops", None)
         how |= {"error_bars": not no_spread, "device": estimator.device, "on_hop": track.advance}
         predictor = model_on(estimator.model_, graph, **how)
-        table = prediction_table(graph, predictor, estimator.schema_.classes, probabilities, known)
+        names, numbers = estimator.schema_.classes, graph.objective.metric == "rmse"
+        with_answers(estimator, None, threshold)
+        more = None if coverage is None else partial(coverage_columns, estimator.judges(), coverage, numbers=numbers)
+        table = prediction_table(graph, predictor, names, probabilities, known, more=more, decide=estimator.decided)
     asked = [] if explain is None else explained_rows(graph, explain)
     explanations = estimator.explain(graph, asked) if asked else []
     if out is not None:
@@ -240,6 +276,7 @@ def evaluate(
     reading: Any,
     data: shared.Data = None,
     positive: PositiveOption = None,
+    threshold: ThresholdOption = None,
     memory: hops.MemoryOption = None,
     device: shared.Device = "cpu",
     data_dir: shared.DataDir = None,
@@ -262,23 +299,24 @@ def evaluate(
         shared.write_json([record], json_file)
         return
     estimator, graph = shared.open_model(model, data, data_dir, reading, device=device)
-    own, graph = graph, estimator.with_splits(graph)
+    own, graph = graph, with_answers(estimator, positive, threshold).with_splits(graph)
     if graph is not own and len(graph.test):
         shared.say("the data name no split: the rows count that the model was not trained on, as saved with it.")
     record = {"dataset": graph.name, "task": graph.task, "model": str(model)}
-    record |= score_model(estimator, graph, positive)
+    record |= score_model(estimator, graph)
     shared.write_json([record], json_file)
     show_scores(graph, record)
 
 
-def score_model(estimator: Any, graph: Any, positive: str | None = None) -> dict[str, Any]:
+def score_model(estimator: Any, graph: Any) -> dict[str, Any]:
     """The record of a model's scores, by the metric it was trained for."""
     from rapgnn.estimators.evaluation import evaluate as evaluate_model
     from rapgnn.training.predict import model_on
 
     predictor = model_on(estimator.model_, graph, device=estimator.device)
     weights = getattr(estimator, "class_weight_", None) or estimator.class_weight
-    goal = {"scoring": estimator.scoring, "class_weight": weights, "positive": positive, "seed": estimator.seed}
+    goal = {"scoring": estimator.goal(graph), "class_weight": weights, "seed": estimator.seed}
+    goal |= {"positive": estimator.pos_label, "threshold": estimator.threshold_}
     record = evaluate_model(graph, predictor, estimator.model_.config, device=estimator.device, **goal)
     if "all" in record:
         shared.say("the data name no split: every labelled row counts, also any that the model was trained on.")

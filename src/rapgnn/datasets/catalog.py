@@ -20,6 +20,7 @@ from rapgnn.datasets.sources import FileSet, Say, locate
 from rapgnn.datasets.tu import TU, read_tu
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.plugins import Extensible
 
 SBM = "sbm"
 
@@ -121,8 +122,8 @@ def load_dataset(
     if attributes and not (known and DATASETS[name.lower()].attributes):
         having = ", ".join(n for n, entry in DATASETS.items() if entry.attributes)
         raise InputError(f"{name} has no further node attributes: the datasets that have are {having}.")
-    if kind.lower() == SBM:
-        return BlockModel.parse(settings).generate()
+    if (":" in name or kind.lower() == SBM) and kind.lower() in READERS:
+        return READERS[kind.lower()](settings)
     if is_database(name):
         return read_database(name, reading)
     if not known and _is_there(Path(name)) and Path(name).is_dir() and is_folder_of_tables(Path(name)):
@@ -248,3 +249,8 @@ class BlockModel:
         on = np.stack([rng.permutation(self.classes) < self.classes / 2 for _ in range(self.labels)])
         flipped = rng.random((self.nodes, self.labels)) < 0.1
         return (on[:, classes].T ^ flipped).astype(np.float32)
+
+
+READERS = Extensible("rapgnn.readers", {SBM: lambda settings: BlockModel.parse(settings).generate()})
+"""What reads ``kind:words``, by its kind: words -> ``Graph``. A package adds its own by the entry-point group
+``rapgnn.readers``."""

@@ -44,11 +44,11 @@ def read_folder(folder: Path, name: str, reading: Reading | None = None, **chang
         changes: fields of ``reading`` that have other values.
     """
     reading = replace(reading or Reading(), **changes)
-    graph = graph_of(_read(folder, reading.as_trained()), name, reading)
+    graph = graph_of(read_frames(folder, reading.as_trained()), name, reading)
     return replace(graph, read_as=partial(read_folder, folder.absolute(), name, reading))
 
 
-def _read(folder: Path, reading: Reading) -> dict[str, Frame]:
+def read_frames(folder: Path, reading: Reading) -> dict[str, Frame]:
     """The tables by their names; every file that cannot be read is named."""
     options, faults = reading.options, Faults()
     ends = (*reading.named("source", SOURCE), *reading.named("target", TARGET))

@@ -55,11 +55,10 @@ class Keys:
     def from_dict(cls, table: str, given: Any) -> "Keys":
         """From a table of ``schema.toml``, or of a trained model."""
         kinds = {"key": str | None, "foreign": dict, "time": str | None, "ignore": list | tuple}
-        given = {k: v for k, v in given.items() if k != "label"} if isinstance(given, dict) else given
-        if not isinstance(given, dict) or any(not isinstance(v, kinds.get(k, ())) for k, v in given.items()):
+        about: Any = {k: v for k, v in given.items() if k != "label"} if isinstance(given, dict) else {"": None}
+        if any(not isinstance(value, kinds.get(name, ())) for name, value in about.items()):
             raise InputError(f"what is said of {table} must be key, time (names), foreign (a table), ignore (a list).")
-        about: dict[str, Any] = given
-        return cls(**about | {"ignore": tuple(about.get("ignore", ()))})
+        return cls(about.get("key"), about.get("foreign", {}), about.get("time"), tuple(about.get("ignore", ())))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""

@@ -274,8 +274,9 @@ def graph_of(frames: dict[str, Frame], name: str, reading: Reading, given: Given
     if graphs is not None and (left := [str(c) for c in graphs.table.columns if c not in graph_roles]):
         notes.append(f"columns of {graphs.path.name} that are no id, label or split are left out: {', '.join(left)}.")
     labelled = labels.values is not None if reading.labelled is None else reading.labelled
+    y = labels.values if labelled or reading.trained else None
     graph = build_graph(
-        RawGraph(features, edge_index, weight, edge_attr, labels.values, num_nodes=len(ids), **labels.splits, **called),
+        RawGraph(features, edge_index, weight, edge_attr, y, num_nodes=len(ids), **labels.splits, **called),
         classes=reading.classes,
         encoding=encoding,
         task=labels.task,
@@ -310,7 +311,7 @@ def read_tables(
         given: fields of ``Given``.
     """
     tables = {"graphs": graphs, "nodes": nodes, "edges": edges}
-    frames = {stem: _frame(table, stem) for stem, table in tables.items() if table is not None}
+    frames = {stem: table_frame(table, stem) for stem, table in tables.items() if table is not None}
     return _with_source(frames, name, reading or Reading(), Given(**given))
 
 
@@ -321,7 +322,7 @@ def _with_source(frames: dict[str, Frame], name: str, reading: Reading, given: G
     return replace(read_as(), read_as=read_as)
 
 
-def _frame(table: Any, stem: str) -> Frame:
+def table_frame(table: Any, stem: str) -> Frame:
     table = as_table(table)
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"the {stem} must be a table with named columns, got {type(table).__name__}.")
@@ -342,7 +343,7 @@ def read_networks(graphs: Any, *, name: str = "graph", reading: Reading | None =
     each of their numbers. Edges without a weight among others count one.
     """
     many = isinstance(graphs, list | tuple)
-    parts = [_parts_of(graph) for graph in (graphs if many else [graphs])]
+    parts = [parts_of_network(graph) for graph in (graphs if many else [graphs])]
     names, rows, ends = list[Any](), list[dict[str, Any]](), list[dict[str, Any]]()
     for i, part in enumerate(parts):
         place = {node: len(names) + j for j, node in enumerate(part.names)}
@@ -377,7 +378,7 @@ class _Network:
     directed: bool
 
 
-def _parts_of(graph: Any) -> _Network:
+def parts_of_network(graph: Any) -> _Network:
     if hasattr(graph, "vs"):  # igraph
         names = list(graph.vs["name"]) if "name" in graph.vs.attributes() else list(range(graph.vcount()))
         nodes = [{k: v for k, v in node.attributes().items() if k != "name"} for node in graph.vs]

@@ -16,8 +16,10 @@ from rapgnn.errors import InputError, notice, shown
 from rapgnn.estimators.card import describe_graph, model_card
 from rapgnn.estimators.describe import describe
 from rapgnn.estimators.predictions import Predicting, as_classes, suits
+from rapgnn.estimators.threshold import check_threshold, class_number
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.scores import check_metric, with_goal
+from rapgnn.graph.labels import as_plain
+from rapgnn.graph.scores import goal_metric, with_goal
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import SETTINGS, Config, refuse_unknown
 from rapgnn.network.fit_rows import FitRows
@@ -41,8 +43,12 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             take, counted in operations, so that the result does not depend on the clock.
         scoring: the metric that the search chooses by and ``score`` returns: ``"accuracy"``, ``"balanced_accuracy"``,
             ``"rocauc"``, ``"average_precision"``, ``"f1_macro"``, ``"log_loss"``, ``"calibration_error"`` (the
-            negatives of these two are returned); numbers: ``"rmse"``, ``"mae"`` (their negatives), ``"r2"``. None: the
-            task's own.
+            negatives of these two are returned); numbers: ``"rmse"``, ``"mae"`` (their negatives), ``"r2"``; any name
+            of scikit-learn's, such as ``"matthews_corrcoef"``, or ``scorer(estimator, X, y)``. None: the task's own.
+        pos_label: of two classes the one that is looked for; None: the rarer. Metrics of one class are its own.
+        threshold: from which probability it is the answer (with many labels, each): a number, or the best on validation
+            for a metric, ``"f1"``, or for costs, ``{"false_positive": 1, "false_negative": 5}``. None: the likelier
+            class is.
         class_weight: ``"balanced"``: every class counts the same in sum in training; {label: weight}; None: every row
             counts the same, but with a ``scoring`` the search may try ``"balanced"``.
         memory_limit: how much memory the process may take, such as ``"8GiB"``, pages of files aside: the hops then come
@@ -65,7 +71,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         settings: dict[str, Any] | None = None,
         search: bool = True,
         time_budget: float | None = None,
-        scoring: str | None = None,
+        scoring: Any = None,
+        pos_label: Any = None,
+        threshold: Any = None,
         class_weight: str | dict[Any, float] | None = None,
         memory_limit: str | int | None = None,
         hops: str | Path = "memory",
@@ -82,6 +90,8 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         self.search = search
         self.time_budget = time_budget
         self.scoring = scoring
+        self.pos_label = pos_label
+        self.threshold = threshold
         self.class_weight = class_weight
         self.memory_limit = memory_limit
         self.hops = hops
@@ -129,8 +139,13 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         start = start_config(graph)
         fixed = self.fixed_settings()
         check_settings(graph, start, fixed)
-        if self.scoring is not None:
-            check_metric(self.scoring, graph.task)
+        check_threshold(self.threshold, graph.task)
+        if self.threshold is not None and graph.objective.metric == "accuracy" and graph.num_outputs != 2:
+            raise InputError(
+                f"a threshold is for two classes, or many labels, and these are {graph.num_outputs} classes."
+            )
+        positive = self._positive_of(graph)
+        scoring = goal_metric(self.scoring, graph, positive)
         with_goal(graph, None, self.class_weight)
         for note in graph.notes:
             notice(note)
@@ -143,7 +158,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
                 pick_device(self.device),
                 search=bool(self.search),
                 time_budget=self.time_budget,
-                scoring=self.scoring,
+                scoring=scoring,
                 class_weight=self.class_weight,
                 on_trial=logging_trials(on_trial),
                 on_epoch=on_epoch,
@@ -164,6 +179,14 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         if trained.class_weight is not None:
             self.class_weight_ = dict(zip(self.classes_.tolist(), trained.class_weight, strict=True))
         return self
+
+    def _positive_of(self, graph: Graph) -> int | None:
+        """The number of the class that ``pos_label`` names; None: it names none."""
+        if self.pos_label is None:
+            return None
+        if graph.objective.metric != "accuracy" or graph.num_outputs != 2:
+            raise InputError("pos_label is for two classes: leave it out here.")
+        return class_number(self.pos_label, list(graph.classes or range(2)), graph.y)
 
     @property
     def _seed(self) -> int:
@@ -216,7 +239,9 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             scores: what ``rapgnn.estimators.evaluation.evaluate`` says of the model, for ``MODEL.md``.
         """
         model = self._fitted()
-        schema = replace(self.schema_, scoring=self.scoring)
+        named = self.scoring if isinstance(self.scoring, str) else None  # a function is not saved
+        positive = None if self.pos_label is None else as_plain(self.classes_[self._positive()])
+        schema = replace(self.schema_, scoring=named, positive=positive, threshold=self.threshold)
         save_checkpoint(Path(folder), model, schema, model_card(self, scores))
 
     def report(self, path: str | Path, data: Any, y: Any = None, **given: Any) -> None:
@@ -237,7 +262,8 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         model, schema = load_checkpoint(Path(folder))
         if not suits(cls._task, schema.task):
             raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
-        loaded = cls(scoring=schema.scoring, seed=model.seed)
+        goal = {"scoring": schema.scoring, "pos_label": schema.positive, "threshold": schema.threshold}
+        loaded = cls(**goal, seed=model.seed)
         if isinstance(model, Average):
             loaded._adopt(model, schema)
             loaded.engine_, loaded.engine_reason_ = engine_of(model.members)

@@ -96,6 +96,8 @@ def _own_limits(estimator: Any) -> Iterator[str]:
     yield f"It needs the {what}, in the same units."
     if schema.classes:
         yield "It knows no other answers than those above."
+    if estimator.model_.fit_rows is not None:
+        yield "It holds labels and predictions of rows that judged it, and hashes of the ids of all labelled rows."
     if any(member.config.known_labels for member in members):
         yield "It holds the labels of its training rows: whoever may read this folder may read these."
 

@@ -5,6 +5,7 @@ large the error. What holds for them holds for new rows that are like them (Vovk
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,27 @@ def half_widths(rows: FitRows, coverage: float) -> np.ndarray:
     """How far from the prediction an interval reaches, ``[targets]``."""
     errors = (rows.y - rows.probabilities).abs().double().numpy()
     return np.array([bound(column[~np.isnan(column)], coverage) for column in errors.T])
+
+
+def coverage_columns(
+    rows: FitRows, coverage: float, p: np.ndarray, names: Sequence[Any], *, numbers: bool
+) -> dict[str, Any]:
+    """Columns of a table of predictions: ``set``, the classes with a bar between them, or ``low`` and ``high``.
+
+    Args:
+        p: ``[rows, outputs]``, probabilities or numbers.
+        names: of the outputs; several targets have columns each.
+        numbers: whether these are numbers.
+    """
+    if numbers:
+        width = half_widths(rows, coverage)
+        ends = [("", 0)] if p.shape[1] == 1 else [(f"_{name}", j) for j, name in enumerate(names)]
+        return {
+            f"{word}{end}": p[:, j] + sign * width[j] for end, j in ends for word, sign in (("low", -1), ("high", 1))
+        }
+    inside = p >= least_probabilities(rows, coverage)[: p.shape[1]]
+    words = np.array([str(name) for name in names], dtype=object)
+    return {"set": ["|".join(words[row]) for row in inside]}
 
 
 def coverage_table(sets: np.ndarray, y: np.ndarray, names: list[str]) -> pd.DataFrame:

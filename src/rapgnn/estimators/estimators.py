@@ -14,6 +14,7 @@ from rapgnn.errors import InputError
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.estimators.conformal import check_coverage, half_widths, least_probabilities
 from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
+from rapgnn.estimators.links import RAPLinkPredictor
 from rapgnn.estimators.predictions import check_graph, load_named
 from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
@@ -80,7 +81,7 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
             coverage: the share of rows whose set shall hold the truth.
             rows, given: as in ``predict``.
         """
-        least = least_probabilities(self._judges(), check_coverage(coverage))
+        least = least_probabilities(self.judges(), check_coverage(coverage))
         return self.predict_proba(data, rows=rows, **given) >= least
 
 
@@ -122,7 +123,7 @@ class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
             coverage: the share of rows whose interval shall hold the truth.
             rows, given: as in ``predict``.
         """
-        width = half_widths(self._judges(), check_coverage(coverage))
+        width = half_widths(self.judges(), check_coverage(coverage))
         numbers = self.predict(data, rows=rows, **given)
         width = width[0] if numbers.ndim == 1 else width
         return np.stack([numbers - width, numbers + width], axis=-1)
@@ -244,15 +245,21 @@ class RAPGraphRegressor(_GraphEstimator, _Regressor):
     _task = "graph-regression"
 
 
-def estimator_for(task: str) -> type[RAPEstimator]:
+def estimator_for(task: str) -> Any:
     """The estimator for a task, a name from ``TASKS``."""
-    level, kind = task.split("-")
-    if level == "node":
-        return RAPNodeRegressor if kind == "regression" else RAPNodeClassifier
-    return RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
+    return ESTIMATORS[task.replace("multilabel", "classification")]
 
 
-def load_model(folder: str | Path) -> RAPEstimator:
+ESTIMATORS: dict[str, Any] = {
+    "node-classification": RAPNodeClassifier,
+    "node-regression": RAPNodeRegressor,
+    "graph-classification": RAPGraphClassifier,
+    "graph-regression": RAPGraphRegressor,
+    "link-classification": RAPLinkPredictor,
+}
+
+
+def load_model(folder: str | Path) -> Any:
     """The model that ``save`` or ``rapgnn fit`` wrote into a folder, as the estimator that it is."""
     return estimator_for(saved_task(Path(folder))).load(folder)
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.errors import shown as shown_value
+from rapgnn.estimators.threshold import class_number, decided
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import POOLINGS
-from rapgnn.graph.scores import Metric, metrics_for, per_class, rarer_class
+from rapgnn.graph.scores import Metric, metric_name, metrics_for, per_class
 from rapgnn.graph.tasks import average_precision
 from rapgnn.graph.validate import SPLITS
 from rapgnn.search.costs import cost, training_cost
@@ -39,12 +39,23 @@ def counting_split(graph: Graph) -> tuple[str, Tensor]:
     return "all", graph.labelled
 
 
-def score_rows(graph: Graph, prediction: Prediction, rows: Tensor, scoring: str | None = None) -> float:
-    """The metric of the predictions of some rows: the task's own, of the scores, or another, of the probabilities."""
+def score_rows(
+    graph: Graph,
+    prediction: Prediction,
+    rows: Tensor,
+    scoring: Any = None,
+    answers: Callable[[Tensor], Tensor] = lambda p: p,
+) -> float:
+    """The metric of the predictions of some rows: the task's own, of the scores, or another, of the probabilities.
+
+    Args:
+        answers: probabilities -> answers, where a threshold decides.
+    """
     y = graph.y[rows].to(prediction.scores.device)
-    if scoring is None:
+    p, metric = prediction.probabilities, metrics_for(graph.task)[scoring or graph.objective.metric]
+    if scoring is None and answers(p) is p:
         return graph.objective.score(prediction.scores, y)
-    return metrics_for(graph.task)[scoring].measure(prediction.probabilities, y)
+    return metric.measure(answers(p) if metric.answers else p, y)
 
 
 def evaluate(
@@ -52,9 +63,10 @@ def evaluate(
     predict: Predictor,
     config: Any,
     *,
-    scoring: str | None = None,
+    scoring: Any = None,
     class_weight: Any = None,
     positive: Any = None,
+    threshold: float | None = None,
     seed: int = 0,
     device: str = "cpu",
 ) -> dict[str, Any]:
@@ -65,6 +77,7 @@ def evaluate(
         config: its settings, for a model without edges beside it; None: they are not known, and there is none.
         scoring: the metric for the model and for what it is compared with; None: the task's own.
         positive: of two classes the one that average precision is of; None: the rarer.
+        threshold: from which probability it is the answer; None: the likelier class is.
 
     Returns:
         ``metric``; the metric of every split that has rows, or of ``all`` labelled rows; for the split that counts
@@ -76,12 +89,18 @@ def evaluate(
     split, rows = counting_split(graph)
     if not len(rows):
         raise InputError("there are no labels to score against.")
-    metrics, name = metrics_for(graph.task), scoring or graph.objective.metric
+    metrics, name = metrics_for(graph.task), metric_name(scoring) or graph.objective.metric
     splits = {each: graph.rows(each) for each in SPLITS if len(graph.rows(each))} or {split: rows}
     predictions = {each: predict(index) for each, index in splits.items()}
     record: dict[str, Any] = {"metric": name}
-    record |= {each: score_rows(graph, predictions[each], index, scoring) for each, index in splits.items()}
-    metric, y, p = metrics[name], graph.y[rows].cpu(), predictions[split].probabilities.cpu()
+    y, p = graph.y[rows].cpu(), predictions[split].probabilities.cpu()
+    cut = 1 if threshold is None or p.shape[1] != 2 else class_number(positive, list(graph.classes or (0, 1)), y)
+
+    def answers(p: Tensor) -> Tensor:
+        return decided(p, threshold, cut)
+
+    record |= {each: score_rows(graph, predictions[each], index, scoring, answers) for each, index in splits.items()}
+    metric = metrics[scoring or name]
     guess, answer = _constant(graph, rows)
     record |= {"scored_split": split, "scored_rows": len(rows), "score": record[split]}
     record |= {"majority": metric.measure(guess, y), "majority_answer": answer}
@@ -94,9 +113,11 @@ def evaluate(
         record["without_edges_missing"] = str(error)
     binary = p.shape[1] == (2 if y.dim() == 1 else 1)
     left_out = () if binary else ("average_precision",)
-    record |= {key: metrics[key].measure(p, y) for key in BESIDE if key in metrics and key not in left_out}
+    given = {key: metrics[key] for key in BESIDE if dict.__contains__(metrics, key) and key not in left_out}
+    record |= {key: one.measure(answers(p) if one.answers else p, y) for key, one in given.items()}
+    record |= {} if threshold is None else {"threshold": threshold}
     if binary and y.dim() == 1:
-        j = class_number(graph, positive, y)
+        j = class_number(positive, list(graph.classes or range(graph.num_outputs)), y)
         at = y == j
         record |= {
             "positive": j if graph.classes is None else graph.classes[j],
@@ -104,18 +125,8 @@ def evaluate(
         }
         record["average_precision"] = average_precision(p[:, j : j + 1], at[:, None].to(p.dtype))
     if graph.objective.metric != "rmse":
-        record["per_class"] = per_class(p, y, graph.classes)
+        record["per_class"] = per_class(answers(p), y, graph.classes)
     return record | {"verdict": _verdict(graph, metric, name, record)}
-
-
-def class_number(graph: Graph, name: Any, y: Tensor) -> int:
-    """The number of the class that is looked for: the one of this name, or the rarer of two."""
-    if name is None:
-        return rarer_class(y)
-    names = [str(one) for one in (range(graph.num_outputs) if graph.classes is None else graph.classes)]
-    if str(name) not in names:
-        raise InputError(f"the positive class {shown_value(name)} is none of the classes: {', '.join(names[:10])}.")
-    return names.index(str(name))
 
 
 def facts(task: str, record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -188,7 +199,7 @@ def shown(metric: Metric, value: float | None) -> str:
 
 
 def fit_without_edges(
-    graph: Graph, config: Any, seed: int, device: str = "cpu", scoring: str | None = None, class_weight: Any = None
+    graph: Graph, config: Any, seed: int, device: str = "cpu", scoring: Any = None, class_weight: Any = None
 ) -> Predictor:
     """A model of the same rows without their edges: the features as they are, then through a random non-linear map,
     a head in closed form; the better of the two on validation. Where rows are graphs, their nodes' features are pooled.

@@ -20,9 +20,11 @@ from rapgnn.estimators.importances import Importances, Shuffling
 from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
 from rapgnn.estimators.serving import Served
 from rapgnn.estimators.table import prediction_table
+from rapgnn.estimators.threshold import check_threshold, class_number, find_threshold
+from rapgnn.estimators.threshold import decided as answers_of
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import NO_SPLIT, unseen_labels_note, unseen_note
-from rapgnn.graph.scores import check_metric, metrics_for
+from rapgnn.graph.scores import goal_metric, metrics_for
 from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import Config, bounds
@@ -46,7 +48,9 @@ class Predicting:
     schema_: Schema
     config_: Config
     classes_: np.ndarray
-    scoring: str | None
+    scoring: Any
+    pos_label: Any
+    threshold: Any
 
     @property
     def _kind(self) -> str:
@@ -91,12 +95,42 @@ class Predicting:
     def _read(self, probabilities: Tensor) -> np.ndarray:
         """Labels, or numbers, as the user gave them."""
         metric = self.schema_.objective.metric
-        values = probabilities.numpy()
+        values = self.decided(probabilities).numpy()
         if metric == "accuracy":
             return self.classes_[values.argmax(axis=1)]
         if metric == "rocauc":
             return (values > 0.5).astype(np.int64)
         return values[:, 0] if values.shape[1] == 1 else values
+
+    def _positive(self) -> int:
+        """The number of the class that is looked for: that of ``pos_label``, or the rarer of the rows that judge."""
+        judged = self.model_.fit_rows
+        y = torch.zeros(0, dtype=torch.int64) if judged is None else judged.y
+        return class_number(self.pos_label, self.classes_.tolist(), y)
+
+    @property
+    def threshold_(self) -> float | None:
+        """From which probability the class that is looked for is the answer; None: the likelier class is."""
+        self._fitted()
+        check_threshold(self.threshold, self.schema_.task)
+        if self.threshold is None or isinstance(self.threshold, float):
+            return self.threshold
+        return find_threshold(self.threshold, self.judges(), self._kind_of_label, self._positive())
+
+    @property
+    def _kind_of_label(self) -> str:
+        return self.schema_.task.rpartition("-")[2]
+
+    def decided(self, probabilities: Tensor) -> Tensor:
+        """Probabilities, or 1 and 0 where a threshold decides."""
+        if self.threshold is None or self.schema_.objective.metric == "rmse":
+            return probabilities
+        return answers_of(probabilities, self.threshold_, self._positive())
+
+    def goal(self, graph: Graph) -> Any:
+        """The metric that the model is judged by on a graph; None: the task's own."""
+        positive = None if self.pos_label is None else self._positive()
+        return goal_metric(self.scoring, graph, positive)
 
     def _asked(self, data: Any, rows: Any, given: dict[str, Any]) -> tuple[Any, Tensor]:
         """The checked graph and the rows that are asked for; of some rows the part that they depend on."""
@@ -153,8 +187,8 @@ class Predicting:
         rows = next((graph.rows(split) for split in ("test", "val") if len(graph.rows(split))), graph.labelled)
         if not len(rows):
             raise InputError("there are no labelled rows to measure on.")
-        shuffling, metric = Shuffling.of(model, graph, rows.numpy()), self.scoring or graph.objective.metric
-        measured = metrics_for(graph.task)[metric]
+        shuffling = Shuffling.of(model, graph, rows.numpy())
+        measured = metrics_for(graph.task)[self.goal(graph) or graph.objective.metric]
         columns, together = shuffling.columns(measured, repeats)
         hops = pd.DataFrame(columns=["hop", "importance", "spread", "noise"])
         if graph.ptr is None and graph.edge_index.shape[1]:
@@ -224,7 +258,9 @@ class Predicting:
         graph = self._graph(data, given=given)
         rows = asked_rows(data, graph)
         classes = getattr(self, "classes_", None)
-        return prediction_table(graph, lambda rows: self._own_way(graph, rows), classes, rows=rows, parts=True)
+        return prediction_table(
+            graph, lambda rows: self._own_way(graph, rows), classes, rows=rows, parts=True, decide=self.decided
+        )
 
     def transform(self, data: Any, **given: Any) -> np.ndarray:
         """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""
@@ -257,16 +293,17 @@ class Predicting:
                 else f"the {split} split is empty (validation_score_ is the score of what fit held out)."
             )
         found = self._prediction(graph, rows)
-        scoring = self.scoring if scoring is None else scoring
-        if scoring is not None:
-            check_metric(scoring, self.schema_.task)
-            metric = metrics_for(self.schema_.task)[scoring]
-            y = graph.y[rows]
-            value = metric.measure(_with_columns(found.probabilities, y), y)
-            return value if metric.higher else -value  # as in scikit-learn: more is better
-        return self._metric(found.scores, graph.y[rows])
+        y, scoring = graph.y[rows], self.scoring if scoring is None else scoring
+        if scoring is None and self.threshold is None:
+            return self._metric(found.scores, y)
+        positive = None if self.pos_label is None else self._positive()
+        known = replace(graph, train=rows, classes=graph.classes or tuple(range(graph.num_outputs)))
+        metric = metrics_for(self.schema_.task)[goal_metric(scoring, known, positive) or graph.objective.metric]
+        p = self.decided(found.probabilities) if metric.answers else found.probabilities
+        value = metric.measure(_with_columns(p, y), y)
+        return value if metric.higher else -value  # as in scikit-learn: more is better
 
-    def _judges(self) -> FitRows:
+    def judges(self) -> FitRows:
         """The rows that judged the model."""
         rows = self._fitted().fit_rows
         if rows is None or not len(rows.labels):

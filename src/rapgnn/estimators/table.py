@@ -25,6 +25,8 @@ def prediction_table(
     known: Tensor | None = None,
     rows: Tensor | None = None,
     parts: bool = False,
+    more: Callable[[np.ndarray, list[Any]], dict[str, Any]] | None = None,
+    decide: Callable[[Tensor], Tensor] = lambda scores: scores,
 ) -> pd.DataFrame:
     """Columns by kind of label; rows and labels are called as the user called them.
 
@@ -40,6 +42,8 @@ def prediction_table(
         known: the rows whose label the data have, for a last column ``known``: yes or no; None leaves it out.
         rows: those that the table has; None: all.
         parts: whether the parts of the spread have columns, behind it.
+        decide: probabilities -> 1 for what is the answer and 0 for what is not, where a threshold decides.
+        more: (probabilities, names of the outputs) -> further columns.
     """
     kind = graph.objective.metric
     if probabilities and kind == "rmse":
@@ -53,7 +57,9 @@ def prediction_table(
     if parts and result.parts is not None:
         bars |= {name: result.parts[name].numpy() if name in result.parts else None for name in PARTS}
     if kind == "accuracy":
-        label = result.scores.argmax(dim=-1).numpy()  # as predict and evaluate read it
+        answers = decide(result.probabilities)
+        # as predict and evaluate read it
+        label = (result.scores if answers is result.probabilities else answers).argmax(dim=-1).numpy()
         table |= {"label": np.array(names)[label], "probability": values[at, label]}
         table |= {name: np.nan if bar is None else bar[at, label] for name, bar in bars.items()}
         table |= {f"probability_{name}": values[:, j] for j, name in enumerate(names)} if probabilities else {}
@@ -62,8 +68,10 @@ def prediction_table(
         if kind == "rmse":
             table[f"value{suffix}"] = column
         else:
-            table |= {f"label{suffix}": (column > 0.5).astype(int), f"probability{suffix}": column}
+            yes = decide(result.probabilities).numpy()[:, j] > 0.5
+            table |= {f"label{suffix}": yes.astype(int), f"probability{suffix}": column}
         table |= {f"{part}{suffix}": np.nan if bar is None else bar[:, j] for part, bar in bars.items()}
+    table |= {} if more is None else more(values, list(names))
     if known is not None:
         table["known"] = np.where(np.isin(rows, known.cpu()), "yes", "no")
     frame = pd.DataFrame(table)

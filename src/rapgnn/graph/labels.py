@@ -83,7 +83,7 @@ def find_classes(column: pd.Series) -> tuple[Any, ...]:
                 'RAPNodeRegressor, or RAPGraphRegressor for whole graphs (`task="regression"`).'
             )
         return tuple(int(v) for v in np.unique(known))
-    values = pd.unique(known).tolist() if _all_words(known) else [_as_plain(v) for v in known]
+    values = pd.unique(known).tolist() if _all_words(known) else [as_plain(v) for v in known]
     if len({str if isinstance(v, str) else type(v) for v in values}) > 1:
         raise InputError("labels mix words and numbers, or numbers and booleans: make all of them words.")
     return tuple(sorted(set(values)))
@@ -190,7 +190,7 @@ def blank_labels(values: Any) -> list[str]:
 def shown_label(label: Any) -> str:
     """A label as a sentence shows it."""
     number = isinstance(label, float | np.floating) and float(label).is_integer()
-    return shown(int(label) if number else _as_plain(label))
+    return shown(int(label) if number else as_plain(label))
 
 
 def _listed(labels: Sequence[Any]) -> str:
@@ -211,7 +211,7 @@ def _stripped(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
 
-def _as_plain(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 

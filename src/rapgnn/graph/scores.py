@@ -12,17 +12,18 @@ from torch import Tensor
 from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import shown_label
+from rapgnn.graph.scorers import measure_by, scorer_of
 from rapgnn.graph.tasks import TASKS, Objective, accuracy, average_precision, rmse, rocauc
 
 Values = Callable[[Tensor, Tensor], float]
 
 
-def _columns(p: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Class numbers as columns of 0 and 1; of two classes only the rarer, which is the one that is looked for."""
+def _columns(p: Tensor, y: Tensor, positive: int | None = None) -> tuple[Tensor, Tensor]:
+    """Class numbers as columns of 0 and 1; of two classes only the one that is looked for, or else the rarer."""
     if y.dim() == 2:
         return p, y
     truth = torch.nn.functional.one_hot(y, p.shape[1]).to(p.dtype)
-    j = rarer_class(y)
+    j = rarer_class(y) if positive is None else positive
     return (p[:, j : j + 1], truth[:, j : j + 1]) if p.shape[1] == 2 else (p, truth)
 
 
@@ -114,25 +115,104 @@ class Metric:
         title: its name for people; with ``percent`` it is a share, shown times 100.
         higher: whether more is better.
         measure: probabilities, or numbers, and labels -> the value.
+        answers: whether it judges answers alone, which a threshold decides.
     """
 
     title: str
     percent: bool
     higher: bool
     measure: Values
+    answers: bool = False
 
 
-def _ranked(area: Values) -> Values:
-    return lambda p, y: float("nan") if bool(p.isnan().any()) else area(*_columns(p, y))
+class Metrics(dict[Any, Metric]):
+    """The metrics of a kind of label by name; those of scikit-learn's names, and metrics themselves, are found too."""
+
+    def __init__(self, kind: str, named: Mapping[str, Metric]):
+        super().__init__(named)
+        self.kind = kind
+
+    def __missing__(self, name: Any) -> Metric:
+        return name if isinstance(name, Metric) else scorer_metric(name, self.kind)
+
+    def __contains__(self, name: object) -> bool:
+        from sklearn.metrics import get_scorer_names
+
+        if not isinstance(name, str):
+            return isinstance(name, Metric)
+        return super().__contains__(name) or name in get_scorer_names()
+
+
+def scorer_metric(
+    scoring: Any, kind: str, classes: Sequence[Any] | None = None, positive: int | None = None, strict: bool = False
+) -> Metric:
+    """A scorer of scikit-learn, or of the user's own, as a metric; rows that it cannot judge have the value NaN.
+
+    Args:
+        scoring: as in ``scorer_of``; where it is a name, the class that is looked for is 1 of two classes.
+        kind: of label, the last word of a task.
+        classes: what class numbers are called, for a scorer of the user's own.
+        positive: of two classes the one that is looked for; None: the rarer.
+        strict: raise what the scorer raises.
+    """
+    scorer, name, answers = scorer_of(scoring)
+
+    def measure(p: Tensor, y: Tensor) -> float:
+        two = isinstance(scoring, str) and y.dim() == 1 and p.shape[1] == 2
+        j = (rarer_class(y) if positive is None else positive) if two else None
+        try:
+            return measure_by(scorer, kind, p, y, None if isinstance(scoring, str) else classes, j)
+        except ValueError:
+            if strict:
+                raise
+            return float("nan")
+
+    return Metric(name, False, True, measure, answers)
+
+
+def goal_metric(scoring: Any, graph: Graph, positive: int | None = None) -> Any:
+    """``scoring`` with all it needs of a graph: the name of a metric, or a metric; refused where it is none.
+
+    Args:
+        positive: as in ``scorer_metric``.
+    """
+    kind = graph.task.partition("-")[2]
+    if scoring is None or isinstance(scoring, Metric):
+        return scoring
+    if isinstance(scoring, str):
+        check_metric(scoring, graph.task)
+    if isinstance(scoring, str) and dict.__contains__(metrics_for(graph.task), scoring):
+        areas = {"rocauc": rocauc, "average_precision": average_precision}
+        if scoring not in areas or positive is None:
+            return scoring
+        return replace(CLASS_METRICS[scoring], measure=_ranked(areas[scoring], positive))
+    y = graph.y[graph.train].cpu()
+    p = y.nan_to_num() if y.dim() == 2 else torch.nn.functional.one_hot(y, graph.num_outputs).double()
+    try:  # once where its error is seen
+        scorer_metric(scoring, kind, graph.classes, positive, strict=True).measure(p, y)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{scorer_of(scoring)[1]} cannot judge these labels: {str(error).splitlines()[0]}") from error
+    return scorer_metric(scoring, kind, graph.classes, positive)
+
+
+def metric_name(scoring: Any) -> Any:
+    """What records call a metric."""
+    if not isinstance(scoring, Metric):
+        return scoring
+    return next((name for name, metric in CLASS_METRICS.items() if metric.title == scoring.title), scoring.title)
+
+
+def _ranked(area: Values, positive: int | None = None) -> Values:
+    return lambda p, y: float("nan") if bool(p.isnan().any()) else area(*_columns(p, y, positive))
 
 
 CLASS_METRICS = {
-    "accuracy": Metric("accuracy", True, True, class_accuracy),
-    "balanced_accuracy": Metric("balanced accuracy", True, True, balanced_accuracy),
+    "accuracy": Metric("accuracy", True, True, class_accuracy, True),
+    "balanced_accuracy": Metric("balanced accuracy", True, True, balanced_accuracy, True),
     "rocauc": Metric("ROC-AUC", True, True, _ranked(rocauc)),
     "average_precision": Metric("average precision", True, True, _ranked(average_precision)),
-    "f1_macro": Metric("macro F1", True, True, f1_macro),
-    "f1_weighted": Metric("weighted F1", True, True, partial(f1_macro, weighted=True)),
+    "f1_macro": Metric("macro F1", True, True, f1_macro, True),
+    "f1_weighted": Metric("weighted F1", True, True, partial(f1_macro, weighted=True), True),
     "log_loss": Metric("log loss", False, False, log_loss),
     "calibration_error": Metric("calibration error", True, False, calibration_error),
 }
@@ -146,17 +226,20 @@ NUMBER_METRICS = {
 """Metrics of numbers by name."""
 
 
-def metrics_for(kind: str) -> dict[str, Metric]:
+def metrics_for(kind: str) -> Metrics:
     """The metrics for a task, or for a kind of label: ``classification``, ``multilabel`` or ``regression``."""
-    return NUMBER_METRICS if kind.endswith("regression") else CLASS_METRICS
+    kind = kind.rpartition("-")[2]
+    return Metrics(kind, NUMBER_METRICS if kind == "regression" else CLASS_METRICS)
 
 
 def check_metric(name: Any, task: str) -> None:
     """Refuse a metric that is not one of the task's."""
     other = {**CLASS_METRICS, **NUMBER_METRICS}
     allowed = metrics_for(task)
-    if isinstance(name, str) and name in other and name not in allowed:
-        kind = "numbers" if allowed is NUMBER_METRICS else "classes"
+    if isinstance(name, Metric) or (isinstance(name, str) and name not in other and name in allowed):
+        return
+    if isinstance(name, str) and name in other and not dict.__contains__(allowed, name):
+        kind = "numbers" if allowed.kind == "regression" else "classes"
         raise InputError(f"{name} is no metric for {kind}: choose one of {', '.join(allowed)}.")
     check_choice("metric", name, allowed)
 
@@ -197,11 +280,11 @@ class GoalGraph(Graph):
     """A graph that is trained on for another goal than its task's own.
 
     Args:
-        scoring: a metric's name.
+        scoring: a metric, or the name of one.
         class_weight: how much a row of each class counts; their mean over the training rows is 1.
     """
 
-    scoring: str | None = None
+    scoring: Any = None
     class_weight: tuple[float, ...] | None = None
 
     @property
@@ -210,11 +293,11 @@ class GoalGraph(Graph):
         return _objective(self.task, self.scoring, self.class_weight)
 
 
-def with_goal(graph: Graph, scoring: str | None = None, class_weight: Any = None) -> Graph:
+def with_goal(graph: Graph, scoring: Any = None, class_weight: Any = None) -> Graph:
     """The graph with a goal; itself, where nothing is asked for.
 
     Args:
-        scoring: a metric for the task; None: its own.
+        scoring: a metric for the task, or its name; None: its own.
         class_weight: ``"balanced"``: every class counts the same in sum; {label: weight}; None: all rows the same.
     """
     if scoring is not None:
@@ -259,7 +342,7 @@ def _named(graph: Graph, given: Mapping[Any, Any]) -> np.ndarray:
 
 
 @cache
-def _objective(task: str, scoring: str | None, weights: tuple[float, ...] | None) -> Objective:
+def _objective(task: str, scoring: Any, weights: tuple[float, ...] | None) -> Objective:
     objective = TASKS[task]
     if scoring is not None:
         metric, read = metrics_for(task)[scoring], objective.read

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -140,11 +141,11 @@ class Objective:
     loss: Callable[[Tensor, Tensor], Tensor]
     read: Callable[[Tensor], Tensor]
     slope: Callable[[Tensor, Tensor], Tensor] | None = None
-    scoring: str | None = None
+    scoring: Any = None
     class_weight: tuple[float, ...] | None = None
 
     @property
-    def chosen_by(self) -> str:
+    def chosen_by(self) -> Any:
         """The name of the metric that ``measure`` computes."""
         return self.scoring or self.metric
 
@@ -193,5 +194,9 @@ TASKS = {
     "graph-classification": _CLASSES,
     "graph-multilabel": _LABELS,
     "graph-regression": _NUMBERS,
+    "link-classification": _CLASSES,
+    "edge-classification": _CLASSES,
+    "edge-regression": _NUMBERS,
 }
-"""The tasks by name: what is labelled, nodes or graphs, and with what kind of label."""
+"""The tasks by name: what is labelled, nodes, graphs, pairs of nodes (a link or none) or edges, and with what."""
+OF_PAIRS = ("link", "edge")  # what is labelled where rows are pairs of nodes

@@ -17,12 +17,11 @@ from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.encode import EMBEDDINGS, OUTPUTS, SCALINGS
 from rapgnn.network.expand import KERNELS
-from rapgnn.network.heads import Head
+from rapgnn.network.heads import HEADS, Head
 from rapgnn.network.mlp import ACTIVATIONS
 from rapgnn.network.weights import RandomWeights
 
 COEFFICIENTS = ("random", "fixed", "layers", "colours")
-HEADS = ("linear", "mlp", "ridge")
 LARGEST = 1e30  # of a setting that is a number
 
 
@@ -276,9 +275,9 @@ class Config:
 
     def trained_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Head:
         """The head that gradient descent trains, for random and for trained layers alike."""
-        layers = self.head_layers if self.head == "mlp" else 1
-        how = {"dropout": self.dropout, "batch_norm": self.batch_norm, "generator": generator}
-        return Head(in_channels, self.hidden_channels, out_channels, layers, **how)
+        how = {"num_layers": self.head_layers} if self.head != "linear" else {}
+        how |= {"dropout": self.dropout, "batch_norm": self.batch_norm, "generator": generator}
+        return HEADS[self.head](in_channels, self.hidden_channels, out_channels, **how)
 
     def update(self, **changes: Any) -> "Config":
         """A copy with some settings changed; unknown names are refused."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from rapgnn.errors import InputError
 from rapgnn.graph.tasks import Objective
 from rapgnn.network.encode import SMALLEST, inverse
 from rapgnn.network.mlp import MLP, Noise
+from rapgnn.plugins import Extensible
 from rapgnn.prng import Stream, seeded
 
 
@@ -84,6 +86,11 @@ class Head(nn.Module):
 
     def forward(self, h: Tensor, generator: Noise | None = None) -> Tensor:
         return self.mlp(self.scaled(h), generator)
+
+
+HEADS = Extensible("rapgnn.heads", {"linear": partial(Head, num_layers=1), "mlp": Head, "ridge": None})
+"""What makes a head that gradient descent trains, by name: it takes ``Head``'s arguments and gives one; None: it is
+solved for. A package adds its own by the entry-point group ``rapgnn.heads``."""
 
 
 # The scale of targets that are numbers.

@@ -86,7 +86,7 @@ def _environment() -> Any:
     )
     environment.filters["markdown"] = to_html
     environment.globals["legend"] = parts.legend
-    for kind in (parts.Prose, parts.Notice, parts.Facts, parts.Chips, parts.Table, parts.Figure, parts.More):
+    for kind in (parts.Prose, parts.Notice, parts.Facts, parts.Table, parts.Figure, parts.More):
         environment.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
     return environment
 

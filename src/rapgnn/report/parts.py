@@ -124,18 +124,8 @@ def heat(z: Any, names: Sequence[str], x: str, y: str, *, texts: Any = None, hov
 
 
 TONES = ("", "good", "mixed", "bad", "quiet")
-"""How a cell, a chip or a notice is coloured. Every tone stands beside a word or a sign that says the same."""
+"""How a cell or a notice is coloured. Every tone stands beside a word or a sign that says the same."""
 SIGNS = {"good": "✓", "mixed": "~", "bad": "✗"}
-
-
-@dataclass(frozen=True)
-class Chip:
-    """A word with a tone; a link where it has a target."""
-
-    text: str
-    tone: str = ""
-    href: str = ""
-    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,7 +137,6 @@ class Cell:
         tone: one of ``TONES``; a sign stands before the text.
         bold: for the row that matters.
         code: a command.
-        chips: words after the text.
         folded: what to click for the text, where it is long.
         title: more about it, for those who point at it.
         name: of the place, for links to it.
@@ -158,7 +147,6 @@ class Cell:
     bold: bool = False
     code: bool = False
     name: str = ""
-    chips: tuple[Chip, ...] = ()
     title: str = ""
     folded: str = ""
 
@@ -176,14 +164,12 @@ class Table:
         rows: of cells, or of plain values that become cells; the first of each is the row's name.
         caption: what it shows, in a few words.
         left: how many columns are words; the others are aligned to the right, as numbers are.
-        chips: whether the last column holds chips.
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
     caption: str = ""
     left: int = 1
-    chips: bool = False
 
     def __post_init__(self) -> None:
         self.rows = [[cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row] for row in self.rows]
@@ -209,14 +195,6 @@ class Facts:
     """Names with their values."""
 
     pairs: Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Chips:
-    """Words with tones after a few words that say what they are."""
-
-    title: str
-    chips: Sequence[Chip]
 
 
 @dataclass(frozen=True)
@@ -265,7 +243,7 @@ class More:
     parts: Sequence["Part"]
 
 
-Part = Prose | Notice | Facts | Chips | Table | Figure | More
+Part = Prose | Notice | Facts | Table | Figure | More
 
 
 @dataclass

@@ -7,6 +7,7 @@ import pandas as pd
 import torch
 from scipy import special, stats
 
+from rapgnn.estimators.conformal import coverage_table, half_widths, least_probabilities
 from rapgnn.estimators.evaluation import LEAST_ROWS, facts, shown
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
@@ -121,8 +122,36 @@ LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95)
 
 
 def calibration_parts(subject: Subject) -> list[Part]:
-    """By kind of label."""
-    return _coverage_parts(subject) if subject.numbers else _reliability_parts(subject)
+    """By kind of label; and how often sets, or intervals, hold the truth."""
+    return [*(_coverage_parts(subject) if subject.numbers else _reliability_parts(subject)), *_set_parts(subject)]
+
+
+PROMISED = 0.9  # coverage of the sets and intervals that the page measures
+
+
+def _set_parts(subject: Subject) -> list[Part]:
+    rows = getattr(getattr(subject.estimator, "model_", None), "fit_rows", None)
+    if rows is None or not len(rows.labels):
+        return []
+    p, y = subject.p[subject.rows], subject.y[subject.rows]
+    inside = (
+        np.abs(y - p) <= half_widths(rows, PROMISED) if subject.numbers else p >= least_probabilities(rows, PROMISED)
+    )
+    table: Any = coverage_table(inside, y, subject.names)
+    lines: Any = table if len(table) > 2 else table[:1]
+    cells = [
+        [str(g[1]), "–" if np.isnan(g.covered) else percent(g.covered), f"{g.rows:,}"]
+        + ([] if subject.numbers else ["–" if np.isnan(g.size) else f"{g.size:.2f}"])
+        for g in lines[: 1 + MOST_CLASSES].itertuples()
+    ]
+    what = "Intervals" if subject.numbers else "Sets of classes"
+    note = (
+        f"**{what} that promise {percent(PROMISED, 0)}:** {percent(table['covered'][0])} of {table['rows'][0]:,} hold "
+        f"the truth. {len(rows.labels):,} rows that judged the model say how wide they are, class by class where there "
+        "are enough of them."
+    )
+    header = ["", "hold the truth", "rows", *([] if subject.numbers else ["classes in a set"])]
+    return [Prose(note), Table(header, cells, f"Coverage on {subject.split} rows")]
 
 
 def reliability(subject: Subject) -> pd.DataFrame:

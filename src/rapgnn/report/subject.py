@@ -14,7 +14,7 @@ from rapgnn.errors import InputError, InputNotice
 from rapgnn.estimators.evaluation import counting_split, evaluate, shown
 from rapgnn.estimators.importances import Shuffling
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.scores import metrics_for
+from rapgnn.graph.scores import metric_name, metrics_for
 from rapgnn.training.predict import Prediction
 
 MANY_ROWS = 100_000  # beyond which error bars are left out, and fewer rows are looked at one by one
@@ -50,9 +50,9 @@ class Subject:
         self.split, rows = counting_split(graph)
         self.rows = rows.cpu().numpy()
         self.numbers, self.classes = graph.objective.metric == "rmse", graph.objective.metric == "accuracy"
-        self.scoring = getattr(estimator, "scoring", None)
-        self.metric_name = self.scoring or graph.objective.metric
-        self.metric = metrics_for(graph.task)[self.metric_name]
+        self.scoring = estimator.goal(graph) if hasattr(estimator, "goal") else getattr(estimator, "scoring", None)
+        self.metric_name = metric_name(self.scoring) or graph.objective.metric
+        self.metric = metrics_for(graph.task)[self.scoring or graph.objective.metric]
         self.config: Any = getattr(estimator, "config_", None)
         self.seed = int(getattr(estimator, "seed", 0))
         self.depth = int(getattr(self.config, "num_layers", 2))
@@ -109,6 +109,8 @@ class Subject:
         """What ``rapgnn evaluate`` says."""
         p = torch.from_numpy(self.p)
         goal = {"scoring": self.scoring, "class_weight": self._class_weight, "seed": self.seed}
+        goal |= {"positive": getattr(self.estimator, "pos_label", None)}
+        goal |= {"threshold": getattr(self.estimator, "threshold_", None)}
         with quiet():
             return evaluate(self.graph, lambda rows: Prediction(p[rows], p[rows]), self.config, **goal)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.scores import metric_name
 from rapgnn.graph.tasks import rocauc
 from rapgnn.network.heads import best_from_middle, inverse_temperature
 from rapgnn.network.network import Average, Network
@@ -69,7 +70,7 @@ class Validation:
 
     def _better(self, one: Scored, other: Scored) -> bool:
         """Whether a penalty suits better: by the loss; where the order of the rows counts, by that."""
-        return one.merit > other.merit if self.objective.chosen_by in ORDERS else one.loss < other.loss
+        return one.merit > other.merit if metric_name(self.objective.chosen_by) in ORDERS else one.loss < other.loss
 
     def _at(self, candidate: Any, penalty: float) -> Scored | None:
         raw, rule = candidate.scores(penalty, self.left_out), self.objective

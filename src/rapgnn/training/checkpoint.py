@@ -11,11 +11,12 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rapgnn.device import versions
 from rapgnn.errors import InputError, shown
@@ -76,7 +77,10 @@ def check_target(folder: Path) -> bool:
     return held
 
 
-def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema, card: str | None = None) -> None:
+Make = Callable[[dict[str, Any], int], nn.Module]
+
+
+def save_checkpoint(folder: Path, model: Any, schema: Schema, card: str | None = None) -> None:
     """Write the model into ``folder``, over an older one if there is one.
 
     Args:
@@ -98,13 +102,12 @@ def save_checkpoint(folder: Path, model: RAPGNN | Average, schema: Schema, card:
         "seed": int(model.seed),
         "versions": versions(),
     }
-    if isinstance(model, RAPGNN):
-        index["draw_counter"] = int(model.draw_counter)
-    else:
-        index["draw_counter"] = 0  # members predict by their exact expectation
+    # Members of an average predict by their exact expectation.
+    index["draw_counter"] = int(model.draw_counter) if isinstance(model, RAPGNN) else 0
+    if isinstance(model, Average):
         index["members"] = described(model)
-    if model.fit_rows is not None:
-        index["rows"] = model.fit_rows.shape
+    if (rows := getattr(model, "fit_rows", None)) is not None:
+        index["rows"] = rows.shape
     numbers = save(state, MARK)
     checksum = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{checksum[:16]}.safetensors", "sha256": checksum}
@@ -167,17 +170,18 @@ def _is_left_over(path: Path) -> bool:
     return left or not os.path.lexists(path)
 
 
-def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]:
+def load_checkpoint(folder: Path, task: str | None = None, make: Make | None = None) -> tuple[Any, Schema]:
     """The model in ``folder``, ready to predict.
 
     Args:
         task: a name from ``TASKS`` that the model must be for.
+        make: (its settings, its seed) -> the module without its numbers; None: networks of nodes or graphs.
     """
     folder = Path(folder)
     index, unchanged = _index(folder), 0
     while True:
         try:
-            return _load(folder, index, task)
+            return _load(folder, index, task, make)
         except MissingError:  # a save may have replaced both files meanwhile
             if unchanged == 8:
                 raise
@@ -186,7 +190,7 @@ def load_checkpoint(folder: Path, task: str | None = None) -> tuple[Any, Schema]
         unchanged = unchanged + 1 if index == before else 0
 
 
-def _load(folder: Path, index: dict[str, Any], task: str | None) -> tuple[RAPGNN | Average, Schema]:
+def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | None) -> tuple[Any, Schema]:
     path, average = folder / INDEX, "members" in index
     try:
         schema = Schema.from_dict(index["schema"])
@@ -196,13 +200,20 @@ def _load(folder: Path, index: dict[str, Any], task: str | None) -> tuple[RAPGNN
         raise InputError(f"{path} is damaged: it does not match its own digest.")
     if task is not None and schema.task != task:
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
-    members = members_of(path, index)
+    if (make is None) == schema.of_pairs:
+        raise InputError(f"the model in {folder} is for {schema.task}: load it by load_model.")
+    members = [] if make is not None else members_of(path, index)
     for member in members:
         _check_registered(folder, member["config"])
-    state, rows = read_numbers(folder / index["weights"], index["sha256"]), rows_of(path, index)
-    check_tensors(folder, members, average, schema, rows, state)
+    state = read_numbers(folder / index["weights"], index["sha256"])
+    rows = rows_of(path, index)
+
+    def built() -> Any:
+        return build(members, average, schema, rows) if make is None else make(index["config"], index["seed"])
+
+    check_tensors(folder, members, built, state)
     with torch.device("cpu"):
-        model = build(members, average, schema, rows)
+        model = built()
     model.load_state_dict(state)
     model.requires_grad_(False)
     return model.eval(), schema
@@ -307,12 +318,7 @@ def rows_of(path: Path, index: dict[str, Any]) -> list[int] | None:
 
 
 def check_tensors(
-    folder: Path,
-    members: list[dict[str, Any]],
-    average: bool,
-    schema: Schema,
-    rows: list[int] | None,
-    state: dict[str, Tensor],
+    folder: Path, members: list[dict[str, Any]], built: Callable[[], nn.Module], state: dict[str, Tensor]
 ) -> None:
     """Refuse tensors that are not those of such models, before memory is taken for what the settings announce."""
     try:
@@ -320,7 +326,7 @@ def check_tensors(
         if sum(config.num_layers for config in layers) > len(state):  # each of them is a module, to be built
             raise InputError("its numbers are those of fewer layers")
         with torch.device("meta"):
-            expected = build(members, average, schema, rows).state_dict()
+            expected = built().state_dict()
         expected = {name: tensor for name, tensor in expected.items() if not name.endswith(IN_INDEX)}
         for name in [*expected, *state]:
             if name not in state:

@@ -8,9 +8,9 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.relations import checked_types
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import Encoding
-from rapgnn.graph.tasks import TASKS, Objective
+from rapgnn.graph.tasks import OF_PAIRS, TASKS, Objective
 
-_MAY_LACK = {"scoring", "types"}  # of a stored schema
+_MAY_LACK = {"scoring", "types", "positive", "threshold"}  # of a stored schema
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Schema:
         classes: what the class numbers, or label columns, are called.
         encoding: how the features are made of what a user gives.
         scoring: the metric that the user chose by, where it is not the task's own.
+        positive: of two classes the one that is looked for, where the user has named it.
+        threshold: from which probability it is the answer, or the metric or costs that decide it.
         types: of a graph with types, what they are (``Types.described``).
     """
 
@@ -32,6 +34,8 @@ class Schema:
     encoding: Encoding | None = None
     scoring: str | None = None
     types: dict[str, Any] | None = None
+    positive: Any = None
+    threshold: Any = None
 
     @classmethod
     def of(cls, graph: Graph) -> "Schema":
@@ -42,6 +46,11 @@ class Schema:
     @property
     def objective(self) -> Objective:
         return TASKS[self.task]
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether rows are pairs of nodes."""
+        return self.task.partition("-")[0] in OF_PAIRS
 
     def to_dict(self) -> dict[str, Any]:
         classes = None if self.classes is None else list(self.classes)
@@ -67,10 +76,14 @@ class Schema:
         scoring = given.get("scoring")
         if "scoring" in given and not (isinstance(scoring, str) and scoring in metrics_for(given["task"])):
             raise InputError("the metric is none of this task")
+        positive, threshold = given.get("positive"), given.get("threshold")
+        if positive is not None and positive not in (classes or range(given["out_channels"])):
+            raise InputError("the positive class is none of the classes")
         named = None if classes is None else tuple(classes)
         types = None if given.get("types") is None else checked_types(given["types"])
         sizes = {key: given[key] for key in names}
-        return cls(**sizes, classes=named, encoding=encoding, scoring=scoring, types=types)
+        goal = {"scoring": scoring, "positive": positive, "threshold": threshold}
+        return cls(**sizes, classes=named, encoding=encoding, types=types, **goal)
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph this model was not made for."""

@@ -1,4 +1,4 @@
-"""What is done to features before they are propagated, and channels that are standardised."""
+"""What is done to features before they are propagated: scaling, embeddings and MLPs by hand, standardised channels."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,14 @@ import scipy.sparse as sp
 import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 
+from rapgnn import RAPGNN
+from rapgnn.datasets.tu import one_hot
 from rapgnn.network.encode import DEGREE_COLUMNS, SCALINGS, FeatureScaling, Standard, degree_columns
+from rapgnn.network.heads import Head
+from rapgnn.network.mlp import MLP, Encoder, Masks, dropout_dense
+from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense
+from samples import GRAPH_CONFIG as CONFIG
 
 
 def words(seed=0, rows=60, columns=25):
@@ -55,15 +61,6 @@ def test_as_many_components_as_the_rank_lose_nothing():
     assert share.max() < 0.9  # turned at random: no column has nearly all of it
 
 
-def test_what_was_learned_is_kept_for_other_graphs():
-    x = torch.from_numpy(words())
-    first = FeatureScaling("tfidf", 25, 8)
-    first.fit(x)
-    again = FeatureScaling("tfidf", 25, 8)
-    again.load_state_dict(first.state_dict())
-    assert torch.equal(again(x[:5]), first(x)[:5])
-
-
 def test_degree_columns_count_both_directions():
     edges = torch.tensor([[0, 0, 0, 1], [1, 2, 2, 2]])
     found = degree_columns(edges, 4, torch.zeros(1))
@@ -98,3 +95,50 @@ def test_a_column_that_hardly_varies_beside_the_others_is_constant():
     beside = Standard(2)
     beside.fit(rows)
     assert not beside(rows)[:, 1].any()
+
+
+def test_one_gine_layer_by_counting_equals_the_layer(molecules):
+    model = RAPGNN(4, out_channels=2, edge_channels=3, **CONFIG.update(embedding="pretrained-gnn", eps=0.5).to_dict())
+    operator, embedding = molecules.operator("gine", eps=0.5), model.embedding
+    x = embedding.node_encoder(molecules.x)
+    e = torch.relu(embedding.edge_encoder(operator.edges.features))
+    z = 1.5 * x
+    for (u, v), kind in zip(molecules.edge_index.T.tolist(), operator.edges.kind.tolist(), strict=True):
+        z = z.index_add(0, torch.tensor([v]), torch.relu(x[u] + e[kind])[None])
+    by_hand = torch.relu(embedding.mlp(z))
+    h = embedding.embed(embedding.inputs(molecules.x, operator))
+    torch.testing.assert_close(h, by_hand, rtol=1e-4, atol=1e-5)
+
+
+def test_features_near_zero_have_a_finite_scale():
+    head = Head(3, 4, 2, 1, generator=seeded(0, Stream.START_VALUES))
+    head.fit_input_scale(torch.zeros(3), torch.full((3,), 1e-80, dtype=torch.float64))
+    assert torch.isfinite(head.input_scale).all()
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-4, 0.1, 0.5, 0.999])
+def test_dropout_keeps_the_mean(p):
+    x = torch.ones(400, 1000)
+    out = dropout_dense(x, p, torch.Generator().manual_seed(0))
+    assert float(out.mean()) == pytest.approx(1, abs=0.05)
+    assert float((out == 0).double().mean()) == pytest.approx(p, abs=0.005)
+
+
+def test_masks_are_the_generators() -> None:
+    mlp = MLP([13, 7, 5], seeded(0, 0), dropout=0.4)
+    h, generator = torch.randn(9, 13), seeded(3, Stream.DROPOUT)
+    words = 2 * mlp.mask_words(9)
+    masks = Masks(seeded(3, Stream.DROPOUT), words, torch.device("cpu"))
+    for _ in range(2):
+        masks.refill(words)
+        masks.restart()
+        for _ in range(2):
+            assert torch.equal(mlp(h, masks), mlp(h, generator))
+
+
+def test_the_encoder_is_a_sum_of_lookups():
+    codes = np.array([[1, 0], [2, 1]])
+    encoder = Encoder(5, 3, seeded(0, 0))
+    table = encoder.table.weight
+    by_hand = torch.stack([table[1] + table[3], table[2] + table[4]])
+    torch.testing.assert_close(encoder(one_hot(codes, (3, 2), "atom")), by_hand)

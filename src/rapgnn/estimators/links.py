@@ -1,0 +1,321 @@
+"""Links between nodes by scikit-learn's contract: fit, predict_proba, recommend, score, evaluate; save, load."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor
+
+from rapgnn.datasets import load_dataset
+from rapgnn.datasets.columns import OPTIONS, Reading, named_options
+from rapgnn.datasets.edges import edge_rows
+from rapgnn.datasets.tables import tabular
+from rapgnn.errors import InputError, check_choice, notice, shown
+from rapgnn.estimators.base import LOGGER, MOST_SEED, show_log
+from rapgnn.estimators.predictions import UnfittedError
+from rapgnn.graph.convert import only_one_way, unpack
+from rapgnn.graph.graph import Graph, build_graph
+from rapgnn.graph.table import Encoding
+from rapgnn.graph.validate import check_whole
+from rapgnn.pairs.links import Links
+from rapgnn.pairs.measures import binary_measures, ranking_measures
+from rapgnn.pairs.model import LinkConfig, LinkModel, LinkSettings, LinksOn, fit_links
+from rapgnn.pairs.ranking import ranked
+from rapgnn.pairs.splits import NEGATIVES, negatives
+from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
+from rapgnn.training.schema import Schema
+
+TASK = "link-classification"
+BESIDE = ("edge_index", "adjacency", "edge_weight", "directed")  # what may stand beside features
+MOST_RANKED = 2000  # nodes whose recommendations ``evaluate`` looks at
+
+
+class RAPLinkPredictor(BaseEstimator):
+    """Whether two nodes have a link, and which links to recommend; all links of a graph teach it.
+
+    A pair is described by common neighbours, walks between its nodes, leading eigenvectors, and the nodes' features:
+    their cosines, and a bilinear form of them in closed form. Boosted trees and a ridge on these columns are averaged,
+    as held-out links decide. Links that a head learns from are left out of the graph that describes them.
+
+    Args:
+        negatives: how pairs without a link are drawn that links are told from: ``"random"``, ``"hard"`` (near in the
+            graph), or ``"mixed"``.
+        search: False trains the first head alone.
+        seed: decides everything random; ``random_state`` is the same, in scikit-learn's word.
+        verbose: log every head, through the logger ``rapgnn``.
+
+    Fitted: ``classes_`` (0: no link, 1: link), ``model_``, ``trials_``, ``validation_score_`` (ROC-AUC of the links
+    that were held out, against random pairs), ``graph_``.
+    """
+
+    def __init__(
+        self,
+        *,
+        negatives: str = "mixed",
+        search: bool = True,
+        seed: int = 0,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ):
+        self.negatives = negatives
+        self.search = search
+        self.seed = seed
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, data: Any, y: None = None, *, time: Any = None, validation: Any = None, **given: Any) -> Self:
+        """Train on the links of a graph.
+
+        Args:
+            data: as for ``RAPNodeClassifier``: a folder of tables or the name of a dataset, a PyG ``Data``, a graph of
+                networkx or igraph, a rapgnn ``Graph``, or the nodes' features or table; None: nothing but ``edges``.
+            time: the column of the edges, or one number per edge, by which the latest links judge the heads.
+            validation: links that judge instead, which are none of the graph ``[m, 2]``, as in ``predict_proba``.
+            given: ``edges``, a DataFrame, with the options of ``load_dataset``; or ``edge_index`` or ``adjacency``,
+                ``edge_weight``, ``directed``.
+        """
+        if y is not None:
+            raise InputError("links bring their own labels: leave y out.")
+        check_choice("negatives", self.negatives, NEGATIVES)
+        seed = check_whole("seed", self.seed if self.random_state is None else self.random_state, 0, MOST_SEED)
+        graph = read_graph(data, given)
+        for note in graph.notes:
+            notice(note)
+        directed = bool(len(graph.edge_index[0])) and _one_way(graph)
+        links = Links.of_graph(graph, directed)
+        when = None if time is None else _times(links, graph, data, given, time)
+        judging = None if validation is None else as_pairs(validation, graph)
+        if judging is not None and bool(links.contains(judging).any()):
+            raise InputError("a link of `validation` is a link of the graph too: leave it out of the graph.")
+        with show_log(bool(self.verbose)):
+            self.model_ = fit_links(
+                links,
+                _features(graph),
+                LinkSettings(negatives=self.negatives),
+                when,
+                judging,
+                seed,
+                bool(self.search),
+                LOGGER.info,
+            ).requires_grad_(False)
+        self.schema_ = Schema(TASK, graph.num_features, 0, 2, classes=(0, 1), encoding=graph.encoding)
+        self.trials_, self.notes_ = self.model_.trials, list(graph.notes)
+        self.validation_score_ = self.trials_[-1]["rocauc_random"]
+        return self._on(graph, links)
+
+    def _on(self, graph: Graph, links: Links) -> Self:
+        self.graph_, self.classes_ = graph, np.array([0, 1])
+        self.on_ = self.model_.on(links, _features(graph))
+        return self
+
+    def _graph(self, data: Any, given: dict[str, Any]) -> tuple[Graph, LinksOn]:
+        """The graph that is asked about, and the model on it; None: the one of the training."""
+        if not hasattr(self, "model_"):
+            raise UnfittedError("this RAPLinkPredictor is not fitted yet: call fit first.")
+        if data is None and not given:
+            if not hasattr(self, "on_"):
+                raise InputError("a model that was loaded knows no graph: give data.")
+            return self.graph_, self.on_
+        graph = read_graph(data, given, self.schema_.encoding, trained=True)
+        if graph.num_features != (width := self.schema_.in_channels):
+            raise InputError(f"the model was trained with {width} node features, the data have {graph.num_features}.")
+        links = Links.of_graph(graph, self.model_.config.directed)
+        return graph, self.model_.on(links, _features(graph))
+
+    def predict_proba(self, pairs: Any, data: Any = None, **given: Any) -> np.ndarray:
+        """``[m, 2]``: the probability of no link and of a link, where as many pairs have one as have none.
+
+        Without direction (u, v) and (v, u) have the same numbers. A pair that is a link of the graph is described with
+        that link: leave it out of ``data`` to ask whether it would have been predicted.
+
+        Args:
+            pairs: node numbers ``[m, 2]``, or a DataFrame whose first two columns are ids of nodes.
+            data, given: a graph as in ``fit``, which may have further nodes; None: that of the training.
+        """
+        graph, on = self._graph(data, given)
+        link = on.probabilities(as_pairs(pairs, graph)).numpy()
+        return np.stack([1 - link, link], 1)
+
+    def predict(self, pairs: Any, data: Any = None, **given: Any) -> np.ndarray:
+        """1 where a link is likelier than none."""
+        return (self.predict_proba(pairs, data, **given)[:, 1] > 0.5).astype(np.int64)
+
+    def recommend(self, nodes: Any = None, k: int = 10, data: Any = None, **given: Any) -> pd.DataFrame:
+        """The k likeliest new links of some nodes: columns ``node, rank, neighbour, score``.
+
+        Links that are known, and the node itself, are no answers. In a bipartite graph whose nodes of one side are
+        numbered first, only nodes of the other side are.
+
+        Args:
+            nodes: ids (node numbers where there are none); None: all.
+            k: how many for each node, as long as there are so many.
+            data, given: as in ``predict_proba``.
+        """
+        graph, on = self._graph(data, given)
+        numbers = torch.arange(graph.num_nodes) if nodes is None else as_nodes(nodes, graph)
+        node, neighbour, score = ranked(on, numbers, check_whole("k", k, 1, 1 << 20))
+        names = np.arange(graph.num_nodes) if graph.ids is None else graph.ids
+        table = pd.DataFrame({"node": names[node], "neighbour": names[neighbour], "score": score})
+        table.insert(1, "rank", pd.Series(node).groupby(node, sort=False).cumcount().to_numpy() + 1)
+        return table
+
+    def score(self, pairs: Any, y: Any, data: Any = None, **given: Any) -> float:
+        """The ROC-AUC of pairs with labels 1 (a link) and 0."""
+        return self.evaluate(pairs, y, data, **given)["rocauc"]
+
+    def evaluate(self, pairs: Any, y: Any = None, data: Any = None, *, k: int = 20, **given: Any) -> dict[str, float]:
+        """How good the model is: a number by the name of each measure.
+
+        With labels: ``rocauc, average_precision, hits@20, hits@50, hits@100``. Without, the pairs are links that the
+        graph does not have: the same against random pairs, and with ``hard_`` before it against near ones, and of the
+        recommendations ``mrr, ndcg@k, recall@k``.
+
+        Args:
+            pairs, data, given: as in ``predict_proba``.
+            y: 1 for a link, 0 for none; None: all are links.
+        """
+        graph, on = self._graph(data, given)
+        links = as_pairs(pairs, graph)
+        if not len(links):
+            raise InputError("there are no pairs to evaluate on.")
+        if y is not None:
+            truth = np.asarray(y).ravel()
+            if len(truth) != len(links) or not np.isin(truth, (0, 1)).all():
+                raise InputError(f"y must be 0 or 1 for each of the {len(links)} pairs.")
+            return binary_measures(on.probabilities(links).numpy(), truth.astype(np.int64))
+        if bool(on.links.contains(links).any()):
+            raise InputError("a link that is evaluated is a link of the graph too: leave it out of the data.")
+        together = Links.of(graph.num_nodes, torch.cat([on.links.ends, links]), None, on.links.directed)
+        of_links, measures = on.probabilities(links).numpy(), dict[str, float]()
+        for kind, prefix in (("random", ""), ("hard", "hard_")):
+            others = on.probabilities(negatives(together, len(links), kind, self.model_.seed + 1)).numpy()
+            truth = np.repeat([1, 0], [len(links), len(others)])
+            found = binary_measures(np.concatenate([of_links, others]), truth)
+            measures |= {prefix + name: value for name, value in found.items()}
+        return measures | ranking_measures(on, links, k, MOST_RANKED, self.model_.seed)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step."""
+        if not hasattr(self, "model_"):
+            raise UnfittedError("this RAPLinkPredictor is not fitted yet: call fit first.")
+        save_checkpoint(Path(folder), self.model_, self.schema_)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The model that ``save`` wrote; it predicts the same for the same graph, which is given as ``data``."""
+        model, schema = load_checkpoint(Path(folder), TASK, _made)
+        loaded = cls(seed=model.seed)
+        loaded.model_, loaded.schema_, loaded.classes_ = model, schema, np.array([0, 1])
+        loaded.trials_, loaded.notes_ = [], []
+        return loaded
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True
+        return tags
+
+
+def _made(config: dict[str, Any], seed: int) -> LinkModel:
+    known: dict[str, Any] = config | {"heads": tuple(config["heads"])}
+    return LinkModel(LinkConfig(**known), seed)
+
+
+# What a user gives as a graph, as nodes and as pairs.
+
+
+def read_graph(data: Any, given: dict[str, Any], encoding: Encoding | None = None, trained: bool = False) -> Graph:
+    """One graph without labels of its nodes.
+
+    Args:
+        encoding, trained: how a trained model's features were made, where there is one.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    reading = Reading(labelled=False, encoding=encoding, trained=trained)
+    if isinstance(data, str | Path):
+        data, given = load_dataset(data, reading=reading, **named_options(given, (*OPTIONS, "data_dir", "say"))), {}
+    elif (table := tabular(data, None, given, reading)) is not None:
+        data, given = table, {}
+    if isinstance(data, Graph):
+        if given:
+            raise InputError("a rapgnn Graph brings its own edges: give nothing beside it.")
+        if trained and data.read_as is not None and data.encoding != encoding:
+            data = data.read_as(encoding=encoding, trained=True, labelled=False)
+        graph = data
+    else:
+        raw = unpack(data, **named_options(given, BESIDE))
+        raw = replace(raw, y=None, train=None, val=None, test=None)
+        graph = build_graph(raw, labelled=False, encoding=encoding, trained=trained)
+    if graph.ptr is not None or graph.typed is not None:
+        raise InputError("links are predicted in one graph of one type of nodes, and these are several.")
+    return graph
+
+
+def _features(graph: Graph) -> Any:
+    """The nodes' own features; None where they are degrees and the like, which know the links."""
+    structural = graph.encoding is not None and graph.encoding.kind == "structural"
+    return None if structural or not graph.num_features else graph.x
+
+
+def _one_way(graph: Graph) -> bool:
+    """Whether links have a direction: edges are listed one way only, and not from one side to another."""
+    ends = graph.edge_index.numpy()
+    return only_one_way(ends, graph.num_nodes) and not Links(graph.num_nodes, graph.edge_index.T).bipartite
+
+
+def as_nodes(nodes: Any, graph: Graph) -> Tensor:
+    """Numbers of nodes that are named by their ids, or by their numbers where they have none."""
+    names = pd.Index(np.atleast_1d(np.asarray(nodes, dtype=None if graph.ids is None else object)).ravel())
+    ids = pd.RangeIndex(graph.num_nodes) if graph.ids is None else pd.Index(graph.ids)
+    if pd.api.types.is_numeric_dtype(ids.infer_objects()) != pd.api.types.is_numeric_dtype(names.infer_objects()):
+        ids, names = ids.astype(str), names.astype(str)  # 7 and "7"
+    place = ids.get_indexer(names)
+    if (place < 0).any():
+        raise InputError(f"{shown(names[int((place < 0).argmax())])} is no node of this graph.")
+    return torch.from_numpy(place.astype(np.int64))
+
+
+def as_pairs(pairs: Any, graph: Graph) -> Tensor:
+    """Node numbers ``[m, 2]`` of pairs: ids in the first two columns of a DataFrame, else numbers."""
+    if isinstance(pairs, pd.DataFrame):
+        if pairs.shape[1] < 2:
+            raise InputError("a table of pairs has two columns of node ids.")
+        sides = [as_nodes(pairs.iloc[:, side].to_numpy(), graph) for side in (0, 1)]
+        return torch.stack(sides, 1)
+    array = np.asarray(pairs)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise InputError(f"pairs must be node numbers of shape [m, 2], or a DataFrame of ids, got {array.shape}.")
+    if array.dtype.kind not in "iu":
+        if array.size and graph.ids is not None and array.dtype.kind in "OUS":
+            return as_nodes(array.ravel(), graph).view(-1, 2)
+        if array.size:
+            raise InputError(f"pairs must be whole node numbers, or a DataFrame of ids, got {array.dtype}.")
+    if array.size and (array.min() < 0 or array.max() >= graph.num_nodes):
+        raise InputError(f"pairs must be node numbers from 0 to {graph.num_nodes - 1}.")
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def _times(links: Links, graph: Graph, data: Any, given: dict[str, Any], time: Any) -> np.ndarray:
+    """The time of every link, the first where it is listed several times."""
+    if isinstance(time, str):
+        rows = edge_rows(data, given, graph)
+        there = (rows.ends >= 0).all(0)
+        ends, values = rows.ends[:, there], rows.times(time)[there]
+    else:
+        ends, values = graph.edge_index.numpy(), np.asarray(time, dtype=np.float64).ravel()
+    if len(values) != ends.shape[1]:
+        raise InputError(f"there are {ends.shape[1]} edges but {len(values)} times.")
+    if not np.isfinite(values).all():
+        raise InputError("every edge needs a time that is a finite number, or a date.")
+    keys, pairs = links.key(links.ends).numpy(), torch.from_numpy(ends.T.copy())
+    apart = (pairs[:, 0] != pairs[:, 1]).numpy()
+    first = np.full(len(keys), np.inf)
+    np.minimum.at(first, np.searchsorted(keys, links.key(pairs).numpy()[apart]), values[apart])
+    return first

@@ -1,0 +1,234 @@
+"""What a pair of nodes is known by: degrees, common neighbours, walks between them, and their features."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from rapgnn.network.hops import Hops
+from rapgnn.pairs.links import Links
+from rapgnn.prng import Stream, seeded
+
+PAIR_BLOCK = 1 << 15  # pairs whose neighbours or hops live at once
+COUNT_BLOCK = 1 << 12  # pairs whose rows of S^k live at once
+COLUMN_BLOCK = 64  # random columns whose hops live at once
+DENSE = 1024  # nodes up to which all eigenvectors are computed
+ROUNDS = 3  # of the subspace iteration, two products each
+FIRST = 8  # eigenvectors that are looked at alone, too
+TELEPORT = 0.15  # of personalised PageRank
+TINY = 1e-24
+ROUNDING = 1e-5  # share of the lengths up to which an inner product is rounding, which trees would learn from
+
+
+@dataclass(frozen=True)
+class Described:
+    """How pairs are described.
+
+    Args:
+        hops: walks between the two nodes are up to twice as long.
+        columns: random ±1 columns that estimate the walks whose rows are not short.
+        volume: mean number of walks from a node up to which rows of S^k are short, and walks are counted exactly.
+        rank: leading eigenvectors of S.
+        feature_hops: up to which those of the nodes' features count.
+        seed: of the columns.
+    """
+
+    hops: int = 4
+    columns: int = 512
+    volume: float = 2000.0
+    rank: int = 64
+    feature_hops: int = 3
+    seed: int = 0
+
+    @property
+    def lengths(self) -> range:
+        """Of the walks."""
+        return range(2, 2 * self.hops + 1)
+
+    @property
+    def alike(self) -> list[tuple[int, int]]:
+        """Which hops of the features are compared."""
+        last = self.feature_hops
+        return [(i, j) for i in range(last + 1) for j in range(i, min(last, i + 1) + 1)]
+
+    def names(self, directed: bool, features: bool) -> list[str]:
+        """What the columns are called."""
+        walks = [f"{what} of {length}" for length in self.lengths for what in ("walks", "walks by degree")]
+        cosines = [f"cosine of walks {k}" for k in range(1, self.hops + 1)]
+        alike = [f"cosine of features {i} {j}" for i, j in self.alike] if features else []
+        return [*NEIGHBOURS, *(DIRECTED if directed else ()), *walks, *cosines, *SPECTRAL, *alike]
+
+
+NEIGHBOURS = ("fewer links", "more links", "common neighbours", "Adamic-Adar", "resource allocation", "Salton")
+DIRECTED = ("links from u", "links to u", "links from v", "links to v", "reverse link", "paths", "paths back")
+SPECTRAL = (
+    "personalised PageRank",
+    "leading part of S",
+    "leading part of A",
+    "first components",
+    "cosine of components",
+)
+
+
+class PairFeatures:
+    """The columns that describe pairs of nodes, one graph's links and features given.
+
+    Args:
+        links: those that count; a pair that is to be predicted is none of them.
+        inputs: features of the nodes ``[n, c]``, scaled; None: there are none.
+        how: which columns.
+    """
+
+    def __init__(self, links: Links, inputs: Tensor | None = None, how: Described | None = None):
+        self.links, self.inputs, self.how = links, inputs, how or Described()
+        self.operator = links.operator()
+        self.degree = torch.from_numpy(np.diff(links.both.indptr).astype(np.float32))
+
+    @cached_property
+    def hops(self) -> list[Tensor]:
+        """The features at hops 0, 1, …, each row of length one; along links with the node itself."""
+        if self.inputs is None:
+            return []
+        hops = Hops(self.links.operator(1.0), self.inputs, near=self.how.feature_hops)
+        return [normalize(hops.of(k), dim=1) for k in range(self.how.feature_hops + 1)]
+
+    @cached_property
+    def spectrum(self) -> tuple[Tensor, Tensor]:
+        """The leading eigenvectors of S and their values: subspace iteration (Halko, Martinsson, Tropp, 2011)."""
+        n, S = self.links.n, self.operator.matrix
+        rank = max(1, min(self.how.rank, n // 8))
+        if n <= DENSE:
+            values, vectors = torch.linalg.eigh(torch.from_numpy(S.scipy().toarray()))
+            return _leading(vectors, values, rank)
+        basis = torch.randn(n, rank + 8, generator=seeded(self.how.seed, Stream.SKETCH))
+        for _ in range(ROUNDS):
+            basis = torch.linalg.qr(S @ (S @ basis).contiguous())[0]
+        values, turn = torch.linalg.eigh(basis.T @ (S @ basis.contiguous()))
+        return _leading(basis @ turn, values, rank)
+
+    @cached_property
+    def exact(self) -> int:
+        """Hops up to which rows of S^k are short."""
+        walks, k = np.ones(self.links.n, dtype=np.float64), 0
+        for k in range(1, self.how.hops + 1):
+            walks = np.minimum(self.links.both @ walks, self.links.n)
+            if not len(walks) or walks.mean() > self.how.volume:
+                return k - 1
+        return k
+
+    def columns(self, pairs: Tensor) -> Tensor:
+        """The description of every pair ``[m, 2]``; that of (u, v) is that of (v, u) where links have no direction."""
+        pairs = self.links.ordered(pairs)
+        walks = self.walks(pairs)
+        root = (self.degree[pairs[:, 0]] * self.degree[pairs[:, 1]]).sqrt()
+        products = [column for walk in walks[: len(self.how.lengths)] for column in (walk, walk * root)]
+        share = torch.tensor([TELEPORT * (1 - TELEPORT) ** length for length in self.how.lengths])
+        rank = share @ walks[: len(self.how.lengths)]
+        walked = torch.stack([*products, *walks[len(self.how.lengths) :], rank], 1)
+        rest = [
+            torch.cat([part(block) for block in pairs.split(PAIR_BLOCK)] or [part(pairs)])
+            for part in (self._neighbours, self._spectral, self._alike)
+        ]
+        return torch.cat([rest[0], walked, *rest[1:]], 1)
+
+    def _neighbours(self, pairs: Tensor) -> Tensor:
+        A, (u, v) = self.links.both, pairs.numpy().T
+        degree = self.degree.numpy()
+        weights = np.stack([np.ones_like(degree), 1 / np.log(np.maximum(degree, 2)), 1 / np.maximum(degree, 1)], 1)
+        common = np.asarray(A[u].multiply(A[v]).tocsr() @ weights)
+        few, many = np.minimum(degree[u], degree[v]), np.maximum(degree[u], degree[v])
+        columns = [np.log1p(few), np.log1p(many), *common.T, common[:, 0] / np.sqrt(np.maximum(few * many, 1))]
+        if self.links.directed:
+            out, into = self.links.out, self.links.into
+            sent, got = (np.log1p(np.diff(B.indptr)) for B in (out, into))
+            paths = [_row_products(B[u], C[v]) for B, C in ((out, into), (into, out))]
+            back = np.asarray(out[v, u]).ravel() if len(u) else np.zeros(0)
+            columns += [sent[u], got[u], sent[v], got[v], back, *paths]
+        return torch.from_numpy(np.stack(columns, 1).astype(np.float32))
+
+    def walks(self, pairs: Tensor) -> Tensor:
+        """(S^k)_uv for every length k, then the cosines of rows u and v of S, S², …: ``[lengths + hops, m]``."""
+        found = torch.zeros(len(self.how.lengths) + self.how.hops, len(pairs))
+        if self.exact:
+            self._count(pairs, found)
+        if self.exact < self.how.hops:
+            self._estimate(pairs, found)
+        return found
+
+    def _count(self, pairs: Tensor, found: Tensor) -> None:
+        S, last = self.operator.matrix.scipy(), len(self.how.lengths)
+        for rows in torch.arange(len(pairs)).split(COUNT_BLOCK):
+            nodes, place = torch.unique(pairs[rows], return_inverse=True)
+            u, v = place.numpy().T
+            before, here = None, S[nodes.numpy()]
+            for k in range(1, self.exact + 1):
+                if before is not None:
+                    here = (before @ S).tocsr()
+                    both = _row_products(before[u], here[v]), _row_products(here[u], before[v])
+                    found[2 * k - 3, rows] = torch.from_numpy((both[0] + both[1]) / 2)
+                product = _row_products(here[u], here[v])
+                own = np.asarray(here.multiply(here).sum(1)).ravel()
+                found[2 * k - 2, rows] = torch.from_numpy(product)
+                found[last + k - 1, rows] = torch.from_numpy(product / np.sqrt(np.maximum(own[u] * own[v], TINY)))
+                before = here
+
+    def _estimate(self, pairs: Tensor, found: Tensor) -> None:
+        """⟨(S^i R)_u, (S^j R)_v⟩ ≈ (S^(i+j))_uv, as R Rᵀ ≈ I for random columns; exact where R is I."""
+        n, K, start, last = self.links.n, self.how.hops, self.exact + 1, len(self.how.lengths)
+        unit = n <= self.how.columns
+        width = n if unit else self.how.columns
+        own, generator = torch.zeros(K + 1, n), seeded(self.how.seed, Stream.PROBES)
+        for first in range(0, width, COLUMN_BLOCK):
+            count = min(COLUMN_BLOCK, width - first)
+            if unit:
+                R = torch.eye(n)[:, first : first + count].contiguous()
+            else:
+                R = torch.randint(0, 2, (n, count), generator=generator).float().mul_(2).sub_(1).div_(width**0.5)
+            walk = Hops(self.operator, R, near=K)
+            for k in range(start, K + 1):
+                here, before = walk.of(k), walk.of(k - 1)
+                own[k] += here.square().sum(1)
+                for rows in torch.arange(len(pairs)).split(PAIR_BLOCK):
+                    u, v = pairs[rows].T
+                    if k > 1:
+                        both = (before[u] * here[v]).sum(1) + (here[u] * before[v]).sum(1)
+                        found[2 * k - 3, rows] += both / 2
+                    found[2 * k - 2, rows] += (here[u] * here[v]).sum(1)
+        u, v = pairs.T
+        for k in range(start, K + 1):
+            found[last + k - 1] = found[2 * k - 2] / (own[k][u] * own[k][v]).clamp(min=TINY).sqrt()
+
+    def _spectral(self, pairs: Tensor) -> Tensor:
+        vectors, values = self.spectrum
+        u, v = pairs.T
+        product, size = vectors[u] * vectors[v], vectors.square().sum(1)
+        length = (size[u] * size[v]).sqrt()
+        sums = torch.stack([product @ values, product[:, :FIRST] @ values[:FIRST], product.sum(1)], 1)
+        sums = torch.where(sums.abs() > ROUNDING * length[:, None], sums, 0.0)
+        part, first, alike = sums.T
+        alike = alike / length.clamp(min=ROUNDING / self.links.n)
+        return torch.stack([part, part * (self.degree[u] * self.degree[v]).sqrt(), first, alike], 1)
+
+    def _alike(self, pairs: Tensor) -> Tensor:
+        u, v = pairs.T
+        columns = []
+        for i, j in self.how.alike if self.hops else ():
+            one = (self.hops[i][u] * self.hops[j][v]).sum(1)
+            columns.append(one if i == j else (one + (self.hops[j][u] * self.hops[i][v]).sum(1)) / 2)
+        return torch.stack(columns, 1) if columns else torch.zeros(len(pairs), 0)
+
+
+def _leading(vectors: Tensor, values: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """The leading eigenvectors; rows that are nothing but rounding are zero."""
+    order = values.abs().argsort(descending=True)[:rank]
+    rows = vectors[:, order]
+    return rows * (rows.norm(dim=1, keepdim=True) > ROUNDING / max(1, len(rows)) ** 0.5), values[order]
+
+
+def _row_products(one: sp.csr_matrix, other: sp.csr_matrix) -> np.ndarray:
+    """The inner product of every row of one matrix with the same row of another."""
+    return np.asarray(one.multiply(other).sum(1), dtype=np.float32).ravel()

@@ -1,0 +1,363 @@
+"""The model of links: columns that describe a pair, heads that were chosen on held-out links, their average."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rapgnn.errors import InputError
+from rapgnn.graph.tasks import TASKS, rocauc
+from rapgnn.network.encode import FeatureScaling
+from rapgnn.network.heads import RidgeHead, RidgeRegression, inverse_temperature
+from rapgnn.network.trees import TreeHead
+from rapgnn.pairs.features import Described, PairFeatures
+from rapgnn.pairs.links import Links
+from rapgnn.pairs.ridge import PENALTIES, Factors, PairRidge
+from rapgnn.pairs.splits import folds, held_out, negatives
+from rapgnn.sparse import Features, SparseMatrix, dense
+
+ROW_BLOCK = 1 << 17  # pairs that are described and scored at once
+CLASSES = TASKS["node-classification"]  # the loss and the reading of two scores: no link, link
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """How a model of links is made.
+
+    Args:
+        described: the columns of a pair.
+        components: of the features, at most; fewer on a graph with many nodes.
+        entries: of the components, at most, unless ``least_components`` are more.
+        products: of entries of S with random columns, at most, unless ``least_columns`` are more.
+        folds: parts of the links that are left out of the hops in turn; two where not all of them are.
+        links: that heads learn from, at most.
+        per_link: pairs without a link for each.
+        negatives: how these are drawn, a name from ``NEGATIVES``.
+        held_out: share of the links that heads are chosen on; of ``most_held_out`` at most.
+    """
+
+    described: Described = field(default_factory=Described)
+    components: int = 256
+    least_components: int = 32
+    entries: int = 1 << 22
+    products: float = 4e9
+    least_columns: int = 64
+    folds: int = 5
+    links: int = 40_000
+    per_link: int = 5
+    negatives: str = "mixed"
+    held_out: float = 0.1
+    most_held_out: int = 10_000
+
+
+TREES = {
+    "trees": {"max_iter": 120, "learning_rate": 0.08},
+    "small trees": {"max_iter": 240, "learning_rate": 0.05, "max_leaf_nodes": 12, "max_features": 0.3},
+    "additive trees": {"max_iter": 240, "learning_rate": 0.08, "max_depth": 2},
+}
+"""Settings of ``TreeHead`` that are tried; the ridge is tried beside them."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Pairs for a head: their columns, their labels, and how much each counts."""
+
+    columns: Tensor
+    y: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, columns: Tensor, count: int) -> "Examples":
+        """The first ``count`` are links; both kinds count the same in sum."""
+        y = (torch.arange(len(columns)) < count).long()
+        share = torch.where(y == 1, 1 / max(1, count), 1 / max(1, len(y) - count))
+        return cls(columns, y, share * len(y) / 2)
+
+
+@dataclass(frozen=True)
+class LinkConfig:
+    """What a model is built from, apart from its numbers.
+
+    Args:
+        in_channels: columns of the nodes' features; 0: there are none.
+        directed: whether (u, v) and (v, u) are two pairs.
+        scaling, components: of the features, as in ``FeatureScaling``.
+        heads: what each is, with the sizes that it needs.
+        described: the columns of a pair, as in ``Described``.
+    """
+
+    in_channels: int
+    directed: bool = False
+    scaling: str = "none"
+    components: int = 0
+    heads: tuple[dict[str, Any], ...] = ()
+    described: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"heads": list(self.heads)}
+
+
+class LinkModel(nn.Module):
+    """P(link) of pairs of nodes, where as many pairs have a link as have none."""
+
+    temperature: Tensor
+    share: Tensor
+
+    def __init__(self, config: LinkConfig, seed: int = 0):
+        super().__init__()
+        self.seed, self._config, self.trials = seed, config, list[dict[str, Any]]()
+        self.described, channels = Described(**config.described), config.in_channels
+        self.scaling = FeatureScaling(config.scaling, channels, config.components, seed) if channels else None
+        width = 0 if self.scaling is None else self.scaling.width * (self.described.feature_hops + 1)
+        self.ridge = PairRidge(width) if width else None
+        names = self.described.names(config.directed, bool(width))
+        self.columns = [*names, *(f"bilinear {penalty:g}" for penalty in PENALTIES if width)]
+        self.heads = nn.ModuleList(_head(len(self.columns), **head) for head in config.heads)
+        self.register_buffer("share", torch.full((len(self.heads),), 1 / max(1, len(self.heads))))
+        self.register_buffer("temperature", torch.ones(()))
+
+    @property
+    def config(self) -> LinkConfig:
+        """With the heads that there are now."""
+        return replace(self._config, heads=tuple(_sizes(head) for head in self.heads))
+
+    def inputs(self, x: Features | None) -> Tensor | None:
+        """The features that hops are taken of."""
+        return None if self.scaling is None or x is None else dense(self.scaling(x)).float()
+
+    def on(self, links: Links, x: Features | None) -> "LinksOn":
+        """The model with the links of a graph."""
+        return LinksOn(self, links, self.inputs(x))
+
+    def average(self, columns: Tensor) -> Tensor:
+        """The mean probability of the heads, as logits of no link and link ``[m, 2]``."""
+        probability = sum(
+            share * head(columns).softmax(1)[:, 1] for share, head in zip(self.share.tolist(), self.heads, strict=True)
+        )
+        logit = torch.logit(torch.as_tensor(probability).double().clamp(1e-9, 1 - 1e-9))
+        return torch.stack([-logit, logit], 1) / 2
+
+    def forward(self, columns: Tensor) -> Tensor:
+        """P(link) of pairs by their columns ``[m]``, in double precision."""
+        return torch.softmax(self.average(columns) * self.temperature.double(), 1)[:, 1]
+
+
+class LinksOn:
+    """A model with one graph: its links, its features, what was computed of them."""
+
+    def __init__(self, model: LinkModel, links: Links, inputs: Tensor | None):
+        self.model, self.links, self.inputs = model, links, inputs
+
+    @cached_property
+    def features(self) -> PairFeatures:
+        """Of pairs, all links of the graph given."""
+        return PairFeatures(self.links, self.inputs, self.model.described)
+
+    @cached_property
+    def hops(self) -> Tensor:
+        """All hops of the features side by side."""
+        return torch.cat(self.features.hops, 1)
+
+    def probabilities(self, pairs: Tensor) -> Tensor:
+        """P(link) of every pair ``[m]``."""
+        parts = [torch.zeros(0, dtype=torch.float64)]
+        for block in pairs.split(ROW_BLOCK):
+            parts.append(self.model(described(self.features, self.model.ridge, block)))
+        return torch.cat(parts)
+
+
+def described(features: PairFeatures, ridge: PairRidge | None, pairs: Tensor, factors: Factors | None = None) -> Tensor:
+    """All columns of some pairs: what the graph says of them, and the bilinear scores of their features."""
+    columns = features.columns(pairs)
+    if ridge is None:
+        return columns
+    return torch.cat([columns, ridge.scores(torch.cat(features.hops, 1), features.links.ordered(pairs), factors)], 1)
+
+
+def _head(in_channels: int, kind: str, **sizes: Any) -> nn.Module:
+    return RidgeHead(in_channels, 2) if kind == "ridge" else TreeHead(in_channels, 2, **sizes)
+
+
+def _sizes(head: nn.Module) -> dict[str, Any]:
+    if isinstance(head, TreeHead):
+        return {"kind": "trees", "nodes": len(head.feature), "trees": len(head.root)}
+    return {"kind": "ridge"}
+
+
+def _grown(how: dict[str, Any], examples: Examples, seed: int) -> TreeHead:
+    """Boosted trees; that pairs without a link count less is made up for afterwards, which is the same and faster."""
+    head = TreeHead(examples.columns.shape[1], 2).fit(examples.columns, examples.y, seed=seed, **how)
+    count = int(examples.y.sum())
+    head.base[1] += float(np.log(max(1, len(examples.y) - count) / max(1, count)))
+    return head
+
+
+def _solved(examples: Examples, seed: int) -> RidgeHead:
+    """Ridge regression of the columns; its scores are turned into logits by their temperature."""
+    head, targets = RidgeHead(examples.columns.shape[1], 2), nn.functional.one_hot(examples.y, 2).float()
+    scale = examples.columns.double().std(0).clamp(min=1e-9).float()
+    solution = RidgeRegression(examples.columns / scale, targets, weights=examples.weights).solve(1e-4)
+    head.take(solution)
+    head.weight.div_(scale[:, None])
+    return head
+
+
+HEADS: dict[str, Callable[[Examples, int], nn.Module]] = {
+    **{name: partial(_grown, how) for name, how in TREES.items()},
+    "ridge": _solved,
+}
+"""The heads that are tried, by name."""
+
+
+def fit_links(
+    links: Links,
+    x: Features | None,
+    settings: LinkSettings | None = None,
+    time: np.ndarray | None = None,
+    validation: Tensor | None = None,
+    seed: int = 0,
+    search: bool = True,
+    say: Callable[[str], None] = lambda line: None,
+) -> LinkModel:
+    """Train on the links of a graph.
+
+    Args:
+        time: of every link; those that heads are chosen on are then the latest.
+        validation: links to choose on instead ``[m, 2]``, which are none of the graph.
+        search: False trains the first head alone.
+    """
+    how = settings or LinkSettings()
+    if not len(links.ends):
+        raise InputError("the graph has no links to learn from: give edges between different nodes.")
+    mask = held_out(len(links.ends), how.held_out * (validation is None), time, seed, how.most_held_out)
+    chosen_on = links.ends[torch.from_numpy(mask)] if validation is None else links.ordered(validation)
+    known = links.select(torch.from_numpy(~mask).nonzero()[:, 0])
+    everything = Links.of(links.n, torch.cat([links.ends, chosen_on]), None, links.directed)
+    model = _start(links, x, how, seed)
+    inputs = model.inputs(x)
+    examples = _examples(model, known, everything, inputs, how, seed)
+    judged = _judged(model, PairFeatures(known, inputs, model.described), chosen_on, everything, how.negatives, seed)
+    fitted = []
+    for name in list(HEADS)[: None if search else 1]:
+        head = HEADS[name](examples, seed)
+        scores = [head(one.columns) for one in judged]
+        factor = inverse_temperature(CLASSES, lambda k: _loss(scores[0] * k, judged[0]))  # noqa: B023 (used at once)
+        aucs = [_auc(score, one) for score, one in zip(scores, judged, strict=True)]
+        fitted.append((head, (scores[0] * factor).softmax(1)[:, 1], factor))
+        model.trials.append({"head": name, "loss": _loss(scores[0] * factor, judged[0])} | _named(aucs))
+        say(f"{name}: ROC-AUC {aucs[1]:.4f} against random pairs, {aucs[2]:.4f} against near ones")
+    _choose(model, fitted, judged[0])
+    scores = [model.average(one.columns) for one in judged]
+    model.trials.append({"head": "average"} | _named([_auc(s, one) for s, one in zip(scores, judged, strict=True)]))
+    return model.eval()
+
+
+def _named(aucs: Sequence[float]) -> dict[str, float]:
+    return {"rocauc_random": aucs[1], "rocauc_hard": aucs[2]}
+
+
+def _start(links: Links, x: Features | None, how: LinkSettings, seed: int) -> LinkModel:
+    """The model without heads; scaling and components of the features are learned."""
+    columns = int(how.products / max(1, 2 * len(links.ends) * how.described.hops))
+    columns = max(how.least_columns, min(how.described.columns, columns))
+    described = asdict(how.described) | {"seed": seed, "columns": columns}
+    if x is None:
+        return LinkModel(LinkConfig(0, links.directed, described=described), seed)
+    counts = isinstance(x, SparseMatrix) and x.nonnegative
+    components = min(how.components, max(how.least_components, how.entries // max(1, x.shape[0])))
+    components = 0 if components >= x.shape[1] else components
+    scaling = "tfidf" if counts else "standard"
+    model = LinkModel(LinkConfig(x.shape[1], links.directed, scaling, components, described=described), seed)
+    assert model.scaling is not None
+    model.scaling.fit(x)
+    return model
+
+
+def _examples(
+    model: LinkModel, known: Links, everything: Links, inputs: Tensor | None, how: LinkSettings, seed: int
+) -> Examples:
+    """Links and other pairs; each fold of links is described by the graph without it."""
+    count = len(known.ends)
+    parts = max(1, min(how.folds if count <= how.links else 2, count))
+    fold = torch.from_numpy(folds(count, parts, how.links, seed))
+    graphs = [PairFeatures(known.select((fold != f).nonzero()[:, 0]), inputs, model.described) for f in range(parts)]
+    ends = [known.ends[fold == f] for f in range(parts)]
+    factors: list[Factors | None] = [None] * parts
+    if model.ridge is not None:
+        hops = [torch.cat(graph.hops, 1) for graph in graphs]
+        degree = torch.bincount(known.ends.flatten(), minlength=known.n) + 1.0
+        weights = [(degree[pairs[:, 0]] * degree[pairs[:, 1]]).rsqrt() for pairs in ends]
+        factors = list(model.ridge.fit(hops, ends, weights, both=not known.directed))
+    columns, labels = [], []
+    for f, (graph, pairs) in enumerate(zip(graphs, ends, strict=True)):
+        others = negatives(everything, how.per_link * len(pairs), how.negatives, seed + f)
+        columns.append(described(graph, model.ridge, torch.cat([pairs, others]), factors[f]))
+        labels.append(torch.arange(len(pairs) + len(others)) < len(pairs))
+        graphs[f] = None  # type: ignore[call-overload]
+    joined, y = torch.cat(columns), torch.cat(labels)
+    order = torch.cat([y.nonzero()[:, 0], (~y).nonzero()[:, 0]])
+    return Examples.of(joined[order], int(y.sum()))
+
+
+def _judged(
+    model: LinkModel, features: PairFeatures, pairs: Tensor, everything: Links, kind: str, seed: int
+) -> list[Examples]:
+    """The links that judge, beside pairs as the heads saw them, random ones and hard ones."""
+    others = [negatives(everything, 2 * len(pairs), each, seed + 1000) for each in (kind, "random", "hard")]
+    columns = described(features, model.ridge, torch.cat([pairs, *others]))
+    parts = columns[len(pairs) :].split([len(part) for part in others])
+    return [Examples.of(torch.cat([columns[: len(pairs)], part]), len(pairs)) for part in parts]
+
+
+def _loss(scores: Tensor, examples: Examples) -> float:
+    """The mean loss; as if a pair of each kind had been seen wrong, so that few that are told apart prove no certainty.
+
+    These are the targets of Platt (1999).
+    """
+    wrong = 1 / (torch.bincount(examples.y, minlength=2) + 2.0)
+    targets = nn.functional.one_hot(examples.y, 2) * (1 - 2 * wrong[examples.y, None]) + wrong[examples.y, None]
+    each = nn.functional.cross_entropy(scores, targets.to(scores.dtype), reduction="none")
+    return float((each * examples.weights).sum() / examples.weights.sum().clamp(min=1e-9))
+
+
+def _auc(scores: Tensor, examples: Examples) -> float:
+    return rocauc(scores[:, 1:] - scores[:, :1], examples.y[:, None].float())
+
+
+def _choose(model: LinkModel, fitted: list[tuple[nn.Module, Tensor, float]], judged: Examples) -> None:
+    """Take heads into the average one by one, each time the one that the average gains most by (Caruana, 2004)."""
+
+    def loss(probability: Tensor) -> float:
+        logit = torch.logit(probability.double().clamp(1e-9, 1 - 1e-9))
+        return _loss(torch.stack([-logit, logit], 1) / 2, judged)
+
+    chosen, total, best = list[int](), torch.zeros(len(judged.y)), float("inf")
+    for size in range(1, 2 * len(fitted) + 1):  # with replacement: a head may count twice
+        losses = [loss((total + probability) / size) for _, probability, _ in fitted]
+        place = int(np.argmin(losses))
+        if len(judged.y) and losses[place] >= best:
+            break
+        best, total = losses[place], total + fitted[place][1]
+        chosen.append(place)
+    members = sorted(set(chosen))
+    for place in members:
+        _multiply(fitted[place][0], fitted[place][2])
+    model.heads = nn.ModuleList(fitted[place][0] for place in members)
+    model.share = torch.tensor([chosen.count(place) / len(chosen) for place in members])
+    scores = model.average(judged.columns)
+    model.temperature.fill_(inverse_temperature(CLASSES, lambda k: _loss(scores * k, judged)))
+
+
+def _multiply(head: nn.Module, factor: float) -> None:
+    """Make all scores of a head so many times larger."""
+    if isinstance(head, TreeHead):
+        head.value.mul_(factor)
+        head.base.mul_(factor)
+    else:
+        assert isinstance(head, RidgeHead)
+        head.multiply(factor)

@@ -1,0 +1,133 @@
+"""What describes a pair: exact counts, walks against dense powers, and links that are left out."""
+
+import numpy as np
+import pytest
+import torch
+
+from rapgnn.pairs.features import Described, PairFeatures
+from rapgnn.pairs.links import Links
+from rapgnn.pairs.ridge import PairRidge
+from rapgnn.pairs.splits import NEGATIVES, folds, held_out, negatives
+
+
+def graph(n: int = 40, m: int = 90, directed: bool = False, seed: int = 0, weighted: bool = False) -> Links:
+    draw = np.random.default_rng(seed)
+    ends = torch.from_numpy(draw.integers(n - 2, size=(m, 2)))  # the last two nodes have no link
+    return Links.of(n, ends, torch.from_numpy(draw.random(m)) + 0.1 if weighted else None, directed)
+
+
+def some_pairs(n: int, count: int = 60) -> torch.Tensor:
+    pairs = torch.from_numpy(np.random.default_rng(9).integers(n, size=(count, 2)))
+    return pairs[pairs[:, 0] != pairs[:, 1]]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("volume", [0.0, 5.0, 1e9], ids=["columns", "both", "rows"])
+def test_walks_are_powers_of_the_operator(volume, weighted):
+    links = graph(weighted=weighted)
+    how = Described(hops=3, columns=40, volume=volume)
+    pairs, S = some_pairs(links.n), links.operator().matrix.scipy().toarray()
+    found = PairFeatures(links, None, how).walks(links.ordered(pairs))
+    power, powers = S.astype(np.float64), []
+    for _ in how.lengths:
+        power = power @ S
+        powers.append(power)
+    u, v = pairs.T.numpy()
+    np.testing.assert_allclose(found[: len(powers)].numpy(), [power[u, v] for power in powers], atol=1e-5)
+
+
+def test_random_columns_estimate_walks_without_bias():
+    links, pairs = graph(), some_pairs(40)
+    exact = PairFeatures(links, None, Described(hops=2, volume=1e9)).walks(pairs)[:3]
+    estimates = [
+        PairFeatures(links, None, Described(hops=2, volume=0, columns=32, seed=s)).walks(pairs)[:3] for s in range(40)
+    ]
+    mean, error = torch.stack(estimates).mean(0), torch.stack(estimates).std(0) / 40**0.5
+    assert ((mean - exact).abs() < 4.5 * error + 1e-6).all()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_neighbours_are_counted_exactly(directed):
+    import networkx as nx
+
+    links, pairs = graph(directed=directed), some_pairs(40)
+    features = PairFeatures(links, None, Described(hops=2))
+    columns = features.columns(pairs)
+    names = features.how.names(directed, False)
+    assert columns.shape == (len(pairs), len(names))
+    whole = nx.Graph()
+    whole.add_nodes_from(range(40))
+    whole.add_edges_from(links.ends.tolist())
+    at = {name: columns[:, place].tolist() for place, name in enumerate(names)}
+    listed = [tuple(pair) for pair in pairs.tolist()]
+    assert at["common neighbours"] == [len(list(nx.common_neighbors(whole, *pair))) for pair in listed]
+    expected = [value for *_, value in nx.resource_allocation_index(whole, listed)]
+    np.testing.assert_allclose(at["resource allocation"], expected, rtol=1e-5)
+    expected = [value for *_, value in nx.adamic_adar_index(whole, listed)]
+    np.testing.assert_allclose(at["Adamic-Adar"], expected, rtol=1e-5)
+    if directed:
+        one_way = nx.DiGraph(links.ends.tolist())
+        assert at["reverse link"] == [float(one_way.has_edge(v, u)) for u, v in listed]
+
+
+def test_blocks_change_nothing(monkeypatch):
+    links, pairs = graph(), some_pairs(40)
+    x = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
+    how = Described(hops=3, volume=3.0, columns=48)
+    whole = PairFeatures(links, x, how).columns(pairs)
+    for name in ("PAIR_BLOCK", "COUNT_BLOCK"):
+        monkeypatch.setattr(f"rapgnn.pairs.features.{name}", 7)
+    torch.testing.assert_close(PairFeatures(links, x, how).columns(pairs), whole, atol=1e-5, rtol=1e-4)
+
+
+def test_without_direction_a_pair_has_no_order():
+    links, pairs = graph(), some_pairs(40)
+    features = PairFeatures(links, torch.eye(40)[:, :6].contiguous(), Described(hops=2))
+    assert torch.equal(features.columns(pairs), features.columns(pairs.flip(1)))
+
+
+def test_the_bilinear_form_is_the_ridge_regression_of_all_pairs():
+    links = graph(30, 70)
+    h = torch.randn(30, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    ridge = PairRidge(4)
+    parts = [links.ends[::2], links.ends[1::2]]
+    factors = ridge.fit([h.float()] * 2, parts, [torch.ones(len(part)) for part in parts], both=True)
+    A = torch.zeros(30, 30, dtype=torch.float64)
+    A[links.ends[:, 0], links.ends[:, 1]] = 1
+    z, pairs = h - h.mean(0), some_pairs(30)
+    for place, penalty in enumerate((0.01, 0.1, 1.0, 10.0)):
+        gram = 2 * z.T @ z
+        inverse = torch.linalg.inv(gram + penalty * torch.linalg.eigvalsh(gram).mean() * torch.eye(4))
+        expected = (z @ inverse @ z.T @ (A + A.T) @ z @ inverse @ z.T)[pairs[:, 0], pairs[:, 1]]
+        found = ridge.scores(h.float(), pairs)[:, place].double()
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-6)
+    alone = PairRidge(4)  # a fold's factors know the other fold alone
+    alone.fit([h.float()] * 2, [parts[1], parts[1][:0]], [torch.ones(len(parts[1])), torch.ones(0)], both=True)
+    torch.testing.assert_close(ridge.scores(h.float(), pairs, factors[0]), alone.scores(h.float(), pairs))
+
+
+@pytest.mark.parametrize("kind", list(NEGATIVES))
+@pytest.mark.parametrize("directed", [False, True])
+def test_pairs_without_a_link_are_different_and_no_links(kind, directed):
+    links = graph(directed=directed)
+    drawn = negatives(links, 100, kind, 0)
+    assert len(drawn) > 60
+    assert not links.contains(drawn).any()
+    assert (drawn[:, 0] != drawn[:, 1]).all()
+    assert torch.equal(drawn, negatives(links, 100, kind, 0))
+    users = Links.of(9, torch.tensor([[u, 4 + (u + step) % 5] for u in range(4) for step in (0, 1)]), None, False)
+    assert users.bipartite
+    drawn = negatives(users, 8, kind, 0)
+    assert len(drawn)
+    assert bool(((drawn[:, 0] < 4) & (drawn[:, 1] >= 4)).all())
+
+
+def test_a_complete_graph_has_no_pair_without_a_link():
+    assert not len(negatives(Links.of(4, torch.combinations(torch.arange(4)), None, False), 10, "mixed", 0))
+
+
+def test_links_are_held_out_by_time_and_in_folds():
+    time = np.array([3.0, 1, 2, 5, 4, 0, 6, 7, 8, 9])
+    assert held_out(10, 0.3, time, 0).nonzero()[0].tolist() == [7, 8, 9]
+    assert held_out(10, 0.3, None, 0).sum() == 3
+    assert sorted(folds(10, 3, 6, 0).tolist()).count(-1) == 4
