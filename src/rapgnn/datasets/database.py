@@ -179,7 +179,7 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
 def write_table(table: pd.DataFrame, url: str, name: str) -> None:
     """Write a new table into a database, in one transaction: all of it or nothing."""
     if url.startswith(DUCKDB):
-        raise InputError("predictions go into a DuckDB file by `out`: write a Parquet file and read that.")
+        raise InputError("predictions cannot go into a DuckDB file so far: write a Parquet file, which DuckDB reads.")
     with _engine(url, write=True) as engine:
         if _alchemy().inspect(engine).has_table(name):
             raise InputError(f"{hidden(url)} has a table {shown(name)} already: name a new one.")
