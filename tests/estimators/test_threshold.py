@@ -37,7 +37,7 @@ SCORERS = (
 )
 
 
-@pytest.mark.parametrize("scoring", SCORERS, ids=str)
+@pytest.mark.parametrize("scoring", SCORERS, ids=lambda one: getattr(one, "__name__", str(one)))
 def test_scikit_learns_names_and_any_scorer_choose_and_score(scoring):
     given = named()
     data = given.pop("data")
