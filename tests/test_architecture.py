@@ -95,9 +95,3 @@ def test_tests_mirror_the_rooms():
     """Every folder of tests is a room, or part of one."""
     folders = {path.parent.relative_to(ROOT / "tests") for path in TESTS if path.name.startswith("test_")} - {Path()}
     assert folders <= {folder.relative_to(SOURCE) for folder in FOLDERS}
-
-
-def test_the_citation_names_the_version_and_the_changelog_knows_it():
-    assert f"\nversion: {rapgnn.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == "Unreleased" or headings[0].startswith(f"{rapgnn.__version__}, 20")

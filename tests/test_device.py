@@ -54,7 +54,8 @@ def test_the_version_is_the_same_everywhere():
     assert re.fullmatch(r"\d+\.\d+\.\d+", rapgnn.__version__)
     (cited,) = re.findall(r"(?m)^version: (\S+)$", (ROOT / "CITATION.cff").read_text())
     assert cited == rapgnn.__version__
-    assert re.search(rf"(?m)^## .*\b{re.escape(rapgnn.__version__)}\b", (ROOT / "CHANGELOG.md").read_text())
+    released = rf"(?m)^## {re.escape(rapgnn.__version__)} - 20\d\d-\d\d-\d\d$"
+    assert re.search(released, (ROOT / "CHANGELOG.md").read_text())
 
 
 def test_records_name_their_versions():
