@@ -5,6 +5,7 @@ import pwd
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -176,30 +177,30 @@ def test_duckdb(folder, tmp_path):
 
 
 @pytest.fixture
-def postgres(tmp_path):
-    """A server of its own on a local socket."""
+def postgres():
+    """A server of its own on a local socket, in a short path that its user can reach."""
     if not SERVER:
         pytest.skip("PostgreSQL is not installed: there is no initdb")
-    home, tools = tmp_path / "postgres", SERVER[0].parent
-    home.mkdir()
-    how = {"check": True, "capture_output": True, "cwd": home}
-    if os.geteuid() == 0:  # which the server refuses to be run by
+    tools = SERVER[0].resolve().parent
+    with tempfile.TemporaryDirectory(prefix="pg-") as folder:
+        home, how = Path(folder), {"check": True, "capture_output": True, "cwd": folder}
+        if os.geteuid() == 0:  # which the server refuses to be run by
+            try:
+                user = pwd.getpwnam("postgres")
+            except KeyError:
+                pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+            os.chown(home, user.pw_uid, user.pw_gid)
+            how |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+            how |= {"env": {"PATH": os.environ["PATH"], "HOME": folder}}
+        kind = ["-U", "me", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        subprocess.run([tools / "initdb", "-D", home / "data", *kind], **how)
+        control = [tools / "pg_ctl", "-D", home / "data"]
+        settings = f"-k {home} -c listen_addresses= -c fsync=off"
+        subprocess.run([*control, "-o", settings, "-w", "-l", home / "log", "start"], **how)
         try:
-            user = pwd.getpwnam("postgres")
-        except KeyError:
-            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        for path in (home, tmp_path, *tmp_path.parents[:2]):
-            path.chmod(0o755)
-        os.chown(home, user.pw_uid, user.pw_gid)
-        how |= {"user": user.pw_uid, "group": user.pw_gid, "env": {"PATH": os.environ["PATH"], "HOME": str(home)}}
-    subprocess.run(
-        [tools / "initdb", "-D", home / "data", "-U", "me", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
-        **how,
-    )
-    settings = f"-k {home} -c listen_addresses= -c fsync=off"
-    subprocess.run([tools / "pg_ctl", "-D", home / "data", "-o", settings, "-w", "-l", home / "log", "start"], **how)
-    yield f"postgresql://me@/postgres?host={home}"
-    subprocess.run([tools / "pg_ctl", "-D", home / "data", "-m", "immediate", "stop"], **how)
+            yield f"postgresql://me@/postgres?host={home}"
+        finally:
+            subprocess.run([*control, "-m", "immediate", "-w", "stop"], **how)
 
 
 def test_postgresql(postgres, folder):

@@ -189,7 +189,7 @@ def test_what_is_said_and_refused(tmp_path):
     data = Data(x=torch.tensor(TABLE), y=torch.tensor(LABELS), edge_index=torch.tensor(BOTH), edge_attr=edge_attr)
     with pytest.warns(InputNotice, match="edge_attr is left out"):
         nodes().fit(data, **MASKS)
-    with pytest.raises(InputError, match="HeteroData"):
+    with pytest.raises(InputError, match="this HeteroData has no nodes"):
         nodes().fit(HeteroData(), LABELS)
     with pytest.raises(InputError, match="list of 2 graphs"):
         nodes().fit([data, data])

@@ -341,6 +341,8 @@ def read_typed(
                 raise InputError(f"{target} has no column {shown(y)}: it has {', '.join(map(str, own.columns))}.")
             types[target], y = replace(types[target], columns=own.drop(columns=[y])), own[y]
         return types, relations, target, {"y": y, **given}
+    if not data.node_types:
+        raise InputError("this HeteroData has no nodes: give each type x or num_nodes, and each relation edge_index.")
     named = [kind for kind in data.node_types if getattr(data[kind], "y", None) is not None]
     if target is None and len(named) != 1:
         which = f"types with labels are {', '.join(named)}" if named else "no type has labels"
