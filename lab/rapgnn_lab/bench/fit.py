@@ -55,6 +55,7 @@ STAGES = (
 )
 """(stage, module of rapgnn, function; any where it is empty): what is innermost counts. A candidate's own kind is that
 of its configuration; before the first one and outside of all it is reading."""
+KINDS_OF_CANDIDATES = ("random coefficients", "trained heads", "kernels", "linear filters")
 
 
 @dataclass(frozen=True)
@@ -187,11 +188,8 @@ def stage_of(frame: FrameType | None) -> str:
 
 def kind_of(config: Config) -> str:
     """A candidate's kind in words."""
-    if config.coefficients == "random":
-        return "random coefficients"
-    if config.head != "ridge":
-        return "trained heads"
-    return "kernels" if config.kernel != "none" else "linear filters"
+    kinds = (config.coefficients == "random", config.head != "ridge", config.kernel != "none", True)
+    return KINDS_OF_CANDIDATES[kinds.index(True)]
 
 
 def floor(graph: Graph) -> Record:

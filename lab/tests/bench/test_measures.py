@@ -203,7 +203,8 @@ def test_a_fit_is_watched_stage_by_stage():
     request = {"nodes": 300, "columns": 8, "kind": "numbers", "labels": 0.5, "seeds": [0]}
     record = fit.measure(request)
     stages = record["stages"]
-    assert {"hops", "linear filters", "encoding"} <= set(stages)
+    assert "linear filters" in stages  # what takes milliseconds may lie between two looks
+    assert set(stages) <= {"reading", *fit.KINDS_OF_CANDIDATES, *(stage for stage, _, _ in fit.STAGES)}
     assert sum(stage["seconds"] for stage in stages.values()) == pytest.approx(record["fit_seconds"], rel=0.5, abs=0.5)
     assert record["labelled"] == pytest.approx(150, abs=fit.CLASSES)
     assert min(record[name] for name in ("of_gcn", "of_trees", "of_floor", "predict_seconds", "hop_bytes")) > 0
