@@ -11,14 +11,8 @@ from sklearn import metrics as sk
 from torch import Tensor
 
 from rapgnn import InputError, make_graph
-from rapgnn.graph.scores import (
-    CLASS_METRICS,
-    NUMBER_METRICS,
-    check_metric,
-    class_weights,
-    per_class,
-    with_goal,
-)
+from rapgnn.graph.goal import class_weights, with_goal
+from rapgnn.graph.scores import CLASS_METRICS, NUMBER_METRICS, check_metric, per_class
 from rapgnn.graph.tasks import TASKS, accuracies, rmses, rocaucs
 
 

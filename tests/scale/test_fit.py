@@ -9,7 +9,7 @@ import torch
 from disk_cases import ROOM, blocks, fit_both, hostile, largest_difference
 from operators import relative_error
 from rapgnn import Config, InputError
-from rapgnn.graph.scores import with_goal
+from rapgnn.graph.goal import with_goal
 from rapgnn.scale import fit as training
 from rapgnn.scale import hops, rows
 from rapgnn.scale.disk_graph import DiskGraph

@@ -11,8 +11,9 @@ from sklearn.metrics import roc_auc_score
 from fuzzing import alter
 from rapgnn import Config, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
 from rapgnn.errors import InputError
+from rapgnn.graph.goal import BALANCED, with_goal
 from rapgnn.graph.graph import Graph, make_graph, make_graphs
-from rapgnn.graph.scores import BALANCED, metrics_for, with_goal
+from rapgnn.graph.scores import metrics_for
 from rapgnn.network.heads import INVERSE_TEMPERATURES
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.network import Average

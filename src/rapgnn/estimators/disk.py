@@ -12,8 +12,9 @@ from torch import Tensor
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, check_choice, notice
 from rapgnn.estimators.base import RAPEstimator
+from rapgnn.graph.goal import with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.scores import check_metric, metrics_for, with_goal
+from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.splits import hold_out
 from rapgnn.graph.validate import SPLITS, labelled_rows
 from rapgnn.memory import read_size

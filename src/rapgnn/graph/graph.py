@@ -27,8 +27,9 @@ from rapgnn.graph.labels import (
 )
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.graph.relations import Types
+from rapgnn.graph.scores import objective_for
 from rapgnn.graph.table import Encoding, structural_features
-from rapgnn.graph.tasks import KINDS, TASKS, Objective
+from rapgnn.graph.tasks import KINDS, Objective
 from rapgnn.graph.validate import (
     NEGATIVE,
     SPLITS,
@@ -74,6 +75,8 @@ class Graph:
         notes: what was decided for the user on the way in.
         part: what the nodes are in a whole graph, where this one is a part or a changed copy of it.
         typed: the types and relations, where there are several: the nodes above are then those of one type.
+        scoring: a metric, or the name of one, that is trained for instead of the task's own.
+        class_weight: how much a row of each class counts; their mean over the training rows is 1.
     """
 
     name: str
@@ -96,6 +99,8 @@ class Graph:
     read_as: "Callable[..., Graph] | None" = field(default=None, compare=False, repr=False)
     part: "Part | None" = field(default=None, compare=False, repr=False)
     typed: Types | None = field(default=None, compare=False, repr=False)
+    scoring: Any = None
+    class_weight: tuple[float, ...] | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -119,8 +124,8 @@ class Graph:
 
     @property
     def objective(self) -> Objective:
-        """The task's metric, loss and reading of scores."""
-        return TASKS[self.task]
+        """The task's metric, loss and reading of scores, or those of a goal of the user's own."""
+        return objective_for(self.task, self.scoring, self.class_weight)
 
     @property
     def labelled(self) -> Tensor:

@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-KINDS = ("classification", "multilabel", "regression")  # of labels
-
 
 def accuracies(scores: Tensor, y: Tensor) -> Tensor:
     """``accuracy`` of many scores ``[E, rows, classes]`` at once, ``[E]``, on their device."""
@@ -39,26 +37,20 @@ def rmses(scores: Tensor, y: Tensor) -> Tensor:
     return (errors.sum((-1, -2)) / known.sum()).sqrt()
 
 
-def accuracy(scores: Tensor, y: Tensor) -> float:
-    """Share of rows whose highest score is at the true class; NaN where there is no row, or a score is NaN."""
-    return float(accuracies(scores[None], y))
+def _of_one(many: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], float]:
+    def measure(scores: Tensor, y: Tensor) -> float:
+        return float(many(scores[None], y))
+
+    measure.many = many  # type: ignore[attr-defined]
+    return measure
 
 
-def rocauc(scores: Tensor, y: Tensor) -> float:
-    """Area under the ROC curve, averaged over the labels that have both a positive and a negative known row."""
-    return float(rocaucs(scores[None], y))
-
-
-def rmse(scores: Tensor, y: Tensor) -> float:
-    """Root of the mean squared error over the known entries."""
-    return float(rmses(scores[None], y))
-
-
-_MANY: dict[Callable[[Tensor, Tensor], float], Callable[[Tensor, Tensor], Tensor]] = {
-    accuracy: accuracies,
-    rocauc: rocaucs,
-    rmse: rmses,
-}
+accuracy = _of_one(accuracies)
+"""Share of rows whose highest score is at the true class; NaN where there is no row, or a score is NaN."""
+rocauc = _of_one(rocaucs)
+"""Area under the ROC curve, averaged over the labels that have both a positive and a negative known row."""
+rmse = _of_one(rmses)
+"""Root of the mean squared error over the known entries."""
 
 
 def average_precision(scores: Tensor, y: Tensor) -> float:
@@ -85,36 +77,27 @@ def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(scores, y)
 
 
-def _binary_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    return _mean_of_known(torch.nn.functional.binary_cross_entropy_with_logits, scores, y)
-
-
-def _squared_error(scores: Tensor, y: Tensor) -> Tensor:
-    return _mean_of_known(torch.nn.functional.mse_loss, scores, y)
-
-
-def _mean_of_known(loss: Callable[..., Tensor], scores: Tensor, y: Tensor) -> Tensor:
+def _of_known(loss: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """The mean loss over the entries that are not NaN. A weight of 0 is many times cheaper than taking entries out."""
-    known = (y == y).to(scores.dtype)
-    return (loss(scores, y.nan_to_num(), reduction="none") * known).sum() / known.sum().clamp(min=1.0)
+
+    def mean(scores: Tensor, y: Tensor) -> Tensor:
+        known = (y == y).to(scores.dtype)
+        return (loss(scores, y.nan_to_num(), reduction="none") * known).sum() / known.sum().clamp(min=1.0)
+
+    return mean
+
+
+def _slope_of_known(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    def mean(scores: Tensor, y: Tensor) -> Tensor:
+        known = y == y
+        return slope(scores, y).masked_fill_(~known, 0.0).div_(known.sum().clamp(min=1))
+
+    return mean
 
 
 def _cross_entropy_slope(scores: Tensor, y: Tensor) -> Tensor:
     slope = torch.softmax(scores, dim=-1)
     return slope.scatter_add_(1, y[:, None], slope.new_full((1, 1), -1.0).expand(len(y), 1)).div_(len(y))
-
-
-def _binary_cross_entropy_slope(scores: Tensor, y: Tensor) -> Tensor:
-    return _of_known(torch.sigmoid(scores) - y, y)
-
-
-def _squared_error_slope(scores: Tensor, y: Tensor) -> Tensor:
-    return _of_known(2.0 * (scores - y), y)
-
-
-def _of_known(slope: Tensor, y: Tensor) -> Tensor:
-    known = y == y
-    return slope.masked_fill_(~known, 0.0).div_(known.sum().clamp(min=1))
 
 
 @dataclass(frozen=True)
@@ -155,8 +138,8 @@ class Objective:
     def score_many(self, scores: Tensor, y: Tensor) -> Tensor:
         """``score`` of scores ``[E, rows, outputs]``, one after another: ``[E]``, float64."""
         scores = scores.detach()
-        if self.measure in _MANY:
-            return _MANY[self.measure](scores, y)
+        if (many := getattr(self.measure, "many", None)) is not None:
+            return many(scores, y)
         return torch.tensor([self.measure(one, y.cpu()) for one in scores.cpu()], dtype=torch.float64)
 
     def loss_many(self, scores: Tensor, y: Tensor) -> Tensor:
@@ -183,20 +166,28 @@ _CLASSES = Objective(
     _cross_entropy_slope,
 )
 _LABELS = Objective(
-    "rocauc", rocauc, "ROC-AUC", True, True, _binary_cross_entropy, torch.sigmoid, _binary_cross_entropy_slope
+    "rocauc",
+    rocauc,
+    "ROC-AUC",
+    True,
+    True,
+    _of_known(torch.nn.functional.binary_cross_entropy_with_logits),
+    torch.sigmoid,
+    _slope_of_known(lambda scores, y: torch.sigmoid(scores) - y),
 )
-_NUMBERS = Objective("rmse", rmse, "RMSE", False, False, _squared_error, lambda scores: scores, _squared_error_slope)
-
-TASKS = {
-    "node-classification": _CLASSES,
-    "node-multilabel": _LABELS,
-    "node-regression": _NUMBERS,
-    "graph-classification": _CLASSES,
-    "graph-multilabel": _LABELS,
-    "graph-regression": _NUMBERS,
-    "link-classification": _CLASSES,
-    "edge-classification": _CLASSES,
-    "edge-regression": _NUMBERS,
-}
+_NUMBERS = Objective(
+    "rmse",
+    rmse,
+    "RMSE",
+    False,
+    False,
+    _of_known(torch.nn.functional.mse_loss),
+    lambda scores: scores,
+    _slope_of_known(lambda scores, y: 2.0 * (scores - y)),
+)
+KINDS = {"classification": _CLASSES, "multilabel": _LABELS, "regression": _NUMBERS}
+"""What the kinds of labels ask for, by name."""
+TASKS = {f"{what}-{kind}": objective for what in ("node", "graph") for kind, objective in KINDS.items()}
+TASKS |= {"link-classification": _CLASSES, "edge-classification": _CLASSES, "edge-regression": _NUMBERS}
 """The tasks by name: what is labelled, nodes, graphs, pairs of nodes (a link or none) or edges, and with what."""
 OF_PAIRS = ("link", "edge")  # what is labelled where rows are pairs of nodes

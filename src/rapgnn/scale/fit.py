@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
+from rapgnn.graph.goal import with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.graph.scores import with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, same_gaps
 from rapgnn.network.propagation import coefficient_covariance, stored_hops

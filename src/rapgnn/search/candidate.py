@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rapgnn.graph.goal import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.scores import BALANCED, with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.heads import PENALTIES, Head, Posterior, RidgeHead, RidgeRegression, RidgeSolution
 from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of

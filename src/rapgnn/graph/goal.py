@@ -1,0 +1,80 @@
+"""A goal of the user's own: another metric to choose by, and classes that count more than others."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from rapgnn.errors import InputError, shown
+from rapgnn.graph.graph import Graph
+from rapgnn.graph.labels import shown_label
+from rapgnn.graph.scores import CLASS_METRICS, Metric, check_metric, metrics_for, ranked, scorer_metric, scorer_of
+from rapgnn.graph.tasks import average_precision, rocauc
+
+BALANCED = "balanced"
+
+
+def goal_metric(scoring: Any, graph: Graph, positive: int | None = None) -> Any:
+    """``scoring`` with all it needs of a graph: the name of a metric, or a metric; refused where it is none.
+
+    Args:
+        positive: as in ``scorer_metric``.
+    """
+    kind = graph.task.partition("-")[2]
+    if scoring is None or isinstance(scoring, Metric):
+        return scoring
+    if isinstance(scoring, str):
+        check_metric(scoring, graph.task)
+        if scoring in list(metrics_for(graph.task)):
+            areas = {"rocauc": rocauc, "average_precision": average_precision}
+            if scoring not in areas or positive is None:
+                return scoring
+            return replace(CLASS_METRICS[scoring], measure=ranked(areas[scoring], positive))
+    y = graph.y[graph.train].cpu()
+    p = y.nan_to_num() if y.dim() == 2 else torch.nn.functional.one_hot(y, graph.num_outputs).double()
+    try:  # once where its error is seen
+        scorer_metric(scoring, kind, graph.classes, positive, strict=True).measure(p, y)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{scorer_of(scoring)[1]} cannot judge these labels: {str(error).splitlines()[0]}") from error
+    return scorer_metric(scoring, kind, graph.classes, positive)
+
+
+def with_goal(graph: Graph, scoring: Any = None, class_weight: Any = None) -> Graph:
+    """The graph with a goal; itself, where nothing is asked for.
+
+    Args:
+        scoring: a metric for the task, or its name; None: its own.
+        class_weight: ``"balanced"``: every class counts the same in sum; {label: weight}; None: all rows the same.
+    """
+    if scoring is None and class_weight is None:
+        return graph
+    if scoring is not None:
+        check_metric(scoring, graph.task)
+    weights = None if class_weight is None else class_weights(graph, class_weight)
+    return replace(graph, scoring=scoring, class_weight=weights)
+
+
+def class_weights(graph: Graph, given: Any) -> tuple[float, ...]:
+    """The weight of each class, scaled so that the training rows' mean is 1."""
+    if graph.objective.metric != "accuracy":
+        raise InputError("class_weight is for rows with one class each: leave it out here.")
+    counts = torch.bincount(graph.y[graph.train], minlength=graph.num_outputs).cpu().double().numpy()
+    names = list(range(graph.num_outputs)) if graph.classes is None else list(graph.classes)
+    weights = np.ones(len(names))
+    if isinstance(given, str) and given == BALANCED:
+        weights = np.where(counts > 0, 1.0 / np.maximum(counts, 1.0), 1.0)
+    elif not isinstance(given, Mapping):
+        raise InputError(f'class_weight must be "balanced", {{label: weight}} or None, got {shown(given)}.')
+    for label, weight in given.items() if isinstance(given, Mapping) else ():
+        if label not in names:
+            raise InputError(f"class_weight names {shown_label(label)}, which is not a class of the training rows.")
+        number = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
+        if not (number and 0 <= weight <= 1e12):
+            raise InputError(f"the weight of class {shown_label(label)} must be a number from 0, got {shown(weight)}.")
+        weights[names.index(label)] = float(weight)
+    total = float((weights * counts).sum())
+    if not (np.isfinite(total) and total > 0):
+        raise InputError("class_weight leaves no training row with a weight above 0.")
+    return tuple(float(w) for w in weights * counts.sum() / total)
