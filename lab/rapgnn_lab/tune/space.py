@@ -27,7 +27,7 @@ from rapgnn_lab.tuned import FAITHFUL
 
 ANY = "any"
 SPACES = (ANY, FAITHFUL)
-PATIENCE = 50  # epochs on molecules, for every method: the best one on validation counts, and it is an early one
+PATIENCE = 50  # epochs on molecules, where an epoch is expensive: layers are trained, or there are many graphs
 GRAPH_EPOCHS = 200
 Pair = tuple[float, float]
 # By whether there are many graphs: weight decay, and dropout and weight decay of phase 1.
@@ -117,7 +117,7 @@ def suggest_faithful(trial: Any, method: str, embedding: str | None, graph: Grap
     variant = VARIANTS.get(name, {"embedding": name})
     kind = EMBEDDINGS[variant["embedding"]]
     point.choose("pooling", table.pooling)
-    point.settings["patience"] = PATIENCE if ogb else None
+    point.settings["patience"] = PATIENCE if ogb and (trained or len(graph.train) > MANY_GRAPHS) else None
     # Weights are drawn anew in every pass, and one pass of an epoch scores all nodes, as in the examples: so the test
     # rows are scored by the draw that was best on validation. Folds have validation rows alone.
     if method in ("rap", "random-full") and not graph.folds:

@@ -14,7 +14,7 @@ from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import start_config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.store import read_records
-from rapgnn_lab.tune.space import SPACES, WIDEST, suggest
+from rapgnn_lab.tune.space import PATIENCE, SPACES, WIDEST, suggest
 from samples import KINDS
 
 TUNE = Path(__file__).resolve().parents[3] / "results" / "tune"
@@ -73,6 +73,8 @@ def test_on_molecules_pooling_the_embeddings_layer_and_dropout_of_the_head_are_s
     trained = [suggest(study.ask(), "end-to-end", None, "faithful", molecules) for _ in range(10)]
     assert {s["pooling"] for s in trained} == {"sum", "mean"}
     assert all(s["dropout"] >= 0.4 and "embedding_layers" not in s for s in trained)
+    assert {s["patience"] for s in drawn} == {None}  # every epoch of the table, unless layers are trained
+    assert {s["patience"] for s in trained} == {PATIENCE}
 
 
 def test_what_was_searched_before_is_still_in_the_space(small_graph):
@@ -86,9 +88,8 @@ def test_what_was_searched_before_is_still_in_the_space(small_graph):
         recorded = {key: round(v, 12) if isinstance(v, float) else v for key, v in choice["settings"].items()}
         asked = recorded | {"embedding_factors": recorded.get("embedding_layers", 1), "head_dropout": True}
         point = suggest(optuna.trial.FixedTrial(asked), choice["method"], choice["embedding"], "faithful", graph)
-        assert {key: point[key] for key in recorded if key in point and key != "keep_draw"} == {
-            key: value for key, value in recorded.items() if key in point and key != "keep_draw"
-        }
+        asked = [key for key in recorded if key in point and key not in ("keep_draw", "patience")]
+        assert {key: point[key] for key in asked} == {key: recorded[key] for key in asked}
         assert set(recorded) - set(point) <= {"embedding_output", "embedding_layers"}
 
 

@@ -25,7 +25,7 @@ from rapgnn_lab.paper.claims.significance import (
     holm,
     outcome,
 )
-from rapgnn_lab.paper.rows import BEST, EXPECTATION, FAITHFUL, OWN, PLANETOID, RESERVOIRS, TU, UNIFORM
+from rapgnn_lab.paper.rows import BEST, EXPECTATION, FAITHFUL, OF_LAYER, OF_MLP, OWN, PLANETOID, RESERVOIRS, TU, UNIFORM
 from rapgnn_lab.results import Published, find_published
 
 METRICS = CLASS_METRICS | NUMBER_METRICS
@@ -33,18 +33,22 @@ NAMED = 4  # comparisons that are listed one by one
 TABLES = ("table1", "table2", "table3", "molbace", "identity", "large")  # methods on datasets, at their own settings
 DATASETS = (*PLANETOID, *TU, "molesol", "moltox21", "molhiv", "molbace", "ogbn-proteins", "ogbn-products")
 FAMILIES = {
-    FAITHFUL: ("Paper's settings", (FAITHFUL, FAITHFUL), ""),
+    FAITHFUL: ("Paper's settings", ((OF_LAYER, FAITHFUL), FAITHFUL), ""),
     BEST: ("Best settings of this library", (BEST, BEST), ""),
     "strict": ("Paper's settings, strict cross-validation", (FAITHFUL, FAITHFUL), "strict_"),
-    OWN: ("Variant with settings of its own search", (FAITHFUL, OWN), ""),
-    UNIFORM: ("Full weights from U[0, 1]", (FAITHFUL, UNIFORM), ""),
+    OWN: ("Both with an MLP and a search of their own", ((OF_MLP, OWN, FAITHFUL), OWN), ""),
+    UNIFORM: ("Full weights from U[0, 1]", ((OF_LAYER, FAITHFUL), UNIFORM), ""),
 }
-"""Name -> title, columns of both records, and kind of their values; the first that was measured decides."""
+"""Name -> title, columns of both records (of several the first with values, so that the kind of embedding is the same),
+and kind of their values; the first that was measured decides."""
 
 
-def find_scores(records: Records, items: Sequence[str], column: str = FAITHFUL, **wanted: object) -> Record | None:
+def find_scores(
+    records: Records, items: Sequence[str], column: str | Sequence[str] = FAITHFUL, **wanted: object
+) -> Record | None:
     """The first record with values of a metric in this column; where none is named it is the paper's."""
-    rows = (r for r in find(records, items, **wanted) if r.get("column", FAITHFUL) == column)
+    columns = (column,) if isinstance(column, str) else column
+    rows = (r for name in columns for r in find(records, items, **wanted) if r.get("column", FAITHFUL) == name)
     return next((r for r in rows if any(map(math.isfinite, values_of(r)))), None)
 
 

@@ -94,6 +94,24 @@ def test_the_papers_settings_decide_and_others_stand_beside():
     assert "Best settings of this library" in claim["figures"]
 
 
+def test_both_sides_have_one_kind_of_embedding():
+    """The settings of RAP-GNN hold a GNN layer, those of the methods' own searches an MLP."""
+    records = tables(
+        score("cora", "rap", 0.8),
+        score("cora", "rap", 0.7, column="MLP"),
+        score("cora", "fixed-full", 0.6),
+        score("cora", "fixed-full", 0.5, column="own search"),
+        score("cora", "pretrained-embedding", 0.4),
+        score("cora", "pretrained-embedding", 0.3, column="GNN layer"),
+    )
+    means = [
+        {r["column"]: (r["first_mean"], r["second_mean"]) for r in judged(records, claim)["details"]}
+        for claim in ("q2-diagonal", "q2-full-embedding")
+    ]
+    assert means[0] == {"faithful": pytest.approx((80, 60)), "own search": pytest.approx((70, 50))}
+    assert means[1] == {"faithful": pytest.approx((30, 60)), "own search": pytest.approx((40, 50))}
+
+
 def test_reservoirs_are_quoted_and_measured_ones_stand_beside():
     record = score("proteins", "rap", 0.75)
     claim = judged(tables(record), "q1-reservoirs")
