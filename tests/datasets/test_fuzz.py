@@ -88,7 +88,7 @@ def test_every_format_says_the_same(tmp_path, kind, ending):
 def test_damaged_files(tmp_path):
     seen = []
 
-    @examples(120)
+    @examples(80)
     @given(data=st.data())
     def one(data):
         kind, ending = data.draw(st.sampled_from(sorted(TABLES))), data.draw(st.sampled_from(ENDINGS))
@@ -112,7 +112,7 @@ def test_odd_cells_rows_and_quotes(tmp_path):
     """What may be a table still: sane where it is read."""
     seen = []
 
-    @examples(120)
+    @examples(70)
     @given(data=st.data())
     def one(data):
         kind, stem, _ = key = data.draw(st.sampled_from(sorted(TEXTS)))
@@ -239,7 +239,7 @@ def test_odd_arrays_in_npz_files(tmp_path):
 def test_odd_columns_in_parquet_files(tmp_path):
     seen = []
 
-    @examples(60)
+    @examples(40)
     @given(data=st.data())
     def one(data):
         kind, stem, _ = data.draw(st.sampled_from(sorted(TEXTS)))

@@ -153,7 +153,7 @@ def test_exact_error_bars_are_those_of_many_draws(head, jumping):
     model = RAPNodeClassifier(
         num_layers=3, hidden_channels=64, head=head, jumping=jumping, epochs=50, settings=settings, search=False
     ).fit(data)
-    graph, every = model._graph(data), torch.arange(300)
+    graph, every = model._graph(data), torch.arange(0, 300, 3)
     mean, exact = _draws(model._prediction(graph, every, inference="expected", error_bars=True))
     sampled, spread = _draws(model._prediction(graph, every, inference="mean", num_samples=600))
     assert spread.max() > 1e-3
@@ -166,10 +166,10 @@ def test_exact_error_bars_are_those_of_many_draws(head, jumping):
     np.testing.assert_array_equal(_draws(again)[1], exact)  # no sampling
     parts = [part.numpy() for part in again.parts.values()]
     assert list(again.parts) == (["draws", "head"] if head == "ridge" else ["draws"])
-    whole = model.predict_proba(data, method="exact", return_std=True)[1]
+    whole = model.predict_proba(data, method="exact", return_std=True)[1][::3]
     np.testing.assert_allclose(whole, np.sqrt(np.square(parts).sum(0)), rtol=1e-5)
     # Calibrated: of the draws of a probability, about 68 and 95 percent lie within one and two error bars.
-    draws = np.stack([_draw(model, data, i) for i in range(100)])
+    draws = np.stack([_draw(model, data, i)[::3] for i in range(60)])
     z = (np.abs(draws - mean) / np.maximum(exact, 1e-9))[:, large]
     assert 0.60 < (z < 1).mean() < 0.78
     assert (z < 2).mean() > 0.90

@@ -39,7 +39,7 @@ SCORERS = (
 
 @pytest.mark.parametrize("scoring", SCORERS, ids=lambda one: getattr(one, "__name__", str(one)))
 def test_scikit_learns_names_and_any_scorer_choose_and_score(scoring):
-    given = named()
+    given = named(rare(nodes=600))
     data = given.pop("data")
     shape = {"edge_index": given["edge_index"]}
     model = RAPNodeClassifier(num_layers=2, scoring=scoring, pos_label="fraud").fit(data, **given)

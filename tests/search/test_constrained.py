@@ -81,7 +81,7 @@ ALONE = [  # settings that few candidates have, or one
 @pytest.mark.parametrize(
     ("cls", "settings"),
     [(RAPNodeClassifier, one) for one in FREE + OF_NODES + ALONE]
-    + [(RAPGraphClassifier, one) for one in FREE + OF_SETS + ALONE],
+    + [(RAPGraphClassifier, one) for one in FREE[::2] + OF_SETS + ALONE[:2]],
     ids=str,
 )
 def test_all_that_is_tried_has_what_is_fixed_and_the_rest_is_chosen(cls, settings, tmp_path):
@@ -268,7 +268,7 @@ def test_a_graph_that_has_changed_a_little_is_predicted_alike(settings):
 # Of every search.
 
 
-@pytest.mark.parametrize("settings", [{}, {"num_layers": 3}, {"units": 16}, {"known_labels": 1}])
+@pytest.mark.parametrize("settings", [{}, {"units": 16}, {"known_labels": 1}])
 def test_the_search_never_looks_at_the_test_rows(settings):
     graph = many_rows()
     spoiled = graph.y.clone()
@@ -300,7 +300,7 @@ def test_no_labelled_row_to_spare_for_validation():
 
 @pytest.mark.parametrize("settings", [{"embedding": "identity"}, {"num_layers": 3, "backbone": "sage", "ridge": 5.0}])
 def test_wide_features_are_searched_through_components_and_kept_by_save_and_load(settings, tmp_path):
-    graph = word_graph(nodes=1200, features=1500, edges=9000, topics=3, train=0.5)
+    graph = word_graph(nodes=700, features=1200, edges=5000, topics=3, train=0.5)
     model = RAPNodeClassifier(**settings).fit(graph)
     assert as_asked(model, settings)
     assert all(trial.settings["components"] for trial in model.trials_)

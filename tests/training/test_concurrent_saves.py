@@ -142,10 +142,10 @@ def test_a_killed_save_leaves_the_old_model_or_the_new_one(saved):
     counters = []
     command = [sys.executable, "-c", ENDLESS, str(saved)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
-        for attempt in range(10):
+        for attempt in range(6):
             process.stdin.write(b"save\n")
             child = int(process.stdout.readline())
-            time.sleep(0.01 + 0.0065 * attempt)
+            time.sleep(0.01 + 0.011 * attempt)
             os.kill(child, signal.SIGKILL)
             assert int(process.stdout.readline()) == signal.SIGKILL
             counters.append(int(load_checkpoint(saved)[0].draw_counter))

@@ -135,10 +135,10 @@ def test_predictions_that_are_not_finite_are_refused_by_the_one_predictor():
         )
 
     chains = [chain(i) for i in range(20)]
-    model = RAPGraphClassifier(backbone="gin", num_layers=64, head="ridge", search=False).fit(
+    model = RAPGraphClassifier(backbone="gin", num_layers=32, head="ridge", search=False).fit(
         chains, [i % 2 for i in range(20)]
     )
-    n = 400
+    n = 100
     whole = torch.combinations(torch.arange(n)).T
     graph = model._graph([(torch.rand(n, 2), torch.cat([whole, whole.flip(0)], dim=1))])
     with pytest.raises(InputError, match="not finite"):
