@@ -10,7 +10,6 @@ from disk_cases import ROOM, blocks, fit_both, hostile, largest_difference
 from operators import relative_error
 from rapgnn import Config, InputError
 from rapgnn.graph.goal import with_goal
-from rapgnn.scale import fit as training
 from rapgnn.scale import hops, rows
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
@@ -112,15 +111,6 @@ def test_labels_that_are_partly_unknown_and_classes_that_count_more(tmp_path):
     goal = {"scoring": "f1_macro", "class_weight": {0: 5.0}}
     again = fit(disk, *labelled_graph(disk, **goal), config, 0, ROOM)
     assert largest_difference(again.model, fit_rap(with_goal(graph, **goal), config, 0).model) < 1e-5
-
-
-def test_batches_are_read_from_the_store_where_memory_is_short(tmp_path, monkeypatch):
-    graph = blocks()
-    config = Config(embedding="identity", activation="identity", num_layers=3, epochs=5, batch_size=16, jumping="cat")
-    wanted = fit_rap(graph, config, 0)
-    monkeypatch.setattr(training, "_fits", lambda *_: False)
-    _, found = fit_both(graph, tmp_path / "g", config)
-    assert largest_difference(found.model, wanted.model) < 1e-5
 
 
 def test_a_store_of_all_rows_and_more_layers_serves(tmp_path):

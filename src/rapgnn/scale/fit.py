@@ -20,7 +20,7 @@ from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.homes import HERE, Home
 from rapgnn.scale.hops import Budget, FirstHop, OnHop, check_config, hop_folder, one_by_one, silent
-from rapgnn.scale.rows import PART_BYTES, StoredGraph, StoredRows, is_random
+from rapgnn.scale.rows import PART_BYTES, StoredRows, is_random, stored_graph
 from rapgnn.scale.store import HopStore
 from rapgnn.training.fit import Equations, equations_of, ridge_targets, row_weights, solve_head
 from rapgnn.training.head import train_head
@@ -128,14 +128,15 @@ def _train(
     device = torch.device("cpu" if solved else budget.device)  # sums over rows are added up where the store is read
     model, small = model.to(device), small.to(device)
     few = 2 * len(small.train) <= model.embedding.out_channels * len(model.spec.outputs)
-    embedded = StoredGraph(model, small, store, nodes, few if solved else _fits(small, model, budget))
+    embedded = stored_graph(model, store, nodes, device)
     penalty, factor = float("nan"), 1.0
     if isinstance(head, RidgeHead):
 
         def equations() -> Equations:
             if few:  # rows than unknowns: the equations of the rows are the smaller ones
                 return equations_of(model, small, embedded)[0]
-            return stored_equations(model, small, embedded.nodes(small.train), embedded.nodes(small.val))
+            train, val = (StoredRows(store, model.spec, nodes[rows.numpy()]) for rows in (small.train, small.val))
+            return stored_equations(model, small, train, val)
 
         loop = solve_head(model, head, small, equations, on_epoch)
         penalty, factor = head.penalty, head.inverse_temperature
@@ -157,26 +158,15 @@ def check_room(small: Graph, model: RAPGNN, budget: Budget) -> None:
         summed = 12 * PART_BYTES  # of the hops of the rows that are added up together, in double precision
         budget.room(equations + labels + summed, f"for a ridge head on {width:,} columns", 1)
     else:
-        need, _ = _training_bytes(small, model)
+        # Draws of a batch and their gradients, the validation rows, and on the CPU the hops of all training rows.
+        hops = model.embedding.out_channels * len(stored_hops(model.spec))
+        batch = min(model.config.batch_size or train, train)
+        need = PART_BYTES + 4 * (batch * (2 * hops + 6 * (width + model.config.hidden_channels)) + 2 * val * width)
+        need += 0 if torch.device(budget.device).type == "cuda" else 8 * train * hops
         budget.room(need, f"to train on {train:,} rows at once (or set batch_size)", 1)
     if model.embedding.kind.trained == "before":
         need = 4 * (train + val) * (2 * small.num_features + 8 * model.config.hidden_channels)
         budget.room(need, "to pretrain the embedding", 1)
-
-
-def _training_bytes(small: Graph, model: RAPGNN) -> tuple[int, int]:
-    """What a head that is trained holds, draws of a batch, their gradients, the validation rows; and the hops."""
-    d, config = model.embedding.out_channels, model.config
-    width, hops = d * len(model.spec.outputs), d * len(stored_hops(model.spec))
-    batch = min(config.batch_size or len(small.train), len(small.train))
-    draws = batch * (2 * hops + 6 * (width + config.hidden_channels)) + 2 * len(small.val) * width
-    return 4 * draws + PART_BYTES, 4 * len(small.train) * hops
-
-
-def _fits(small: Graph, model: RAPGNN, budget: Budget) -> bool:
-    """Whether the hops of the training rows can be in memory while a head is trained."""
-    need = sum(_training_bytes(small, model))
-    return need <= budget.device_room() if torch.device(budget.device).type == "cuda" else budget.left(need) > 0
 
 
 # The equations of a ridge head from sums over the rows of a hop store, which are never in memory together.

@@ -37,6 +37,7 @@ from rapgnn.sparse import SparseMatrix
 ROW_BYTES = 16 << 20  # of the features of the rows that are read together
 PART_ROWS = 1 << 16  # that are handed to the store at a time
 SLACK = 64 << 20  # for what the interpreter and the libraries take on the way
+DEVICE_SHARE = 0.85  # of the free memory of a GPU
 
 Hop = tuple[int, Iterator[Tensor]]  # k, and the rows of S^k h⁰ that are wanted, part by part
 OnHop = Callable[[int, int], None]  # told how many hops of how many are done, over all blocks of columns
@@ -138,42 +139,36 @@ class Budget:
     Args:
         limit: bytes of this process that no file backs, all in all; None: as much as it takes.
         device: where products run.
-        device_limit: bytes on the GPU; None: as much of what is free as ``device_share`` says.
+        device_limit: bytes on the GPU; None: most of what is free there.
     """
 
     limit: int | None = None
     device: str = "cpu"
     device_limit: int | None = None
-    device_share: float = 0.85
 
     def room(self, fixed: int, what: str, unit: int) -> int:
-        """Bytes that are left when ``fixed`` is taken; refused where not even ``unit`` is left.
+        """Bytes that are left beside what the process holds now and ``fixed``; refused where not even ``unit`` is left.
 
         Args:
             what: is to be done, for the sentence that refuses it.
         """
-        left = self.left(fixed)
+        if self.limit is None:
+            return 1 << 62
+        give_back()
+        left = self.limit - (anonymous_bytes() or 0) - SLACK - fixed
         if left < unit:
-            assert self.limit is not None
             raise InputError(
                 f"the memory limit of {show_size(self.limit)} is too small {what}: "
                 f"{show_size(self.limit - left + unit + SLACK // 4)} is the least that works."
             )
         return left
 
-    def left(self, fixed: int) -> int:
-        """Bytes that are left when what the process holds now, and ``fixed`` beside it, is taken."""
-        if self.limit is None:
-            return 1 << 62
-        give_back()
-        return self.limit - (anonymous_bytes() or 0) - SLACK - fixed
-
     def device_room(self) -> int:
         """Bytes on the GPU that a block and the graph may take."""
         if self.device_limit is not None:
             return self.device_limit
         torch.cuda.empty_cache()
-        return int(self.device_share * free_memory(self.device))
+        return int(DEVICE_SHARE * free_memory(self.device))
 
 
 def block_width(

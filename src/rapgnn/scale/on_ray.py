@@ -19,6 +19,8 @@ from rapgnn.scale.matrix import held_bytes
 from rapgnn.scale.store import Columns, HopsOf, HopStore
 
 AHEAD = 2  # tasks per core that are handed to Ray at a time
+RETRIES = 3  # of a task whose process or machine is gone
+BLOCK_BYTES = 256 << 20
 MISSING = 'Ray is not installed: run pip install "rapgnn[ray]".'
 
 
@@ -27,8 +29,7 @@ class RayHops(Hops):
 
     Args:
         address: of a cluster, as in ``connected``; where nothing is missing Ray is not asked.
-        width: columns of a task; None: so many that every core has two tasks, and a block ``block_bytes`` at most.
-        retries: of a task whose process or machine is gone.
+        width: columns of a task; None: so many that every core has two tasks, and a block has ``BLOCK_BYTES`` at most.
     """
 
     def __init__(
@@ -39,20 +40,16 @@ class RayHops(Hops):
         *,
         address: str = "auto",
         width: int | None = None,
-        block_bytes: int = 256 << 20,
-        retries: int = 3,
     ):
         if find_spec("ray") is None:  # before any work is done
             raise InputError(MISSING)
         super().__init__(graph, model, Budget(), width=1)
-        self.address, self.task_width, self.retries = address, width, retries
-        self.nodes = max(1, graph.num_nodes)
-        self.widest = block_bytes // (4 * self.nodes)
+        self.address, self.task_width, self.nodes = address, width, max(1, graph.num_nodes)
 
     def fill(self, store: HopStore, on_hop: OnHop = silent) -> None:
         if store.missing():
             with connected(self.address) as self.ray:
-                most = min(-(-self.first.channels // (2 * cores_of(self.ray))), self.widest)
+                most = min(-(-self.first.channels // (2 * cores_of(self.ray))), BLOCK_BYTES // (4 * self.nodes))
                 self.width = self.task_width or max(1, most)
                 super().fill(store, on_hop)
 
@@ -61,7 +58,7 @@ class RayHops(Hops):
     ) -> Iterator[tuple[Columns, Iterator[Hop]]]:
         ray, memory = self.ray, held_bytes(self.graph, store.of.self_loops, self.width) + 8 * self.nodes * self.width
         memory += 8 * len(store.rows) * self.width * len(store.of.hops)
-        task = ray.remote(max_retries=self.retries, num_cpus=1, memory=memory)(hops_of_block)
+        task = ray.remote(max_retries=RETRIES, num_cpus=1, memory=memory)(hops_of_block)
         same = self.of, self.graph.folder.absolute(), ray.put(self.model), ray.put(store.rows)
         waiting, running = missing[::-1], {}
         try:

@@ -76,7 +76,7 @@ class HopStore:
 
     def __init__(self, folder: Path, of: HopsOf, rows: np.ndarray, blocks: dict[Columns, dict[str, Any]]):
         self.folder, self.of, self.rows, self.blocks = folder, of, rows, blocks
-        self._maps: dict[Columns, list[np.ndarray]] = {}
+        self._maps: dict[tuple[Columns, int], np.ndarray] = {}
         self._left_over: set[str] = set()
 
     @classmethod
@@ -229,11 +229,15 @@ class HopStore:
         count = len(range(*rows.indices(len(self.rows)))) if isinstance(rows, slice) else len(rows)
         out = np.empty((count, len(chosen), self.of.channels), dtype=np.float32)
         for columns in sorted(self.blocks):
-            if columns not in self._maps:
-                self._maps[columns] = [open_array(self.path(columns, hop)) for hop in self.of.hops]
             for i, hop in enumerate(chosen):
-                out[:, i, slice(*columns)] = self._maps[columns][self.of.hops.index(hop)][rows]
+                out[:, i, slice(*columns)] = self.hop(columns, hop)[rows]
         return torch.from_numpy(out)
+
+    def hop(self, columns: Columns, hop: int) -> np.ndarray:
+        """One hop of a block that counts, ``[rows, columns]``, memory-mapped."""
+        if (columns, hop) not in self._maps:
+            self._maps[columns, hop] = open_array(self.path(columns, hop))
+        return self._maps[columns, hop]
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
