@@ -232,3 +232,14 @@ def test_the_variance_of_a_head_is_that_of_fits_to_new_noise():
     before = float(head.noise.square().sum())
     head.multiply(3.0)
     assert float(head.noise.square().sum()) == pytest.approx(9 * before)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(40, 6), (40, 300), (6, 40)])
+def test_other_targets_share_the_equations(rows, columns):
+    """With a factorisation per penalty, an eigendecomposition, and one unknown per row."""
+    generator = torch.Generator().manual_seed(3)
+    h, first, other = (torch.randn(rows, c, generator=generator) for c in (columns, 2, 3))
+    again, alone = RidgeRegression(h, first).with_targets(other), RidgeRegression(h, other)
+    for penalty in (1e-3, 1.0):
+        torch.testing.assert_close(again.solve(penalty).weight, alone.solve(penalty).weight)
+        torch.testing.assert_close(again.solve(penalty).bias, alone.solve(penalty).bias)

@@ -1,7 +1,8 @@
 """The stage head: c_θ trained by gradient descent, or solved by ridge regression."""
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -362,6 +363,15 @@ class RidgeRegression:
         regression._labels = [_Labels(s.columns, s.center, s.level, _Equations.of_sums(s), s.rows) for s in sums]
         return regression
 
+    def with_targets(self, targets: Tensor) -> "RidgeRegression":
+        """The same rows with other targets, all known; the rows had the same weight."""
+        (labels,), twin = self._labels, copy.copy(self)
+        level = targets.double().mean(0)
+        equations, columns = labels.equations.with_targets(targets.double() - level), list(range(targets.shape[1]))
+        twin._labels = [replace(labels, columns=columns, level=level, equations=equations)]
+        twin.shape, twin._targets = (self.shape[0], targets.shape[1]), targets
+        return twin
+
     def solve(self, penalty: float) -> RidgeSolution:
         """The solution for λ; labels without a known row keep weight and bias 0."""
         weight = torch.zeros(self.shape, dtype=torch.float64, device=self._device)
@@ -461,6 +471,14 @@ class _Equations:
         equations = cls(None, None, sums.gram.clone(), sums.right, sums.scatter, 0)
         equations.square = sums.square
         return equations
+
+    def with_targets(self, t: Tensor) -> "_Equations":
+        """The same matrix for other targets, centred."""
+        twin = copy.copy(self)
+        twin.t, twin.right = t, t if self.dual else (self.m.T @ t.to(self.m.dtype)).double()
+        if self.values is not None:
+            twin.turned = self.vectors.mT @ twin.right
+        return twin
 
     def solve(self, penalty: float) -> Tensor:
         """W ``[J·d, t]``."""

@@ -1,7 +1,8 @@
 """What every network is, encode → propagate → expand → readout → head, and averages of several."""
 
+import copy
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -43,6 +44,12 @@ class Network(nn.Module):
     def learn_columns(self, graph: Graph) -> None:
         """Learn how features are scaled."""
         self.scaling.fit(graph.typed if self.config.relations else graph.x)
+
+    def twin(self) -> Self:
+        """The same network with a head of its own."""
+        twin = copy.copy(self)
+        twin._modules = self._modules | {"head": copy.deepcopy(self.head)}
+        return twin
 
     def suits(self, graph: Graph) -> bool:
         """Whether this is a graph that it can say something about."""

@@ -307,8 +307,7 @@ def finished(
 
 def _multiplied(network: Network, factor: float) -> Network:
     """A twin with scores that are so many times larger; before another network in the average it stays as it is."""
-    twin: Any = copy.copy(network)
-    twin._modules = network._modules | {"head": copy.deepcopy(network.head)}
+    twin = network.twin()
     if network.output.plain:
         twin.head.multiply(factor)
     return twin

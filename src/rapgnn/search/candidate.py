@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rapgnn.graph.goal import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
@@ -80,6 +80,10 @@ class Candidate:
     def _fit_hops(self, shared: Shared, previous: Network | None, pseudo_labels: Tensor | None) -> None:
         """Fixed hops, random layers or colours."""
         graph, config = self.graph, self.config
+        if pseudo_labels is not None and ("learned", config) in shared:
+            network, regression, self._held_out = shared["learned", config]
+            self.network, self._regression = network.twin(), regression.with_targets(2 * pseudo_labels - 1)
+            return
         sizes: dict[str, Any] = {"known": known_shape(graph) if config.known_labels else (0, 0)}
         sizes |= {"edge_channels": graph.num_edge_features, "nodes": graph.num_nodes if tells_apart(config) else 0}
         sizes["types"] = None if graph.typed is None else graph.typed.described()
@@ -105,18 +109,21 @@ class Candidate:
             weights = None if counts is None else pseudo_labels @ torch.tensor(counts).to(pseudo_labels)
         left_out = judged_by_left_out(graph) and pseudo_labels is None
         self._regression = RidgeRegression(h, targets, None, weights, many=left_out)
+        before = sum(shared[key][0].channels for key in shared if key[0] == "learned")
+        if pseudo_labels is not None and weights is None and 4 * len(h) * (before + h.shape[1]) <= PRESET.most_bytes:
+            shared["learned", config] = self.network, self._regression, self._held_out  # for the next pseudo-labels
 
     def _learn_scaling(self, network: Network, shared: Shared) -> None:
         """Learn the scaling of the features once for all networks that have the same one."""
 
-        def learned() -> dict[str, Tensor]:
+        def learned() -> nn.Module:
             network.learn_columns(self.graph)
-            return network.scaling.state_dict()
+            return network.scaling
 
         config = self.config
         key = ("scaling", config.scaling, config.components)
         key = (*key, *walk_of(config)) if config.relations else key
-        network.scaling.load_state_dict(once(shared, key, learned))
+        network.scaling = once(shared, key, learned)
 
     def scores(self, penalty: float, left_out: bool) -> Tensor:
         """Scores of the validation rows, and behind them of the training rows, each left out in turn."""
