@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rapgnn.cli import hops, shared
+from rapgnn.cli import hops, links, shared
 from rapgnn.errors import InputError
 
 WIDTH = 80
@@ -34,6 +34,7 @@ def fit(
     reading: Any,
     overrides: Any,
     data: shared.Data = None,
+    of_links: Annotated[bool, typer.Option("--links", help="Learn which nodes have a link.")] = False,
     no_search: Annotated[bool, typer.Option("--no-search", help="Train one network with general settings.")] = False,
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
@@ -65,6 +66,12 @@ def fit(
     if budget is not None and not budget >= 0:
         raise InputError(f"--budget must not be negative, got {budget}.")
     shared.check_options(overrides, device=device, seed=seed)
+    if of_links:
+        goal = {"metric": metric, "class_weight": class_weight, "positive": positive, "threshold": threshold}
+        goal |= {"budget": budget, "memory": memory, "store": store, "cluster": cluster, "set": overrides}
+        links.refuse(goal, "not for --links")
+        links.fit(data, reading, data_dir, out, not no_search, seed, report, json_file)
+        return
     goal = {"scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
     goal |= {"pos_label": positive, "threshold": read_threshold(threshold)}
     if data is None or not (hops.is_disk_graph(data) or any(o is not None for o in (memory, store, cluster))):
@@ -171,6 +178,8 @@ def predict(
     model: shared.ModelFolder,
     reading: Any,
     out: Annotated[Path | None, typer.Option(help="Predictions: a .csv or .parquet file.")] = None,
+    pairs: links.PairsOption = None,
+    top: Annotated[int | None, typer.Option(help="Links: recommend so many to every node.")] = None,
     into: Annotated[str | None, typer.Option(help="Predictions: a new table of the database.")] = None,
     data: shared.Data = None,
     samples: Annotated[int, typer.Option(help="Mean and spread over so many draws; 0: from the exact variance.")] = 0,
@@ -212,6 +221,12 @@ def predict(
         raise InputError("--samples draws for a spread: leave out --no-spread or --samples.")
     if coverage is not None:
         check_coverage(coverage)
+    if links.is_model(model):
+        if out is None:
+            raise InputError("predictions of links go to --out, a file.")
+        links.predict(model, data, reading, data_dir, out, pairs, top, json_file)
+        return
+    links.refuse({"pairs": pairs, "top": top}, "for a model of links")
     if data is not None and (memory is not None or store is not None or hops.is_disk_graph(data)):
         check_folder(reading)
         if coverage is not None:
@@ -276,6 +291,7 @@ def evaluate(
     model: shared.ModelFolder,
     reading: Any,
     data: shared.Data = None,
+    pairs: links.PairsOption = None,
     positive: PositiveOption = None,
     threshold: ThresholdOption = None,
     memory: hops.MemoryOption = None,
@@ -292,6 +308,10 @@ def evaluate(
     from rapgnn.files import check_writable
 
     check_writable(json_file)
+    if links.is_model(model):
+        links.evaluate(model, data, reading, data_dir, pairs, json_file)
+        return
+    links.refuse({"pairs": pairs}, "for a model of links")
     if data is not None and (memory is not None or hops.is_disk_graph(data)):
         check_folder(reading)
         limited = hops.open_estimator(model, memory, device)
@@ -369,6 +389,9 @@ def report(
     Example: rapgnn report model/ my-graph/ --out report.html
     """
     check_report(out)
+    if links.is_model(model):
+        links.report(model, data, reading, data_dir, out)
+        return
     write_page(*shared.open_model(model, data, data_dir, reading, device=device), out)
 
 

@@ -275,7 +275,7 @@ def times_of(frame: Frame, column: str, values: pd.Series) -> np.ndarray:
 
 
 def _find_labels(frame: Frame, reading: Reading, roles: Roles, given: bool) -> Labels:
-    splits = _splits(frame, roles)
+    splits = splits_of(frame, roles)
     single, several = _label_columns(frame, reading)
     roles |= dict.fromkeys(several if single is None else [single], "label")
     if given:
@@ -352,7 +352,8 @@ def _several(frame: Frame, start: str, reading: Reading) -> list[str]:
     return [columns[name] for name in wanted]
 
 
-def _splits(frame: Frame, roles: Roles) -> dict[str, np.ndarray]:
+def splits_of(frame: Frame, roles: Roles) -> dict[str, np.ndarray]:
+    """The rows of each split, by a column ``split`` or masks, whose names are added to ``roles``."""
     splits: dict[str, np.ndarray] = {}
     column = frame.take("split")
     if column is not None:

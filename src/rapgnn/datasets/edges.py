@@ -48,9 +48,12 @@ def edge_rows(data: Any, given: dict[str, Any], graph: Graph) -> EdgeRows:
     """The table of the edges of what a user gave, its nodes numbered as in ``graph``.
 
     Args:
-        data, given: a folder, a file of edges, a DataFrame of nodes with ``edges`` beside it, or a network.
+        data, given: a folder, a file of edges, a network, or ``nodes`` and ``edges`` among what is given: DataFrames or
+            files.
     """
-    known = {name: value for name, value in given.items() if name in OPTIONS and name not in ("nodes", "edges")}
+    files = {name for name in ("nodes", "edges") if isinstance(given.get(name), str | Path)}
+    known = {name: value for name, value in given.items() if name in {*OPTIONS} - {"nodes", "edges"} | files}
+    data = Path(given["nodes"] if "nodes" in files else given["edges"]).parent if files else data
     reading = Reading(labelled=False, encoding=graph.encoding).with_options(named_options(known, OPTIONS))
     if is_network(data):
         rows = [{**own, "source": u, "target": v} for u, v, own in parts_of_network(data).edges]

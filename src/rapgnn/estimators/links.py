@@ -1,6 +1,7 @@
 """Links between nodes by scikit-learn's contract: fit, predict_proba, recommend, score, evaluate; save, load."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,27 +12,27 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from rapgnn.datasets import load_dataset
-from rapgnn.datasets.columns import OPTIONS, Reading, named_options
+from rapgnn.datasets.columns import OPTIONS, Reading, named_options, splits_of
 from rapgnn.datasets.edges import edge_rows
-from rapgnn.datasets.tables import tabular
+from rapgnn.datasets.tables import FOR_MANY, tabular
 from rapgnn.errors import InputError, check_choice, notice, shown
 from rapgnn.estimators.base import LOGGER, MOST_SEED, show_log
 from rapgnn.estimators.predictions import UnfittedError
 from rapgnn.graph.convert import only_one_way, unpack
-from rapgnn.graph.graph import Graph, build_graph
+from rapgnn.graph.graph import NO_FEATURES, Graph, build_graph
 from rapgnn.graph.table import Encoding
-from rapgnn.graph.validate import check_whole
+from rapgnn.graph.validate import SPLITS, check_whole
+from rapgnn.network.known_labels import keys_of
 from rapgnn.pairs.links import Links
-from rapgnn.pairs.measures import binary_measures, ranking_measures
+from rapgnn.pairs.measures import binary_measures, held_out_measures
 from rapgnn.pairs.model import LinkConfig, LinkModel, LinkSettings, LinksOn, fit_links
 from rapgnn.pairs.ranking import ranked
-from rapgnn.pairs.splits import NEGATIVES, negatives
+from rapgnn.pairs.splits import NEGATIVES
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
 
 TASK = "link-classification"
 BESIDE = ("edge_index", "adjacency", "edge_weight", "directed")  # what may stand beside features
-MOST_RANKED = 2000  # nodes whose recommendations ``evaluate`` looks at
 
 
 class RAPLinkPredictor(BaseEstimator):
@@ -42,8 +43,8 @@ class RAPLinkPredictor(BaseEstimator):
     as held-out links decide. Links that a head learns from are left out of the graph that describes them.
 
     Args:
-        negatives: how pairs without a link are drawn that links are told from: ``"random"``, ``"hard"`` (near in the
-            graph), or ``"mixed"``.
+        negatives: how pairs without a link are drawn that links are told from: ``"random"``, which ranks best, too;
+            ``"hard"`` (near in the graph), or ``"mixed"``.
         search: False trains the first head alone.
         seed: decides everything random; ``random_state`` is the same, in scikit-learn's word.
         verbose: log every head, through the logger ``rapgnn``.
@@ -55,7 +56,7 @@ class RAPLinkPredictor(BaseEstimator):
     def __init__(
         self,
         *,
-        negatives: str = "mixed",
+        negatives: str = "random",
         search: bool = True,
         seed: int = 0,
         random_state: int | None = None,
@@ -85,46 +86,49 @@ class RAPLinkPredictor(BaseEstimator):
         graph = read_graph(data, given)
         for note in graph.notes:
             notice(note)
-        directed = bool(len(graph.edge_index[0])) and _one_way(graph)
-        links = Links.of_graph(graph, directed)
+        parts = Parts.of(graph, data, given)
+        links = parts.train
         when = None if time is None else _times(links, graph, data, given, time)
-        judging = None if validation is None else as_pairs(validation, graph)
+        judging = parts.val if len(parts.val) else None
+        if validation is not None:
+            judging = as_pairs(validation, graph)
         if judging is not None and bool(links.contains(judging).any()):
             raise InputError("a link of `validation` is a link of the graph too: leave it out of the graph.")
         with show_log(bool(self.verbose)):
             self.model_ = fit_links(
                 links,
-                _features(graph),
+                node_features(graph),
                 LinkSettings(negatives=self.negatives),
                 when,
                 judging,
                 seed,
                 bool(self.search),
                 LOGGER.info,
+                keys_of(graph.ids, graph.num_nodes)[0],
             ).requires_grad_(False)
         self.schema_ = Schema(TASK, graph.num_features, 0, 2, classes=(0, 1), encoding=graph.encoding)
         self.trials_, self.notes_ = self.model_.trials, list(graph.notes)
         self.validation_score_ = self.trials_[-1]["rocauc_random"]
-        return self._on(graph, links)
-
-    def _on(self, graph: Graph, links: Links) -> Self:
-        self.graph_, self.classes_ = graph, np.array([0, 1])
-        self.on_ = self.model_.on(links, _features(graph))
+        self.graph_, self.classes_, self._parts = graph, np.array([0, 1]), parts
+        self.on_ = self.model_.on(parts.known, node_features(graph))
         return self
 
     def _graph(self, data: Any, given: dict[str, Any]) -> tuple[Graph, LinksOn]:
         """The graph that is asked about, and the model on it; None: the one of the training."""
+        return self._read(data, given)[:2]
+
+    def _read(self, data: Any, given: dict[str, Any]) -> tuple[Graph, LinksOn, "Parts"]:
         if not hasattr(self, "model_"):
             raise UnfittedError("this RAPLinkPredictor is not fitted yet: call fit first.")
         if data is None and not given:
             if not hasattr(self, "on_"):
                 raise InputError("a model that was loaded knows no graph: give data.")
-            return self.graph_, self.on_
+            return self.graph_, self.on_, self._parts
         graph = read_graph(data, given, self.schema_.encoding, trained=True)
         if graph.num_features != (width := self.schema_.in_channels):
             raise InputError(f"the model was trained with {width} node features, the data have {graph.num_features}.")
-        links = Links.of_graph(graph, self.model_.config.directed)
-        return graph, self.model_.on(links, _features(graph))
+        parts = Parts.of(graph, data, given, self.model_.config.directed)
+        return graph, self.model_.on(parts.known, node_features(graph)), parts
 
     def predict_proba(self, pairs: Any, data: Any = None, **given: Any) -> np.ndarray:
         """``[m, 2]``: the probability of no link and of a link, where as many pairs have one as have none.
@@ -167,7 +171,27 @@ class RAPLinkPredictor(BaseEstimator):
         """The ROC-AUC of pairs with labels 1 (a link) and 0."""
         return self.evaluate(pairs, y, data, **given)["rocauc"]
 
-    def evaluate(self, pairs: Any, y: Any = None, data: Any = None, *, k: int = 20, **given: Any) -> dict[str, float]:
+    def hidden(self, data: Any = None, **given: Any) -> tuple[str, LinksOn, Tensor]:
+        """Links that the heads did not learn from, and the model on the graph without them.
+
+        These are the links of the split ``"test"``, else of ``"val"``, that the column ``split`` of the edges names, or
+        else those that judged the heads.
+
+        Returns:
+            The name of the split, the model on the graph, and the links ``[m, 2]``.
+        """
+        graph, on, parts = self._read(data, given)
+        if len(parts.test):
+            return "test", on, parts.test
+        names = keys_of(graph.ids, graph.num_nodes)[0]
+        links = parts.val if len(parts.val) else self.model_.judged_in(on.links, names)
+        if not len(links):
+            raise InputError("the data have no link that judged this model: give `pairs`, links that they do not have.")
+        return "val", self.model_.on(on.links.without(links), node_features(graph)), links
+
+    def evaluate(
+        self, pairs: Any = None, y: Any = None, data: Any = None, *, k: int = 20, **given: Any
+    ) -> dict[str, float]:
         """How good the model is: a number by the name of each measure.
 
         With labels: ``rocauc, average_precision, hits@20, hits@50, hits@100``. Without, the pairs are links that the
@@ -175,11 +199,15 @@ class RAPLinkPredictor(BaseEstimator):
         recommendations ``mrr, ndcg@k, recall@k``.
 
         Args:
-            pairs, data, given: as in ``predict_proba``.
+            pairs: as in ``predict_proba``; None: the links that ``hidden`` gives.
+            data, given: as in ``predict_proba``.
             y: 1 for a link, 0 for none; None: all are links.
         """
-        graph, on = self._graph(data, given)
-        links = as_pairs(pairs, graph)
+        if pairs is None:
+            _, on, links = self.hidden(data, **given)
+        else:
+            graph, on = self._graph(data, given)
+            links = as_pairs(pairs, graph)
         if not len(links):
             raise InputError("there are no pairs to evaluate on.")
         if y is not None:
@@ -189,14 +217,18 @@ class RAPLinkPredictor(BaseEstimator):
             return binary_measures(on.probabilities(links).numpy(), truth.astype(np.int64))
         if bool(on.links.contains(links).any()):
             raise InputError("a link that is evaluated is a link of the graph too: leave it out of the data.")
-        together = Links.of(graph.num_nodes, torch.cat([on.links.ends, links]), None, on.links.directed)
-        of_links, measures = on.probabilities(links).numpy(), dict[str, float]()
-        for kind, prefix in (("random", ""), ("hard", "hard_")):
-            others = on.probabilities(negatives(together, len(links), kind, self.model_.seed + 1)).numpy()
-            truth = np.repeat([1, 0], [len(links), len(others)])
-            found = binary_measures(np.concatenate([of_links, others]), truth)
-            measures |= {prefix + name: value for name, value in found.items()}
-        return measures | ranking_measures(on, links, k, MOST_RANKED, self.model_.seed)
+        return held_out_measures(on.probabilities, partial(ranked, on), on.links, links, k, self.model_.seed)
+
+    def report(self, path: str | Path, data: Any = None, **given: Any) -> None:
+        """Write one HTML page: how good the model is beside others, where it fails, examples (``rapgnn[report]``).
+
+        Args:
+            path: of the page.
+            data, given: as in ``predict_proba``; ``hidden`` says which of the links count.
+        """
+        from rapgnn.report.links import write_link_report
+
+        write_link_report(self, Path(path), data, given)
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder: safetensors and JSON, no pickle; an older one is replaced in one step."""
@@ -239,7 +271,7 @@ def read_graph(data: Any, given: dict[str, Any], encoding: Encoding | None = Non
     """
     given = {name: value for name, value in given.items() if value is not None}
     reading = Reading(labelled=False, encoding=encoding, trained=trained)
-    if isinstance(data, str | Path):
+    if isinstance(data, str | Path) or isinstance(given.get("edges"), str | Path):
         data, given = load_dataset(data, reading=reading, **named_options(given, (*OPTIONS, "data_dir", "say"))), {}
     elif (table := tabular(data, None, given, reading)) is not None:
         data, given = table, {}
@@ -253,21 +285,53 @@ def read_graph(data: Any, given: dict[str, Any], encoding: Encoding | None = Non
         raw = unpack(data, **named_options(given, BESIDE))
         raw = replace(raw, y=None, train=None, val=None, test=None)
         graph = build_graph(raw, labelled=False, encoding=encoding, trained=trained)
+    graph = replace(graph, notes=tuple(note for note in graph.notes if not note.startswith((FOR_MANY, NO_FEATURES))))
     if graph.ptr is not None or graph.typed is not None:
         raise InputError("links are predicted in one graph of one type of nodes, and these are several.")
     return graph
 
 
-def _features(graph: Graph) -> Any:
+def node_features(graph: Graph) -> Any:
     """The nodes' own features; None where they are degrees and the like, which know the links."""
     structural = graph.encoding is not None and graph.encoding.kind == "structural"
     return None if structural or not graph.num_features else graph.x
 
 
-def _one_way(graph: Graph) -> bool:
-    """Whether links have a direction: edges are listed one way only, and not from one side to another."""
-    ends = graph.edge_index.numpy()
-    return only_one_way(ends, graph.num_nodes) and not Links(graph.num_nodes, graph.edge_index.T).bipartite
+@dataclass(frozen=True)
+class Parts:
+    """The links of a graph that heads learn from, and those that a column ``split`` of the edges sets apart."""
+
+    train: Links
+    val: Tensor
+    test: Tensor
+
+    @property
+    def known(self) -> Links:
+        """All but those of the test."""
+        links = self.train
+        return Links.of(links.n, torch.cat([links.ends, self.val]), None, links.directed) if len(self.val) else links
+
+    @classmethod
+    def of(cls, graph: Graph, data: Any, given: dict[str, Any], directed: bool | None = None) -> "Parts":
+        """The parts of a graph.
+
+        Args:
+            directed: whether links have a direction; None: they have where edges are listed one way only, and not from
+                one side to another.
+        """
+        if directed is None:
+            directed = only_one_way(graph.edge_index.numpy(), graph.num_nodes)
+            directed = directed and not Links(graph.num_nodes, graph.edge_index.T).bipartite
+        links, parts = Links.of_graph(graph, directed), {s: torch.zeros(0, 2, dtype=torch.int64) for s in SPLITS}
+        uses = () if graph.encoding is None else graph.encoding.uses
+        if any(use.column.lower() == "split" or use.column.lower().endswith("_mask") for use in uses):
+            rows = edge_rows(data, given, graph)
+            for split, numbers in splits_of(rows.frame, {}).items():
+                ends = torch.from_numpy(rows.ends[:, numbers].T.copy())
+                parts[split] = Links.of(links.n, ends[(ends >= 0).all(1)], None, directed).ends
+        if len(parts["val"]) + len(parts["test"]):
+            links = links.without(torch.cat([parts["val"], parts["test"]]))
+        return cls(links, parts["val"], parts["test"])
 
 
 def as_nodes(nodes: Any, graph: Graph) -> Tensor:

@@ -42,6 +42,11 @@ class Links:
         """Some of the links."""
         return Links(self.n, self.ends[rows], None if self.weight is None else self.weight[rows], self.directed)
 
+    def without(self, pairs: Tensor) -> "Links":
+        """The links that are none of these."""
+        gone = Links.of(self.n, pairs, None, self.directed)
+        return self.select((~gone.contains(self.ends)).nonzero()[:, 0])
+
     def ordered(self, pairs: Tensor) -> Tensor:
         """The pairs as links are: of (u, v) and (v, u) one, where there is no direction."""
         return pairs if self.directed else torch.stack([pairs.amin(1), pairs.amax(1)], 1)

@@ -1,13 +1,16 @@
 """How good scores of pairs, and recommendations, are."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from rapgnn.pairs.model import LinksOn
-from rapgnn.pairs.ranking import ranked
+from rapgnn.pairs.links import Links
+from rapgnn.pairs.splits import negatives
 
 HITS = (20, 50, 100)
+MOST_RANKED = 2000  # nodes whose recommendations are measured
 
 
 def hits(links: np.ndarray, others: np.ndarray, k: int) -> float:
@@ -26,16 +29,45 @@ def binary_measures(scores: np.ndarray, y: np.ndarray) -> dict[str, float]:
     return {name: float(value) for name, value in (curves | shares).items()}
 
 
-def ranking_measures(on: LinksOn, links: Tensor, k: int, most: int, seed: int) -> dict[str, float]:
-    """MRR, NDCG@k and Recall@k of the recommendations for nodes with held-out links, of ``most`` of them at most."""
-    both = links if on.links.directed or on.links.bipartite else torch.cat([links, links.flip(1)])
-    if on.links.bipartite:
-        both = on.links.ordered(both)
+Scores = Callable[[Tensor], Tensor]
+Ranked = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Nodes, their neighbours and scores, the best first, one node after another."""
+
+
+def against_others(scores: Scores, known: Links, links: Tensor, seed: int) -> dict[str, float]:
+    """How links that are hidden from a graph compare with random pairs, and (``hard_``) with near ones.
+
+    Args:
+        scores: of pairs ``[m, 2]``.
+        known: the links of the graph, none of those that are hidden.
+        links: the hidden ones.
+    """
+    everything = Links.of(known.n, torch.cat([known.ends, links]), None, known.directed)
+    of_links, measures = scores(links).numpy(), dict[str, float]()
+    for kind, prefix in (("random", ""), ("hard", "hard_")):
+        others = scores(negatives(everything, len(links), kind, seed + 1)).numpy()
+        truth = np.repeat([1, 0], [len(links), len(others)])
+        of_kind = binary_measures(np.concatenate([of_links, others]), truth)
+        measures |= {prefix + name: value for name, value in of_kind.items()}
+    return measures
+
+
+def held_out_measures(
+    scores: Scores, best: Callable[[Tensor, int], Ranked], known: Links, links: Tensor, k: int, seed: int
+) -> dict[str, float]:
+    """The same, and how hidden links rank in the recommendations.
+
+    Args:
+        best: of some nodes the best k.
+    """
+    both = known.ordered(links)
+    if not (known.directed or known.bipartite):
+        both = torch.cat([both, both.flip(1)])
     nodes = torch.unique(both[:, 0])
-    if len(nodes) > most:
-        nodes = nodes[torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(len(nodes))[:most]))]
-    node, neighbour, _ = ranked(on, nodes, k)
-    return measured(nodes, both, node, neighbour, k)
+    if len(nodes) > MOST_RANKED:
+        nodes = nodes[torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(len(nodes))[:MOST_RANKED]))]
+    node, neighbour, _ = best(nodes, k)
+    return against_others(scores, known, links, seed) | measured(nodes, both, node, neighbour, k)
 
 
 def measured(nodes: Tensor, links: Tensor, node: np.ndarray, neighbour: np.ndarray, k: int) -> dict[str, float]:

@@ -49,7 +49,7 @@ class LinkSettings:
     folds: int = 5
     links: int = 40_000
     per_link: int = 5
-    negatives: str = "mixed"
+    negatives: str = "random"
     held_out: float = 0.1
     most_held_out: int = 10_000
 
@@ -88,12 +88,14 @@ class LinkConfig:
         scaling, components: of the features, as in ``FeatureScaling``.
         heads: what each is, with the sizes that it needs.
         described: the columns of a pair, as in ``Described``.
+        judges: links that the heads were chosen on.
     """
 
     in_channels: int
     directed: bool = False
     scaling: str = "none"
     components: int = 0
+    judges: int = 0
     heads: tuple[dict[str, Any], ...] = ()
     described: dict[str, Any] = field(default_factory=dict)
 
@@ -107,6 +109,7 @@ class LinkModel(nn.Module):
 
     temperature: Tensor
     share: Tensor
+    judges: Tensor
 
     def __init__(self, config: LinkConfig, seed: int = 0):
         super().__init__()
@@ -120,11 +123,24 @@ class LinkModel(nn.Module):
         self.heads = nn.ModuleList(_head(len(self.columns), **head) for head in config.heads)
         self.register_buffer("share", torch.full((len(self.heads),), 1 / max(1, len(self.heads))))
         self.register_buffer("temperature", torch.ones(()))
+        self.register_buffer("judges", torch.zeros(config.judges, dtype=torch.int64))
 
     @property
     def config(self) -> LinkConfig:
-        """With the heads that there are now."""
-        return replace(self._config, heads=tuple(_sizes(head) for head in self.heads))
+        """With the heads and judges that there are now."""
+        return replace(self._config, heads=tuple(_sizes(head) for head in self.heads), judges=len(self.judges))
+
+    def remember(self, links: Tensor, names: Tensor) -> None:
+        """Keep hashes of the links that judged ``[m, 2]``, so that they are found again.
+
+        Args:
+            names: a number for every node.
+        """
+        self.judges = _pair_names(links, names).unique()
+
+    def judged_in(self, links: Links, names: Tensor) -> Tensor:
+        """Those of the links that judged."""
+        return links.ends[torch.isin(_pair_names(links.ends, names), self.judges)]
 
     def inputs(self, x: Features | None) -> Tensor | None:
         """The features that hops are taken of."""
@@ -145,6 +161,11 @@ class LinkModel(nn.Module):
     def forward(self, columns: Tensor) -> Tensor:
         """P(link) of pairs by their columns ``[m]``, in double precision."""
         return torch.softmax(self.average(columns) * self.temperature.double(), 1)[:, 1]
+
+
+def _pair_names(pairs: Tensor, names: Tensor) -> Tensor:
+    low, high = names[pairs].sort(1).values.T
+    return low * 1_000_003 + high  # overflows, as hashes may
 
 
 class LinksOn:
@@ -223,10 +244,12 @@ def fit_links(
     seed: int = 0,
     search: bool = True,
     say: Callable[[str], None] = lambda line: None,
+    names: Tensor | None = None,
 ) -> LinkModel:
     """Train on the links of a graph.
 
     Args:
+        names: a number for every node, by which the links that judge are found again; None: their places.
         time: of every link; those that heads are chosen on are then the latest.
         validation: links to choose on instead ``[m, 2]``, which are none of the graph.
         search: False trains the first head alone.
@@ -252,6 +275,7 @@ def fit_links(
         model.trials.append({"head": name, "loss": _loss(scores[0] * factor, judged[0])} | _named(aucs))
         say(f"{name}: ROC-AUC {aucs[1]:.4f} against random pairs, {aucs[2]:.4f} against near ones")
     _choose(model, fitted, judged[0])
+    model.remember(chosen_on, torch.arange(links.n) if names is None else names)
     scores = [model.average(one.columns) for one in judged]
     model.trials.append({"head": "average"} | _named([_auc(s, one) for s, one in zip(scores, judged, strict=True)]))
     return model.eval()

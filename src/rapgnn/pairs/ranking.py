@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.pairs.features import TELEPORT
+from rapgnn.pairs.links import Links
 from rapgnn.pairs.model import LinksOn
 
 ROW_BYTES = 1 << 27  # of rows nodes × n that live at once
@@ -22,7 +23,7 @@ def ranked(on: LinksOn, nodes: Tensor, k: int) -> tuple[np.ndarray, np.ndarray, 
     """
     n, parts = on.links.n, list[tuple[np.ndarray, np.ndarray, np.ndarray]]()
     for block in nodes.split(max(1, ROW_BYTES // (4 * max(1, n)))):
-        allowed = _allowed(on, block)
+        allowed = allowed_rows(on.links, block)
         row, candidate = _shortlist(on, block, allowed, k)
         pairs = torch.stack([block[row], candidate], 1)
         score = on.probabilities(pairs)
@@ -33,15 +34,15 @@ def ranked(on: LinksOn, nodes: Tensor, k: int) -> tuple[np.ndarray, np.ndarray, 
     return tuple(np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.zeros(0, int),) * 3  # type: ignore[return-value]
 
 
-def _allowed(on: LinksOn, block: Tensor) -> Tensor:
+def allowed_rows(links: Links, block: Tensor) -> Tensor:
     """Which nodes may be recommended to which ``[b, n]``: no known link, not the node itself, the other side's."""
-    allowed = torch.ones(len(block), on.links.n, dtype=torch.bool)
-    known = on.links.out[block.numpy()].tocoo()
+    allowed = torch.ones(len(block), links.n, dtype=torch.bool)
+    known = links.out[block.numpy()].tocoo()
     allowed[torch.from_numpy(known.row.astype(np.int64)), torch.from_numpy(known.col.astype(np.int64))] = False
     allowed[torch.arange(len(block)), block] = False
-    if on.links.bipartite:
-        border = on.links.sides[1][0]
-        allowed &= (block >= border)[:, None] != (torch.arange(on.links.n) >= border)[None]
+    if links.bipartite:
+        border = links.sides[1][0]
+        allowed &= (block >= border)[:, None] != (torch.arange(links.n) >= border)[None]
     return allowed
 
 
