@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs.append(run)
         measured = f"{run['seconds']:.2f} s, predicted {run['predicted']['total_seconds']:.2f} s"
         print(f"{nodes:>9,} nodes: {measured}; {run['peak_bytes'] >> 20} MiB, {run['predicted']['memory'] >> 20} MiB")
-    record = common | {"load_average": load, "rates": rates.to_dict(), "runs": runs}
+    record = common | {"load_average": load, "rates": vars(rates), "runs": runs}
     write_json(folder / "scale" / "plan.json", [record])
     return 0
 

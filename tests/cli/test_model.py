@@ -40,29 +40,6 @@ def test_predictions_are_explained_from_the_shell(rapgnn, plants, tmp_path):
     assert rapgnn("predict", model, plants, "--out", tmp_path / "p.csv")[1].startswith("wrote")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("fit", SBM, "--out", "m", "--set", "unist=3"), "unknown setting 'unist'"),
-        (("fit", SBM, "--out", "m", "--set", "units"), "--set takes name=value"),
-        (("fit", SBM, "--out", "m", "--set", "units=3", "--memory", "4GiB"), "fixed coefficients"),
-        (("evaluate", "nowhere", SBM), "holds no model"),
-        (("predict", "nowhere", SBM, "--out", "p.txt"), "must end in .csv, .parquet"),
-        (("fit", SBM, "--out", "file"), "it is a file"),
-        (("fit", SBM, "--out", "full"), "holds other files"),
-    ],
-)
-def test_bad_commands_are_refused(rapgnn, tmp_path, monkeypatch, arguments, words):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").write_text("")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full/thing").write_text("")
-    code, _, err = rapgnn(*arguments)
-    assert code == 2
-    assert words in err
-    assert len(err.strip().splitlines()) == 1
-
-
 def test_a_fit_writes_its_page(rapgnn, plants, tmp_path):
     pytest.importorskip("plotly")
     page = tmp_path / "model.html"

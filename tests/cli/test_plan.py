@@ -19,7 +19,7 @@ SIZES = ["--nodes", "111e6", "--edges", "1.6e9", "--features", "128", "--train-r
 def rates(tmp_path):
     path = tmp_path / "rates.json"
     found = Rates("a machine", 4, TABLE, 1e10, 1e9, 5e8, 2e9, 1e8, 5e7, 1e9, 100.0)
-    path.write_text(json.dumps(found.to_dict()))
+    path.write_text(json.dumps(vars(found)))
     return path
 
 

@@ -67,10 +67,19 @@ def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
         (("compare", SBM, "--plot", "/proc/x.png"), ("cannot write",)),
         (("compare", "cora", "--data-dir", "/does/not/exist"), ("does not exist",)),
         (("data", "get", "nowhere"), ("'nowhere'",)),
+        (("fit", SBM, "--out", "m", "--set", "unist=3"), ("unknown setting 'unist'",)),
+        (("fit", SBM, "--out", "m", "--set", "units=3", "--memory", "4GiB"), ("fixed coefficients",)),
+        (("evaluate", "nowhere", SBM), ("holds no model",)),
+        (("predict", "nowhere", SBM, "--out", "p.txt"), ("must end in .csv, .parquet",)),
+        (("fit", SBM, "--out", "file"), ("it is a file",)),
+        (("fit", SBM, "--out", "full"), ("holds other files",)),
     ],
 )
 def test_bad_arguments_are_refused_in_one_sentence(rapgnn, tmp_path, monkeypatch, arguments, words):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/thing").write_text("")
     refused(rapgnn(*arguments), *words)
 
 

@@ -38,17 +38,14 @@ def test_every_way_in_gives_the_notice_and_the_class():
     G.add_edges_from(data.edge_index.T.tolist())
     ways = {
         "pyg": (data,),
-        "arrays": (data.x.numpy(), data.y.numpy()),
         "networkx": (G,),
-        "graph": (from_pyg(data),),
         "graph by hand": (replace(from_pyg(node_data()), y=data.y, num_outputs=5),),
     }
     for way, arguments in ways.items():
-        edges = {"edge_index": data.edge_index, **masks} if way == "arrays" else {}
         said = SAID.replace("1, 3", "'b', 'd'") if way == "networkx" else SAID
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = RAPNodeClassifier(**FAST).fit(*arguments, **edges)
+            model = RAPNodeClassifier(**FAST).fit(*arguments)
         assert [str(w.message) for w in caught if "validation or test rows only" in str(w.message)] == [said], way
         assert all(w.category is InputNotice for w in caught)
         assert model.classes_.tolist() == (list("abcde") if way == "networkx" else [0, 1, 2, 3, 4])

@@ -83,20 +83,6 @@ def test_hostile_graphs_too(tmp_path, name, backbone):
     assert relative_error(scores, wanted.predict(torch.arange(graph.num_nodes)).scores) < 1e-5
 
 
-@pytest.mark.parametrize("name", hostile(positive=True))
-@pytest.mark.parametrize("backbone", ["gcn", "sage", "gin"])
-def test_the_layer_by_layer_engine_agrees(tmp_path, name, backbone):
-    """On fixed weights, where both train the same head on the same representation."""
-    graph = hostile(positive=True)[name]
-    settings = {"embedding": "identity", "num_layers": 2, "normalize_features": False, "epochs": 3, "jumping": "cat"}
-    config = Config(backbone=backbone, schedule="fixed", dropout=0.0, **settings)
-    wanted = fit_rap(graph, config.update(engine="stepwise"), 0)
-    disk, found = fit_both(graph, tmp_path / "g", config)
-    assert (wanted.engine, found.reason) == ("stepwise", "weights, graph and embedded features are non-negative")
-    scores = together(predict(found.model, disk, graph.objective, ROOM))
-    assert relative_error(scores, wanted.predict(torch.arange(graph.num_nodes)).scores) < 1e-5
-
-
 def test_labels_that_are_partly_unknown_and_classes_that_count_more(tmp_path):
     rng = np.random.default_rng(0)
     graph = blocks()

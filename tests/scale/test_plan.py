@@ -62,7 +62,7 @@ def test_a_small_graph_stays_in_memory_and_a_large_one_does_not():
 
 
 def test_rates_survive_json_and_damage_is_refused():
-    given = RATES.to_dict()
+    given = dict(vars(RATES))
     assert Rates.from_dict(given) == RATES
     for damage in ({"memory": 0.0}, {"product": []}, {"product": [["a", 1, 2]]}, {"cores": 0}):
         with pytest.raises(InputError, match="rates are damaged"):

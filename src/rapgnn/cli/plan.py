@@ -103,7 +103,7 @@ def plan(
     known = replace(known, network=network * 1e9 / 8)
     layouts = costs(problem, there, known)
     chosen = best(layouts)
-    about = {"problem": vars(problem), "machines": vars(there), "rates": known.to_dict()}
+    about = {"problem": vars(problem), "machines": vars(there), "rates": vars(known)}
     taken = None if chosen is None else chosen.layout
     shared.write_json([cost.to_dict() | about | {"chosen": cost.layout == taken} for cost in layouts], json_file)
     typer.echo(str(problem))

@@ -16,7 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -151,19 +151,15 @@ class Rates:
         seconds = float(np.exp(np.interp(np.log(width), np.log(widths), by_width)))
         return seconds * max(1.0, width / widths[-1])
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
     @staticmethod
     def from_dict(values: Any) -> "Rates":
-        """From what ``to_dict`` gave; anything else is refused."""
+        """From the fields of others; anything else is refused."""
         try:
-            words: dict[str, Any] = {"machine": str(values["machine"]), "cores": int(values["cores"])}
-            product = tuple((float(t), int(w), float(s)) for t, w, s in values["product"])
-            speeds: dict[str, Any] = {name: float(values[name]) for name in values if name not in (*words, "product")}
-            if product and min(words["cores"], *speeds.values(), *(s for _, _, s in product)) > 0:
-                return Rates(**words, product=product, **speeds)
-        except (TypeError, ValueError, KeyError):
+            rates = Rates(**values | {"product": tuple(map(tuple, values["product"]))})
+            numbers = [value for name, value in vars(rates).items() if name not in ("machine", "product")]
+            if rates.product and min(*numbers, *(number for row in rates.product for number in row)) > 0:
+                return rates
+        except (TypeError, KeyError):
             pass
         raise InputError("the rates are damaged: measure them again (`measure`).")
 
@@ -180,7 +176,7 @@ def known_rates(measure: bool = False, say: Callable[[str], None] = lambda line:
     say("measuring this machine, about half a minute, kept for the next time")
     path.parent.mkdir(parents=True, exist_ok=True)
     rates = measure_rates(path.parent)
-    write_atomic(path, lambda temporary: temporary.write_text(json.dumps(rates.to_dict(), indent=1)))
+    write_atomic(path, lambda temporary: temporary.write_text(json.dumps(vars(rates), indent=1)))
     return rates
 
 
@@ -202,7 +198,8 @@ def measure_rates(folder: Path) -> Rates:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".rapgnn-rates-") as inside:
         small = Path(inside) / "small"
         files = 1 / _seconds(lambda: write_atomic(small, lambda temporary: temporary.write_bytes(b"0" * 4096)))
-    return Rates(_machine(), _cores(), tuple(product), memory, read, write, faults, counted, ordered, hashed, files)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Rates(_machine(), cores, tuple(product), memory, read, write, faults, counted, ordered, hashed, files)
 
 
 def _product(table: int, width: int, rng: np.random.Generator) -> float:
@@ -241,10 +238,6 @@ def _seconds(run: Callable[[], object], repeats: int = 3) -> float:
         run()
         times.append(time.perf_counter() - start)
     return float(np.median(times))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _machine() -> str:
