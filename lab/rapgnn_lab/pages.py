@@ -135,17 +135,15 @@ def _beside_rap(records: list[Record]) -> list[Record]:
 
 def check_table(root: Path) -> str:
     """The cost model against measured runs, by size."""
-    (record,) = read_records(root, "scale/plan")
-    table = make_table(record["runs"], COLUMNS["page-plan"])
-    load = record.get("load_average") or 0
+    records = read_records(root, "scale/plan")
+    table, load = make_table(records, COLUMNS["costs"]), records[0].get("load_average") or 0
     busy = f"\n\nOther work ran on the machine meanwhile: its load was {load:.0f} at the start." if load > 1 else ""
     return table + busy
 
 
 def predicted_table(root: Path, name: str) -> str:
     """The layouts of one graph on some sets of machines, each as fast as the measured one."""
-    (record,) = read_records(root, "scale/plan")
-    rates, problem = Rates.from_dict(record["rates"]), PROBLEMS[name]
+    rates, problem = Rates.from_dict(read_records(root, "scale/plan")[0]["rates"]), PROBLEMS[name]
     parts = [f"{problem}."]
     for count, memory in CLUSTERS[name]:
         machines = Machines(count, read_size(memory))

@@ -3,13 +3,16 @@
 Every limit has a process of its own (``python -m`` of this module); the peak is that of what no file backs, over the
 conversion of tables, the whole fit and the prediction of all nodes. On a GPU the process may be allowed a part of its
 memory, and the predictions may be compared with those of the whole graph in memory, without any limit.
+
+And the hops at several sizes against the cost model of ``rapgnn plan``, whose rates are measured in the same minutes.
 """
 
+import os
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,10 @@ from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.graph.validate import SPLITS
 from rapgnn.memory import PeakAnonymous, anonymous_bytes, read_size
+from rapgnn.network.config import Config
 from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.plan import Machines, Problem, Rates, from_disk, measure_rates
 from rapgnn.training.predict import predictor_on
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
 from rapgnn_lab.store import Row, answer, in_child, machine
@@ -172,6 +178,67 @@ def write_tables(graph: DiskGraph, folder: Path) -> Path:
             path = str(unfinished / f"{name}.parquet").replace("'", "''")
             database.execute(f"COPY ({query}) TO '{path}'")
     return unfinished.rename(folder)
+
+
+# The cost model.
+
+DEGREE, FEATURES, LAYERS, SHARE = 20, 32, 4, 0.02
+LINEAR = Config(num_layers=LAYERS, embedding="identity", activation="identity", head="ridge", normalize_features=False)
+
+
+def plan_costs(sizes: Sequence[int], memory: str, repeats: int, folder: Path) -> list[Row]:
+    """A row per number of nodes: seconds and memory of the hops, predicted and measured."""
+    rates = cache(partial(measure_rates, folder))
+    common = {"dataset": "power-law", "method": "hops", "features": FEATURES, "layers": LAYERS, "repeats": repeats}
+    common |= {"memory_limit": read_size(memory, "--memory")} | machine("cpu")
+    return [
+        Row(settings, partial(measure_costs, settings, rates, folder))
+        for n in sizes
+        for settings in [common | {"nodes": n}]
+    ]
+
+
+def measure_costs(settings: Record, rates: Callable[[], Rates], folder: Path) -> Record:
+    """The median of several runs of one size; the graph's files are dropped from the page cache before each."""
+    labelled = max(1, round(SHARE * settings["nodes"] / 2))
+    size = PowerLaw(settings["nodes"], DEGREE * settings["nodes"], FEATURES, 4, train=labelled, val=labelled, test=0)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    runs = []
+    with tempfile.TemporaryDirectory(prefix=".rapgnn-plan-", dir=folder) as work:
+        graph = write_power_law(size, Path(work))
+        problem, rows = Problem.of(graph, LAYERS), np.union1d(graph.train, graph.val)
+        predicted = from_disk(problem, Machines(1, settings["memory_limit"]), rates())
+        for number in range(settings["repeats"]):
+            empty_cache(graph.folder)
+            with PeakAnonymous() as peak:
+                start = time.perf_counter()
+                hops = Hops(graph, untrained(graph, LINEAR), Budget(settings["memory_limit"]))
+                store = hops.store(Path(work) / f"hops-{number}", rows)
+                runs.append((time.perf_counter() - start, peak))
+    seconds, peak = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
+    return {
+        "edges": problem.edges,
+        "rows": problem.rows,
+        "blocks": len(store.blocks),
+        "kept_bytes": store.bytes,
+        "seconds": seconds,
+        "all_seconds": [seconds for seconds, _ in runs],
+        "peak_bytes": peak.bytes,
+        "predicted": predicted.to_dict(),
+        "ratio_seconds": predicted.total / seconds,
+        "ratio_memory": predicted.memory / peak.bytes if peak.bytes else None,
+        "load_average": load,
+        "rates": vars(rates()),
+    }
+
+
+def empty_cache(folder: Path) -> None:
+    """Drop a folder's files from the page cache, where the system lets it be done."""
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 if __name__ == "__main__":

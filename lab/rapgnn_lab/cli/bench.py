@@ -296,6 +296,23 @@ def disk(
 
 
 @benchmark
+def costs(
+    nodes: Annotated[str, typer.Option(help="Sizes, separated by commas.")] = "100000,500000,2000000",
+    memory: Annotated[str, typer.Option(help="Limit of every run.")] = "1GiB",
+    repeats: Annotated[int, typer.Option(help="Runs of a size; the median counts.")] = 3,
+    folder: Annotated[Path, typer.Option(help="On the disk that is meant; nothing stays there.")] = Path(),
+) -> Planned:
+    """Hops from disk at several sizes against what rapgnn plan predicts; on an otherwise idle machine.
+
+    Example: rapgnn bench costs --nodes 100000 --json costs.json
+    """
+    sizes = read_numbers("--nodes", nodes)
+    from rapgnn_lab.bench.disk import plan_costs
+
+    return "hops from disk, measured and predicted", plan_costs(sizes, memory, repeats, folder), list
+
+
+@benchmark
 def auto(
     graphs: Annotated[str, typer.Option(help="Which of the suite's graphs, separated by commas; all.")] = "all",
     trials: Trials = 20,
