@@ -191,11 +191,8 @@ def plan_costs(sizes: Sequence[int], memory: str, repeats: int, folder: Path) ->
     rates = cache(partial(measure_rates, folder))
     common = {"dataset": "power-law", "method": "hops", "features": FEATURES, "layers": LAYERS, "repeats": repeats}
     common |= {"memory_limit": read_size(memory, "--memory")} | machine("cpu")
-    return [
-        Row(settings, partial(measure_costs, settings, rates, folder))
-        for n in sizes
-        for settings in [common | {"nodes": n}]
-    ]
+    wanted = [common | {"nodes": nodes} for nodes in sizes]
+    return [Row(settings, partial(measure_costs, settings, rates, folder)) for settings in wanted]
 
 
 def measure_costs(settings: Record, rates: Callable[[], Rates], folder: Path) -> Record:
@@ -214,15 +211,15 @@ def measure_costs(settings: Record, rates: Callable[[], Rates], folder: Path) ->
                 start = time.perf_counter()
                 hops = Hops(graph, untrained(graph, LINEAR), Budget(settings["memory_limit"]))
                 store = hops.store(Path(work) / f"hops-{number}", rows)
-                runs.append((time.perf_counter() - start, peak))
-    seconds, peak = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
+                runs.append((time.perf_counter() - start, peak, store))
+    seconds, peak, store = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
     return {
         "edges": problem.edges,
         "rows": problem.rows,
         "blocks": len(store.blocks),
         "kept_bytes": store.bytes,
         "seconds": seconds,
-        "all_seconds": [seconds for seconds, _ in runs],
+        "all_seconds": [run[0] for run in runs],
         "peak_bytes": peak.bytes,
         "predicted": predicted.to_dict(),
         "ratio_seconds": predicted.total / seconds,
