@@ -68,7 +68,7 @@ def outputs(**settings) -> list[torch.Tensor]:
     rows = model.embed(graph.x, graph.operator("gin")).rows(torch.tensor([0, 1]))
     counters = [model.spec.weights.counter(*at) for at in ((0, 0), (1, 1), (2, 1), (3, 2))]
     batches = [torch.tensor(batch) for batch in ([0, 1], [0], [1], [0, 1])]
-    drawn = [h for _, h in rows.batches(batches, counters, steps=range(4))]
+    drawn = list(rows.draws(counters, steps=range(4), batches=batches))
     return [drawn[0], torch.cat(drawn[1:3]), drawn[3]]
 
 

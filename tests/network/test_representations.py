@@ -52,7 +52,7 @@ def test_values_and_gradients_are_those_of_the_layers(
         for a, b in zip(wanted, found, strict=True):
             torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4)
     batch = torch.tensor([3, 0, 7])
-    torch.testing.assert_close(next(fast.batches([batch], [5]))[1], next(fast.draws([5]))[batch])
+    torch.testing.assert_close(next(fast.draws([5], batches=[batch])), next(fast.draws([5]))[batch])
 
 
 def test_the_expectation_follows_the_embedding(small_graph: Graph) -> None:
@@ -130,7 +130,7 @@ def test_half_the_memory_and_nearly_the_same_numbers(kind: str, jumping: str, sm
         (full.filter.expectation(), half.filter.expectation()),
         (full.filter.variance(), half.filter.variance()),
         (full.filter.scatter(batch), half.filter.scatter(batch)),
-        (next(full.batches([batch], [7]))[1], next(half.batches([batch], [7]))[1]),
+        (next(full.draws([7], batches=[batch])), next(half.draws([7], batches=[batch]))),
     ]
     for wanted, found in pairs:
         assert found.dtype == wanted.dtype

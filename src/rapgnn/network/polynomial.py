@@ -9,6 +9,7 @@ stored row is a pooled graph. ``Propagation.obstacle`` says when this is not exa
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,13 +73,7 @@ class PolynomialFilter:
         outputs = len(spec.outputs)
         expected = S.values.new_zeros(0 if expect is None else len(expect), outputs, d)
         if cache is None and few_rows_pay(spec, operator, h, rows, expect):
-            assert isinstance(h, SparseMatrix)
-            assert rows is not None
-            few = FewRows(spec, operator, h, rows, expect, mean[0])
-            for k, hop in few.walk():
-                on_hop()
-                self.hops[:, k] = hop
-            self.expected = few.expected()
+            self.expected = self._from_rows(operator, h, rows, expect, mean[0], on_hop)
             return
         wanted = [rows] if expect is None else [rows, expect]
         walk = hops(spec, operator, h, wanted, e) if cache is None else cache.walk(spec, wanted)
@@ -88,6 +83,33 @@ class PolynomialFilter:
             for j in range(outputs if expect is not None else 0):
                 expected[:, j, columns] += found[1] * mean[j][k]
         self.expected = expected.flatten(1)
+
+    def _from_rows(
+        self, operator: GraphOperator, h: Any, rows: Any, expect: Tensor | None, mean: list[float], on_hop: OnHop
+    ) -> Tensor:
+        r"""Store the hops of a few rows of wide sparse features, and give the expectation of others ``[expect, d]``.
+
+        .. math:: (S^k X)_{rows} = (E_{rows} S^k) X
+
+        What is propagated is the choice of rows, as many columns as there are rows, however wide the features are. Rows
+        of which only the expectation is wanted meet the features once, after their hops are added up.
+        """
+        backwards, features, count = operator.matrix.T, h.T, len(rows)
+        chosen = rows if expect is None else torch.cat([rows, expect])
+        choice = operator.matrix.values.new_zeros(h.shape[0], len(chosen))
+        choice[chosen, torch.arange(len(chosen), device=chosen.device)] = 1.0
+        total = torch.zeros_like(choice[:, count:])
+        place = {number: i for i, number in enumerate(stored_hops(self.spec))}
+        for k in range(self.spec.num_layers + 1):
+            if k:
+                choice = backwards @ choice
+                if self.spec.operator_scale != 1.0:
+                    choice = choice.div_(self.spec.operator_scale)
+            if k in place:
+                on_hop()
+                total.add_(choice[:, count:], alpha=mean[place[k]])
+                self.hops[:, place[k]] = features @ choice[:, :count].contiguous()
+        return (features @ total).T
 
     @property
     def channels(self) -> int:
@@ -108,18 +130,11 @@ class PolynomialFilter:
             rows: ``[T, B]``, which of the stored rows each draw is for; None: all, in every draw.
             out: what an earlier call of the same shape has returned, to be written again.
         """
-        T, J, _, d = c.shape
+        T, J = c.shape[:2]
         if self._fused and self._by_row is not None:
             return mix(c, self._by_row, rows, out)
         if rows is not None:
-            stored = self._rows(rows.flatten()).unflatten(0, rows.shape)  # [T, B, K, d]
-            out = stored.new_empty(*rows.shape, J * d, dtype=c.dtype) if out is None else out
-            for j, part in enumerate(out.unflatten(2, (J, d)).unbind(2)):
-                first, *others = self._places[j]
-                torch.mul(stored[:, :, first], c[:, j, first, None], out=part)
-                for k in others:
-                    part.addcmul_(stored[:, :, k], c[:, j, k, None])
-            return out
+            return torch.stack([self.draw_batch(batch, one) for batch, one in zip(rows, c, strict=True)], out=out)
         mixing = c.flatten(0, 1).permute(2, 0, 1)  # [d, T·J, K]
         if J > 1:
             drawn = self._mix(mixing).unflatten(1, (T, J)).permute(1, 3, 2, 0).flatten(2)
@@ -180,12 +195,6 @@ class PolynomialFilter:
             first = place[layer] if bare(self.spec) else 0
             spans.append((first, place[layer] + 1, layer if self.spec.rule.edges else 0))
         return spans
-
-    @cached_property
-    def _places(self) -> list[list[int]]:
-        """For every output the stored hops it has."""
-        last = self._edge_hops
-        return [[*range(first, stop), *range(last, last + edges)] for first, stop, edges in self._spans]
 
     def expectation(self) -> Tensor:
         """The exact expectation: ``[rows, J·d]``."""
@@ -310,13 +319,6 @@ class HopMoments:
         return mixed[:J].view(J, -1, width).transpose(0, 1), covariance.transpose(0, 1)
 
 
-# The hops of a few rows of wide sparse features, from the rows' side.
-#
-# .. math:: (S^k X)_{rows} = (E_{rows} S^k) X
-# What is propagated is the choice of rows, as many columns as there are rows, however wide the features are. Rows of
-# which only the expectation is wanted meet the features once, after their hops are added up.
-
-
 MARGIN = 1.5  # how much less it must be to count
 
 
@@ -331,46 +333,3 @@ def few_rows_pay(
     if len(spec.outputs) > 1 or not together or hops * d < WORTH_IT or 4 * n * together > BLOCK_BYTES:
         return False
     return MARGIN * (hops * together + h.nnz * (len(stored_hops(spec)) * len(rows) + few)) < hops * d
-
-
-class FewRows:
-    """S^k X of some rows one hop after another, and in the end the expectation of others.
-
-    Args:
-        h: sparse features.
-        mean: E[c_k] of the stored hops.
-    """
-
-    def __init__(
-        self,
-        spec: Propagation,
-        operator: GraphOperator,
-        h: SparseMatrix,
-        rows: Tensor,
-        expect: Tensor | None,
-        mean: list[float],
-    ):
-        self.spec, self.backwards, self.features = spec, operator.matrix.T, h.T
-        self.count, self.mean = len(rows), mean
-        chosen = rows if expect is None else torch.cat([rows, expect])
-        values = operator.matrix.values
-        self._choice = values.new_zeros(h.shape[0], len(chosen))
-        self._choice[chosen, torch.arange(len(chosen), device=chosen.device)] = 1.0
-        self._total = torch.zeros_like(self._choice[:, self.count :])
-
-    def walk(self) -> Iterator[tuple[int, Tensor]]:
-        """(place in ``stored_hops``, ``[d, rows]``)."""
-        place = {number: i for i, number in enumerate(stored_hops(self.spec))}
-        choice = self._choice
-        for k in range(self.spec.num_layers + 1):
-            if k:
-                choice = self.backwards @ choice
-                if self.spec.operator_scale != 1.0:
-                    choice = choice.div_(self.spec.operator_scale)
-            if k in place:
-                self._total.add_(choice[:, self.count :], alpha=self.mean[place[k]])
-                yield place[k], self.features @ choice[:, : self.count].contiguous()
-
-    def expected(self) -> Tensor:
-        """The expectation ``[expect, d]``, after the walk."""
-        return (self.features @ self._total).T

@@ -17,7 +17,7 @@ from rapgnn.network.heads import Head, RidgeHead, TargetScale
 from rapgnn.network.hops import NEAR, Hops
 from rapgnn.network.network import Network
 from rapgnn.network.propagation import Propagation, expected_coefficients
-from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation, represent
+from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation, trains_after_hops
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features
 
@@ -244,6 +244,7 @@ class RAPGNN(Network):
         if self._layers.rule.includes_self:
             self.operator_scale.fill_(operator.growth_rate)
 
+    @torch.no_grad()
     def embed(
         self,
         x: Features,
@@ -253,8 +254,35 @@ class RAPGNN(Network):
         cache: Hops | None = None,
         rows: int = 0,
     ) -> EmbeddedGraph:
-        """The embedded graph with the engine chosen: what to keep when the same graph is used many times."""
-        return represent(self.spec, operator, x, self.embedding, engine or self.config.engine, trainable, cache, rows)
+        """Embed the graph and choose the engine, the shortcut where it is exact: to keep where a graph is used often.
+
+        Args:
+            trainable: whether gradients must reach the embedding, so that h⁰ changes between forward passes.
+            engine: as in ``Config``; None takes the model's own.
+            cache: hops that other networks have computed; used where they are this one's too.
+            rows: how many rows will be asked for, where that decides what is cheaper.
+        """
+        spec, embedding, engine = self.spec, self.embedding, engine or self.config.engine
+        h: Features | None = None
+        e: Tensor | None = None
+        obstacle: str | None
+        if trainable:
+            after = trains_after_hops(spec, operator, x, embedding, rows)
+            obstacle = None if after else "the embedding is trained through the layers"
+        elif embedding.varies:
+            obstacle = "the embedding changes in every forward pass"
+        else:
+            h, e = embedding.embed(embedding.inputs(x, operator)), embedding.edges(operator)
+            obstacle = spec.obstacle(operator, h, e)
+        if engine == "polynomial" and obstacle:
+            raise InputError(f"the polynomial engine would not be exact: {obstacle}; use engine auto or stepwise.")
+        if engine == "stepwise" or obstacle:
+            reason = obstacle or "the layer-by-layer engine was asked for"
+            return EmbeddedGraph(spec, operator, x, embedding, "stepwise", reason, h, e)
+        linear = spec.activation == "identity" and not spec.rule.edges
+        reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
+        reason = "embedding and layers are linear" if trainable else reason
+        return EmbeddedGraph(spec, operator, x, embedding, "polynomial", reason, h, e, cache)
 
     def hops(self, graph: Graph, rows: Tensor | None = None) -> Hops:
         """Hops of the scaled features of a single graph's nodes, to be shared; of components others ask for whole ones.

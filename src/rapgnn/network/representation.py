@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Self
 
 import torch
@@ -12,18 +13,16 @@ from rapgnn.captured import CapturedFunction
 from rapgnn.errors import InputError
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.encode import Embedding, append
-from rapgnn.network.hops import Hops
+from rapgnn.network.hops import Hops, pick
 from rapgnn.network.polynomial import OnHop, PolynomialFilter, expectation, expectation_and_covariance
-from rapgnn.network.propagation import Propagation, coefficients
+from rapgnn.network.propagation import Propagation, coefficients, stored_hops
 from rapgnn.network.stepwise import Layers, pooled
 from rapgnn.network.weights import PROBE
 from rapgnn.sparse import Features, SparseMatrix, row_block
 
-# A graph with h⁰ on it and the random layers above: what both engines work on.
-
 
 @dataclass
-class LayeredGraph:
+class EmbeddedGraph:
     """A graph with its embedded features and the random layers above them: where representations come from.
 
     ``engine`` is what is used and ``reason`` says why. With ``constant`` every draw is the same one.
@@ -45,6 +44,20 @@ class LayeredGraph:
         same_weights = self.spec.weights.schedule == "fixed" or self.spec.weights.structure == "identity"
         return same_weights and self.h is not None and self.spec.layer_dropout == 0
 
+    @property
+    def has_expectation(self) -> bool:
+        """Whether the expectation has an exact form: by the polynomial, or because nothing is random."""
+        return self.engine == "polynomial" or self.constant
+
+    def choose_inference(self, wanted: str, error_bars: bool = False) -> str:
+        """``"auto"`` is the exact expectation where there is one, else a fresh draw as in the paper, or for error bars
+        the mean of several; what cannot be done is refused."""
+        if wanted == "auto":
+            return "expected" if self.has_expectation else "mean" if error_bars else "sample"
+        if wanted == "expected" and not self.has_expectation:
+            raise InputError(f'inference "expected" has no exact form here: {self.reason}; use "mean" or "sample".')
+        return wanted
+
     def embed(self, step: int, generator: torch.Generator | None = None) -> tuple[Features, Tensor | None]:
         """h⁰ and the edge embeddings of one forward pass."""
         if self.h is not None:
@@ -58,6 +71,33 @@ class LayeredGraph:
         h = None if self.h is None else row_block(self.h, nodes)
         return replace(self, operator=operator, x=row_block(self.x, nodes), h=h)
 
+    def rows(self, rows: Tensor, expect: Tensor | None = None) -> "Representation":
+        """The representation of these rows, and the expectation of those in ``expect``, both from one walk of hops."""
+        if self.engine == "polynomial" and self.h is None:
+            return LearnableRepresentation(self, rows, expect)
+        elsewhere = expect is not None and (self.constant or self.engine == "stepwise")
+        expected = self.expectation(expect) if elsewhere and expect is not None else None
+        if self.engine == "stepwise":
+            return Representation(self, rows, expected)
+        assert self.h is not None
+        cache = self.cache if self.cache is not None and self.cache.suits(self.spec, self.h) else None
+        stored = PolynomialFilter(self.spec, self.operator, self.h, rows, None if elsewhere else expect, self.e, cache)
+        return PolynomialRepresentation(self, rows, stored, stored.expected if expected is None else expected)
+
+    def expectation(self, rows: Tensor) -> Tensor:
+        """The exact expectation of these rows, ``[rows, J·d]``, where there is one."""
+        if self.constant:  # fixed weights have one draw, which is then the expectation; the distribution's mean is not
+            return next(self.rows(rows).draws([0]))
+        self.choose_inference("expected")
+        assert self.h is not None
+        return expectation(self.spec, self.operator, self.h, rows, self.e, self.on_hop)
+
+    def expectation_and_covariance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Beside the expectation the covariance of each channel's outputs, as the polynomial gives them."""
+        self.choose_inference("expected")
+        assert self.h is not None
+        return expectation_and_covariance(self.spec, self.operator, self.h, rows, self.e, self.on_hop)
+
 
 Drawn = dict[str, Tensor]
 DRAW_BYTES = 16 << 20  # of one batch of draws: enough to read the hops rarely, small enough to stay near the cache
@@ -69,10 +109,9 @@ PROBES = 8  # draws that stand for all where there are no exact moments
 class Representation:
     """Layer by layer: every draw is a forward pass over the graph, or over the graphs that are asked for."""
 
-    def __init__(self, embedded: LayeredGraph, rows: Tensor):
-        self.embedded, self.index = embedded, rows
-        self._expected: Tensor | None = None
-        self._parts: list[LayeredGraph] | None = None
+    def __init__(self, embedded: EmbeddedGraph, rows: Tensor, expected: Tensor | None = None):
+        self.embedded, self.index, self._expected = embedded, rows, expected
+        self._parts: list[EmbeddedGraph] | None = None
         self._drawing: CapturedFunction | None = None
         self._work: CapturedFunction | None = None
 
@@ -81,14 +120,10 @@ class Representation:
         """The expectation of the rows it was asked for."""
         return self._expected
 
-    def keep_expectation(self, expected: Tensor) -> None:
-        """Take the expectation that was computed elsewhere."""
-        self._expected = expected
-
     @cached_property
     def only_draw(self) -> Tensor:
         """The one draw there is, where every draw is the same."""
-        return next(iter(self._each([0], None, [0])))
+        return next(self._each([0], None, [0], None))
 
     def channel_moments(self) -> tuple[Tensor, Tensor]:
         """Mean and mean square over rows and draws of every channel, float64: exact, or of a few draws."""
@@ -109,6 +144,7 @@ class Representation:
         counters: Sequence[int],
         generator: torch.Generator | None = None,
         steps: Sequence[int] | None = None,
+        batches: Iterable[Tensor] | None = None,
     ) -> Iterator[Tensor]:
         """The representation ``[rows, channels]`` of each draw in turn.
 
@@ -117,18 +153,25 @@ class Representation:
             generator: switches dropout before and between the layers on.
             steps: which forward passes these are, for what an embedding draws anew in each, whatever the weights'
                 schedule; None takes the counters.
+            batches: the rows of each draw, counted within this representation's, taken one at a time, as they are
+                needed; None: all, in every draw.
         """
-        steps = counters if steps is None else steps
         if self.embedded.constant:
-            yield from (self.only_draw for _ in counters)
-        else:
-            yield from self._each(counters, generator, steps)
+            chosen = repeat(None, len(counters)) if batches is None else batches
+            return (pick(self.only_draw, rows) for rows in chosen)
+        return self._each(
+            counters, generator, counters if steps is None else steps, None if batches is None else iter(batches)
+        )
 
     def _each(
-        self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
+        self,
+        counters: Sequence[int],
+        generator: torch.Generator | None,
+        steps: Sequence[int],
+        batches: Iterator[Tensor] | None,
     ) -> Iterator[Tensor]:
         for counter, step in zip(counters, steps, strict=True):
-            yield self._pass(None, counter, generator, step)
+            yield self._pass(None if batches is None else next(batches), counter, generator, step)
 
     def weights(self, counters: Sequence[int]) -> Drawn:
         """What is random in each of these draws, for ``combine``: tensors with the draws outermost."""
@@ -169,15 +212,15 @@ class Representation:
             out: what an earlier call with as many draws has returned, to be written again.
         """
         if self.embedded.constant:
-            found = self.only_draw[None] if rows is None else self.only_draw[rows]
-            found = found if scale is None else found * scale
-            return found if out is None else out.copy_(found)
+            drawn = self.only_draw[None] if rows is None else self.only_draw[rows]
+            drawn = drawn if scale is None else drawn * scale
+            return drawn if out is None else out.copy_(drawn)
         for t, step in enumerate(steps):
-            mine = {name: drawn[t] for name, drawn in weights.items()}
-            found = self._replayed(mine) if rows is None else self._pass(rows[t], mine, None, step)
-            found = self._pass(None, mine, None, step) if found is None else found
-            out = found.new_empty(len(steps), *found.shape) if out is None else out
-            out[t] = found if scale is None else found * scale
+            mine = {name: w[t] for name, w in weights.items()}
+            drawn = self._replayed(mine) if rows is None else self._pass(rows[t], mine, None, step)
+            drawn = self._pass(None, mine, None, step) if drawn is None else drawn
+            out = drawn.new_empty(len(steps), *drawn.shape) if out is None else out
+            out[t] = drawn if scale is None else drawn * scale
         assert out is not None
         return out
 
@@ -192,35 +235,6 @@ class Representation:
                 lambda given: {"h": pooled(whole.spec, whole.operator, h, given, None, e)[index]}, weights
             )
         return self._work(weights)["h"]
-
-    def batches(
-        self,
-        batches: Iterable[Tensor],
-        counters: Sequence[int],
-        generator: torch.Generator | None = None,
-        steps: Sequence[int] | None = None,
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """(rows, their representation) of one batch after another, each with a draw of its own.
-
-        Args:
-            batches: rows, counted within this representation's; taken one at a time, as they are needed.
-            counters, generator, steps: as in ``draws``, for all batches.
-        """
-        steps = counters if steps is None else steps
-        if self.embedded.constant:
-            yield from ((rows, self.only_draw[rows]) for rows in batches)
-        else:
-            yield from self._each_batch(batches, counters, generator, steps)
-
-    def _each_batch(
-        self,
-        batches: Iterable[Tensor],
-        counters: Sequence[int],
-        generator: torch.Generator | None,
-        steps: Sequence[int],
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows, counter, step in zip(batches, counters, steps, strict=True):
-            yield rows, self._pass(rows, counter, generator, step)
 
     def _pass(self, rows: Tensor | None, counter: int | Layers, generator: torch.Generator | None, step: int) -> Tensor:
         whole = self.embedded
@@ -244,11 +258,9 @@ class Representation:
 class PolynomialRepresentation(Representation):
     """By the shortcut: draws come in batches that read the stored hops once."""
 
-    def __init__(self, embedded: LayeredGraph, rows: Tensor, stored: PolynomialFilter):
-        super().__init__(embedded, rows)
+    def __init__(self, embedded: EmbeddedGraph, rows: Tensor, stored: PolynomialFilter, expected: Tensor | None = None):
+        super().__init__(embedded, rows, expected)
         self.filter = stored
-        # Fixed weights have one draw, which is then the expectation; the distribution's mean is not.
-        self._expected = None if embedded.constant else stored.expected
 
     def channel_moments(self) -> tuple[Tensor, Tensor]:
         if self.embedded.constant or not len(self.index):
@@ -256,25 +268,28 @@ class PolynomialRepresentation(Representation):
         mean = self.filter.expectation().double()
         return mean.mean(0), (mean.square() + self.filter.variance().double()).mean(0)
 
-    def _each(
-        self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
-    ) -> Iterator[Tensor]:
-        for start in range(0, len(counters), self.draws_together):
-            yield from self.filter.draw(counters[start : start + self.draws_together])
+    def _each(self, counters, generator, steps, batches) -> Iterator[Tensor]:
+        together = self.draws_together if batches is None else self._together(len(stored_hops(self.embedded.spec)))
+        for start in range(0, len(counters), together):
+            c = self.filter.coefficients(counters[start : start + together])
+            # The numbers of many steps are drawn at once; the rows of a step only when it comes.
+            yield from (
+                self.filter.combine(c) if batches is None else (self.filter.draw_batch(next(batches), one) for one in c)
+            )
 
     @property
     def draws_together(self) -> int:
         """How many draws are made at once, so that the hops are read rarely and the result stays small."""
-        size = 4 * self.filter.channels * len(self.embedded.spec.outputs) * max(1, len(self.index))
+        return self._together(len(self.index))
+
+    def _together(self, times: int) -> int:
+        """How many draws of so many numbers for every output and channel."""
+        size = 4 * self.filter.channels * len(self.embedded.spec.outputs) * max(1, times)
         return max(1, min(MAX_DRAWS, DRAW_BYTES // max(1, size)))
 
     def _drawer(self) -> Callable[[Drawn], Drawn]:
-        spec, channels, to = (
-            self.embedded.spec,
-            self.channels,
-            {"device": self.index.device, "dtype": self.filter.dtype},
-        )
-        return lambda given: {"coefficients": coefficients(spec, given["counters"], channels, **to)}
+        stored = self.filter
+        return lambda given: {"coefficients": stored.coefficients(given["counters"])}
 
     def combine(self, weights, steps, rows=None, scale=None, out=None) -> Tensor:
         if self.embedded.constant:
@@ -283,108 +298,6 @@ class PolynomialRepresentation(Representation):
         if scale is not None:
             c = c * scale.view(c.shape[1], 1, c.shape[3])  # [J, 1, d]
         return self.filter.combine(c, rows, out)
-
-    def _each_batch(self, batches, counters, generator, steps) -> Iterator[tuple[Tensor, Tensor]]:
-        one = self.filter.coefficients(counters[:1])
-        together = max(1, min(MAX_DRAWS, DRAW_BYTES // max(1, one.element_size() * one.numel())))
-        rest = iter(batches)
-        for start in range(0, len(counters), together):
-            # The numbers of many steps are drawn at once; the rows of a step only when it comes.
-            for c in self.filter.coefficients(counters[start : start + together]):
-                rows = next(rest)
-                yield rows, self.filter.draw_batch(rows, c)
-
-
-# Which engine is right, and the representation it gives of the rows that are asked for, behind one interface.
-
-
-class EmbeddedGraph(LayeredGraph):
-    """A graph with its embedded features and the random layers above them: where representations come from."""
-
-    @property
-    def has_expectation(self) -> bool:
-        """Whether the expectation has an exact form: by the polynomial, or because nothing is random."""
-        return self.engine == "polynomial" or self.constant
-
-    def choose_inference(self, wanted: str, error_bars: bool = False) -> str:
-        """``"auto"`` is the exact expectation where there is one, else a fresh draw as in the paper, or for error bars
-        the mean of several; what cannot be done is refused."""
-        if wanted == "auto":
-            return "expected" if self.has_expectation else "mean" if error_bars else "sample"
-        if wanted == "expected" and not self.has_expectation:
-            raise InputError(f'inference "expected" has no exact form here: {self.reason}; use "mean" or "sample".')
-        return wanted
-
-    def rows(self, rows: Tensor, expect: Tensor | None = None) -> Representation:
-        """The representation of these rows, and the expectation of those in ``expect``, both from one walk of hops."""
-        if self.engine == "polynomial" and self.h is None:
-            return LearnableRepresentation(self, rows, expect)
-        if self.engine == "polynomial":
-            assert self.h is not None
-            walk = None if self.constant else expect
-            cache = self.cache if self.cache is not None and self.cache.suits(self.spec, self.h) else None
-            stored = PolynomialFilter(self.spec, self.operator, self.h, rows, walk, self.e, cache)
-            representation = PolynomialRepresentation(self, rows, stored)
-        else:
-            representation = Representation(self, rows)
-        if expect is not None and representation.expected is None:
-            representation.keep_expectation(self.expectation(expect))
-        return representation
-
-    def expectation(self, rows: Tensor) -> Tensor:
-        """The exact expectation of these rows, ``[rows, d]``, where there is one."""
-        if self.constant:
-            return next(self.rows(rows).draws([0]))
-        self.choose_inference("expected")
-        assert self.h is not None
-        return expectation(self.spec, self.operator, self.h, rows, self.e, self.on_hop)
-
-    def expectation_and_covariance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Beside the expectation the covariance of each channel's outputs, as the polynomial gives them."""
-        self.choose_inference("expected")
-        assert self.h is not None
-        return expectation_and_covariance(self.spec, self.operator, self.h, rows, self.e, self.on_hop)
-
-
-@torch.no_grad()
-def represent(
-    spec: Propagation,
-    operator: GraphOperator,
-    x: Features,
-    embedding: Embedding,
-    engine: str = "auto",
-    trainable: bool = False,
-    cache: Hops | None = None,
-    rows: int = 0,
-) -> EmbeddedGraph:
-    """Embed the graph and choose the engine: the shortcut exactly when it is exact.
-
-    Args:
-        cache: hops that other networks have computed; used where they are this one's too.
-        engine: ``"auto"``; ``"stepwise"`` always goes layer by layer; ``"polynomial"`` refuses where it is not exact.
-        trainable: whether gradients must reach the embedding, so that h⁰ changes between forward passes.
-        rows: how many rows will be asked for, where that decides what is cheaper.
-    """
-    h: Features | None = None
-    e: Tensor | None = None
-    obstacle: str | None
-    if trainable:
-        after = trains_after_hops(spec, operator, x, embedding, rows)
-        obstacle = None if after else "the embedding is trained through the layers"
-    elif embedding.varies:
-        obstacle = "the embedding changes in every forward pass"
-    else:
-        h, e = embedding.embed(embedding.inputs(x, operator)), embedding.edges(operator)
-        obstacle = spec.obstacle(operator, h, e)
-    if engine == "polynomial" and obstacle:
-        raise InputError(f"the polynomial engine would not be exact: {obstacle}; use engine auto or stepwise.")
-    if engine == "stepwise" or obstacle:
-        reason = obstacle or "the layer-by-layer engine was asked for"
-        return EmbeddedGraph(spec, operator, x, embedding, "stepwise", reason, h, e)
-    linear = spec.activation == "identity" and not spec.rule.edges
-    reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
-    reason = "embedding and layers are linear" if trainable else reason
-    return EmbeddedGraph(spec, operator, x, embedding, "polynomial", reason, h, e, cache)
 
 
 # A linear embedding that is trained together with the head, at the shortcut's cost.
@@ -425,7 +338,7 @@ class LearnableRepresentation(Representation):
         expect: rows whose expectation is wanted.
     """
 
-    def __init__(self, embedded: LayeredGraph, rows: Tensor, expect: Tensor | None):
+    def __init__(self, embedded: EmbeddedGraph, rows: Tensor, expect: Tensor | None):
         super().__init__(embedded, rows)
         x = embedded.x
         ones = torch.ones(x.shape[0], 1, dtype=x.dtype, device=x.device)
@@ -454,11 +367,6 @@ class LearnableRepresentation(Representation):
         c = coefficients(self.embedded.spec, [counter], self.channels, **to)[0]  # [J, K, d]
         return torch.einsum("jkd,rkd->rjd", c, self._embedded(raw)).flatten(1)
 
-    def _each(
-        self, counters: Sequence[int], generator: torch.Generator | None, steps: Sequence[int]
-    ) -> Iterator[Tensor]:
-        yield from (self._draw(self._raw, counter) for counter in counters)
-
-    def _each_batch(self, batches, counters, generator, steps) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows, counter in zip(batches, counters, strict=True):
-            yield rows, self._draw(self._raw.index_select(0, rows), counter)
+    def _each(self, counters, generator, steps, batches) -> Iterator[Tensor]:
+        for counter in counters:
+            yield self._draw(pick(self._raw, None if batches is None else next(batches)), counter)

@@ -1,7 +1,7 @@
 """Phase 2 by gradient descent: batches of drawn representations, validation rows, and the loop over both."""
 
 from collections.abc import Iterator
-from itertools import count, islice, repeat
+from itertools import count, islice, repeat, tee
 from typing import Any
 
 import torch
@@ -108,9 +108,9 @@ class TrainingBatches:
             self._drawn = zip(representation.draws(counters, inside, epochs), repeat(y), strict=False)
         else:
             order = seeded(model.seed, Stream.BATCHES)
-            batches = (batch for _ in epochs for batch in shuffled(rows, size, order, y.device))
-            drawn = representation.batches(batches, counters, inside, range(self.steps))
-            self._drawn = ((h, y[batch]) for batch, h in drawn)
+            batches, same = tee(batch for _ in epochs for batch in shuffled(rows, size, order, y.device))
+            drawn = representation.draws(counters, inside, range(self.steps), batches)
+            self._drawn = zip(drawn, (y[batch] for batch in same), strict=False)
         per_row = model.embedding.out_channels * (config.num_layers + 1) + sum(p.numel() for p in head.parameters())
         self.work = min(size, rows) * per_row  # multiply-adds of a step, roughly
 
