@@ -138,7 +138,8 @@ def test_more_unknowns_than_are_decomposed_once(rows, columns, many):
 
 def test_a_head_takes_the_solution_and_multiplies_its_scores():
     problem = Problem(20, 5, gaps=True)
-    head = RidgeHead(5, 3).double().fit(problem.h, lambda rows: torch.zeros(5, 1, 1), problem.t, ridge=0.3)
+    head = RidgeHead(5, 3).double()
+    head.take(RidgeRegression(problem.h, problem.t).solve(0.3))
     weight, bias = problem.by_hand(0.3)
     torch.testing.assert_close(head(problem.h), problem.h @ weight + bias)
     head.multiply(3.0)

@@ -17,7 +17,7 @@ from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.encode import EMBEDDINGS, OUTPUTS, SCALINGS
 from rapgnn.network.expand import KERNELS
-from rapgnn.network.heads import HEADS, Head
+from rapgnn.network.heads import HEADS, Head, RidgeHead
 from rapgnn.network.mlp import ACTIVATIONS
 from rapgnn.network.weights import RandomWeights
 
@@ -273,11 +273,10 @@ class Config:
         p = self.propagate
         return RandomWeights(p.structure, p.schedule, p.distribution, p.params, seed)
 
-    def trained_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Head:
-        """The head that gradient descent trains, for random and for trained layers alike."""
-        how = {"num_layers": self.head_layers} if self.head != "linear" else {}
-        how |= {"dropout": self.dropout, "batch_norm": self.batch_norm, "generator": generator}
-        return HEADS[self.head](in_channels, self.hidden_channels, out_channels, **how)
+    def make_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Head | RidgeHead:
+        """The head, untrained, for random and for trained layers alike."""
+        how = {"num_layers": self.head_layers, "dropout": self.dropout, "batch_norm": self.batch_norm}
+        return HEADS[self.head](in_channels, self.hidden_channels, out_channels, **how, generator=generator)
 
     def update(self, **changes: Any) -> "Config":
         """A copy with some settings changed; unknown names are refused."""

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.operator import GraphOperator, distinct_rows
 from rapgnn.network.mlp import MLP, Encoder
@@ -105,7 +104,6 @@ class FeatureScaling(nn.Module):
 
     def __init__(self, kind: str, in_channels: int, components: int = 0, seed: int = 0):
         super().__init__()
-        check_choice("scaling of the features", kind, SCALINGS)
         self.kind, self.components, self.seed = SCALINGS[kind], components, seed
         self.width = components or in_channels
         if self.kind.weights is not None:
@@ -321,12 +319,6 @@ class Embedding(nn.Module):
         seed: int = 0,
     ):
         super().__init__()
-        check_choice("embedding", kind, EMBEDDINGS)
-        check_choice("embedding output", output, OUTPUTS)
-        if not 1 <= num_layers <= 3:
-            raise InputError(f"an embedding has 1 to 3 layers, got {num_layers}.")
-        if random_features < 0:
-            raise InputError(f"the number of random node features must not be negative, got {random_features}.")
         self.kind, self.rule = EMBEDDINGS[kind], BACKBONES[backbone]
         self.random_features, self.seed = random_features, seed
         width = in_channels + random_features

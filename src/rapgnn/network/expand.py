@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from rapgnn.errors import InputError, check_choice
+from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.network.encode import Standard
 from rapgnn.network.heads import factored
@@ -116,7 +116,6 @@ class KernelMap(nn.Module):
         self, in_channels: int, landmarks: int, kind: str = "gauss", bandwidth: float = 1.0, trend: bool = False
     ):
         super().__init__()
-        check_choice("kernel", kind, KERNELS)
         self.kind, self.bandwidth, self.trend = kind, bandwidth, trend
         # Half precision: landmarks are most of what a saved model holds. The rows' own distances count as they are.
         self.register_buffer("landmarks", torch.zeros(landmarks, in_channels, dtype=torch.float16))

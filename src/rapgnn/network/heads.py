@@ -3,13 +3,11 @@
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from rapgnn.errors import InputError
 from rapgnn.graph.tasks import Objective
 from rapgnn.network.encode import SMALLEST, inverse
 from rapgnn.network.mlp import MLP, Noise
@@ -20,6 +18,8 @@ from rapgnn.prng import Stream, seeded
 class Head(nn.Module):
     """A linear layer or an MLP on the representation, shifted and scaled first by constants that training rows fix.
 
+    ``solved`` says of every kind of head whether it is solved for; otherwise gradient descent trains it.
+
     Args:
         in_channels, hidden_channels, out_channels: widths.
         num_layers: 1 (linear) to 4.
@@ -28,6 +28,7 @@ class Head(nn.Module):
         generator: for the start values.
     """
 
+    solved = False
     input_scale: Tensor
     input_offset: Tensor
 
@@ -43,8 +44,6 @@ class Head(nn.Module):
         generator: torch.Generator,
     ):
         super().__init__()
-        if not 1 <= num_layers <= 4:
-            raise InputError(f"a head has 1 to 4 layers, got {num_layers}.")
         self.out_channels = out_channels
         self.inverse_temperature = 1.0  # what the trained scores were multiplied with
         widths = [in_channels] + [hidden_channels] * (num_layers - 1) + [out_channels]
@@ -55,6 +54,19 @@ class Head(nn.Module):
     @property
     def linear(self) -> bool:
         return len(self.mlp.linears()) == 1
+
+    def first_map(self) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """The first linear map W ``[channels, t]`` of the representation, and the rest: products with W -> scores."""
+        first, *others = self.mlp.linears()
+        bias = first.bias + first.weight @ self.input_offset
+
+        def finish(products: Tensor) -> Tensor:
+            h = products + bias
+            for i, layer in enumerate(others):
+                h = layer(torch.relu(self.mlp.normed(i, h)))
+            return h
+
+        return (first.weight * self.input_scale).T.contiguous(), finish
 
     def fit_input_scale(self, mean: Tensor, square: Tensor, channelwise: bool = False) -> None:
         """Make the inputs' root mean square one, so that one learning rate fits every depth and feature scale.
@@ -87,11 +99,6 @@ class Head(nn.Module):
 
     def forward(self, h: Tensor, generator: Noise | None = None) -> Tensor:
         return self.mlp(self.scaled(h), generator)
-
-
-HEADS = Extensible("rapgnn.heads", {"linear": partial(Head, num_layers=1), "mlp": Head, "ridge": None})
-"""What makes a head that gradient descent trains, by name: it takes ``Head``'s arguments and gives one; None: it is
-solved for. A package adds its own by the entry-point group ``rapgnn.heads``."""
 
 
 # The scale of targets that are numbers.
@@ -224,6 +231,7 @@ class RidgeHead(nn.Module):
     λ is a normal prior of W, and the solution the middle of its posterior, whose width is stored beside it.
     """
 
+    solved = linear = True
     weight: Tensor
     bias: Tensor
     center: Tensor
@@ -242,17 +250,6 @@ class RidgeHead(nn.Module):
         self.register_buffer("noise", torch.zeros(out_channels, min(out_channels, SKETCH), dtype=torch.float32))
         self.register_buffer("level", torch.zeros((), dtype=torch.float32))  # 0: there is no posterior
 
-    def fit(self, mean: Tensor, scatter: Callable[[Tensor], Tensor], targets: Tensor, ridge: float) -> "RidgeHead":
-        """Solve for one λ.
-
-        Args:
-            mean, targets: as in ``RidgeRegression``.
-            scatter: rows -> the covariance of each channel's J outputs, summed over these rows, ``[d, J, J]``.
-        """
-        summed = [scatter(known.nonzero()[:, 0]) for _, known in same_gaps(targets)]
-        self.take(RidgeRegression(mean, targets, summed).solve(ridge))
-        return self
-
     @torch.no_grad()
     def take(self, solution: RidgeSolution, posterior: Posterior | None = None) -> None:
         """Make a solution this head's."""
@@ -266,7 +263,11 @@ class RidgeHead(nn.Module):
         """1/n + x̃ᵀ(MᵀM + Σ + λI)⁻¹x̃ of every row ``[r]``: what ``noise`` is multiplied with."""
         return self.level + ((h - self.center) @ self.root).square().sum(1)
 
-    def forward(self, h: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def first_map(self) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """As that of ``Head``."""
+        return self.weight, lambda products: products + self.bias
+
+    def forward(self, h: Tensor, generator: Noise | None = None) -> Tensor:
         return h @ self.weight + self.bias
 
     @torch.no_grad()
@@ -280,6 +281,19 @@ class RidgeHead(nn.Module):
     def fit_temperature(self, objective: Objective, scores: Tensor, y: Tensor) -> None:
         """Multiply the scores so that held-out labels are likeliest, given this head's scores of these rows."""
         self.multiply(inverse_temperature(objective, lambda factor: float(objective.loss(scores * factor, y))))
+
+
+def _linear(*sizes: int, num_layers: int, **how: Any) -> Head:
+    return Head(*sizes, num_layers=1, **how)
+
+
+def _ridge(in_channels: int, hidden_channels: int, out_channels: int, **how: Any) -> RidgeHead:
+    return RidgeHead(in_channels, out_channels)
+
+
+HEADS = Extensible("rapgnn.heads", {"linear": _linear, "mlp": Head, "ridge": _ridge})
+"""What makes a head, by name: it takes ``Head``'s arguments. A package adds its own by the entry-point group
+``rapgnn.heads``."""
 
 
 @dataclass(frozen=True)

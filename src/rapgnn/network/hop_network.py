@@ -13,7 +13,6 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
 from rapgnn.network.encode import DEGREE_COLUMNS, Standard, degree_columns
 from rapgnn.network.expand import KernelMap, RandomUnits, colour_counts, node_colours, signed_log
-from rapgnn.network.heads import RidgeHead
 from rapgnn.network.hops import ROW_BLOCK_BYTES, Hops, horner, undirected
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
 from rapgnn.network.network import Network
@@ -93,10 +92,7 @@ class HopNetwork(Network):
         self.kernel: KernelMap | None = None
         if config.landmarks:
             self.kernel = KernelMap(self.channels, config.landmarks, config.kernel, config.bandwidth, config.trend)
-        if config.head == "ridge":
-            self.head = RidgeHead(config.landmarks or self.channels, out_channels)
-        else:
-            self.head = config.trained_head(self.channels, out_channels, generator)
+        self.head = config.make_head(config.landmarks or self.channels, out_channels, generator)
         self.nodes = SeenNodes(nodes) if config.node_columns and not config.relations else None
 
     def operator(self, graph: Graph) -> GraphOperator:
@@ -235,7 +231,7 @@ class HopNetwork(Network):
     def goes_first(self, hops: AnyHops | None) -> bool:
         """Whether the head goes before the hops: scores are sums of hops times weights, of fewer columns than hops."""
         config, more = self.config, self.layers or self.units is not None or self.kernel is not None
-        linear = isinstance(self.head, RidgeHead) and config.coefficients == "fixed" and not more
+        linear = self.head.linear and config.coefficients == "fixed" and not more
         return linear and isinstance(hops, Hops) and hops.inputs.shape[1] > GAIN * len(self.output.shift)
 
     @torch.no_grad()
@@ -244,11 +240,8 @@ class HopNetwork(Network):
 
         .. math:: \sum_k S^k (z W_k) + b
         """
-        config, head, z = self.config, self.head, hops.inputs
-        assert isinstance(head, RidgeHead)
-        depth, scale = config.num_layers, self.standard.scale.to(head.weight)
-        weight = scale[:, None] * head.weight
-        bias = head.bias - self.standard.shift.to(weight) @ weight
+        config, z, (weight, finish) = self.config, hops.inputs, self.head.first_map()
+        depth, weight = config.num_layers, self.standard.scale.to(weight)[:, None] * weight
         count = 1 + depth * (2 if config.edges == "both" else 1) if config.jumping == "cat" else 1
         own = weight[: count * z.shape[1]].split(z.shape[1])
         if config.jumping == "cat":
@@ -265,7 +258,7 @@ class HopNetwork(Network):
         if beside:
             columns = torch.cat(beside, dim=1).to(total)
             total = total + columns @ weight[len(weight) - columns.shape[1] :]
-        return self.output(total + bias)
+        return self.output(finish(total - self.standard.shift.to(weight) @ weight))
 
     def _before(self, graph: Graph, hops: AnyHops) -> list[Tensor]:
         """Hops of what the network before this one predicts, where there is one."""

@@ -1,5 +1,6 @@
 """RAPGNN: the network with random layers, as a ``torch.nn.Module``."""
 
+import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -106,61 +107,22 @@ class HopScorer(nn.Module):
     """
 
     coefficients: Tensor
+    shift: Tensor | None
+    scale: Tensor | None
 
     def __init__(self, spec: Propagation, head: Head | RidgeHead, output: TargetScale):
         super().__init__()
         self.register_buffer("coefficients", expected_coefficients(spec).float())
-        self.head = _plain(head)
-        self.output = None if bool(output.plain) else _affine(output.scale, output.shift)
+        plain = bool(output.plain)
+        self.register_buffer("shift", None if plain else output.shift.clone())
+        self.register_buffer("scale", None if plain else output.scale.clone())
+        self.head = copy.deepcopy(head)
         self.requires_grad_(False)
         self.eval()
 
     def forward(self, hops: Tensor) -> Tensor:
         scores = self.head(torch.einsum("jk,rkd->rjd", self.coefficients, hops.to(self.coefficients.dtype)).flatten(1))
-        return scores if self.output is None else self.output(scores)
-
-
-class _Affine(nn.Module):
-    scale: Tensor
-    shift: Tensor
-
-    def __init__(self, scale: Tensor, shift: Tensor):
-        super().__init__()
-        self.register_buffer("scale", scale)
-        self.register_buffer("shift", shift)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.addcmul(self.shift, x, self.scale)
-
-
-def _affine(scale: Tensor, shift: Tensor) -> _Affine:
-    return _Affine(scale.detach().clone(), shift.detach().clone())
-
-
-def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta").to_empty(device=weight.device)
-    with torch.no_grad():
-        layer.weight.copy_(weight)
-        layer.bias.copy_(bias)
-    return layer
-
-
-def _plain(head: Head | RidgeHead) -> nn.Sequential:
-    """The head as a chain of torch's own modules, at inference."""
-    if isinstance(head, RidgeHead):
-        return nn.Sequential(_linear(head.weight.T, head.bias))
-    chain: list[nn.Module] = [_affine(head.input_scale, head.input_offset)]
-    linears = head.mlp.linears()
-    for i, layer in enumerate(linears):
-        chain.append(_linear(layer.weight, layer.bias))
-        if i + 1 == len(linears):
-            break
-        if head.mlp.norms is not None:
-            norm = head.mlp.norms[i]
-            scale = norm.weight / (norm.running_var + norm.eps).sqrt()  # type: ignore[operator]
-            chain.append(_affine(scale, norm.bias - norm.running_mean * scale))  # type: ignore[operator]
-        chain.append(nn.ReLU())
-    return nn.Sequential(*chain)
+        return scores if self.shift is None or self.scale is None else torch.addcmul(self.shift, scores, self.scale)
 
 
 class RAPGNN(Network):
@@ -224,10 +186,7 @@ class RAPGNN(Network):
         if self.embedding.kind.trained == "never":
             self.embedding.requires_grad_(False)
         width = self.embedding.out_channels * len(self._layers.outputs)
-        if config.head == "ridge":
-            self.head = RidgeHead(width, out_channels)
-        else:
-            self.head = config.trained_head(width, out_channels, generator)
+        self.head = config.make_head(width, out_channels, generator)
         self.register_buffer("draw_seed", torch.tensor(_signed(seed), dtype=torch.int64))
         self.register_load_state_dict_pre_hook(_keep_seed)
         self.register_load_state_dict_post_hook(_reseed)

@@ -18,7 +18,6 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.graph.tasks import Objective
 from rapgnn.memory import blocks
-from rapgnn.network.heads import Head, RidgeHead
 from rapgnn.network.polynomial import HopMoments
 from rapgnn.network.propagation import stored_hops
 from rapgnn.network.rapgnn import RAPGNN
@@ -73,7 +72,7 @@ def predict(
 def _without(
     graph: DiskGraph, model: RAPGNN, budget: Budget, objective: Objective, nodes: np.ndarray, on_hop: OnHop
 ) -> Predicted:
-    weight, finish = first_map(model.head)
+    weight, finish = model.head.first_map()
     with hop_folder(graph, None) as folder:
         scores = Scores(graph, model, budget, weight).store(folder, nodes, on_hop)
         for part in blocks(len(nodes), (16 << 20) // (4 * weight.shape[1])):
@@ -136,19 +135,3 @@ def _with_spread(hops: Hops, objective: Objective, nodes: np.ndarray, store: Pat
                 expectation = rows.expected(stored)
             prediction = as_prediction(model.head(expectation), objective, model.output)
             yield nodes[part], with_parts(prediction, model, objective, expectation, draws)
-
-
-def first_map(head: Head | RidgeHead) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """The head's first linear map W ``[J·d, t]``, and the rest: products with W -> scores."""
-    if isinstance(head, RidgeHead):
-        return head.weight, lambda products: products + head.bias
-    first, *others = head.mlp.linears()
-    bias = first.bias + first.weight @ head.input_offset
-
-    def finish(products: Tensor) -> Tensor:
-        h = products + bias
-        for i, layer in enumerate(others):
-            h = layer(torch.relu(head.mlp.normed(i, h)))
-        return h
-
-    return (first.weight * head.input_scale).T.contiguous(), finish

@@ -15,7 +15,6 @@ from torch import Tensor
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.encode import DEGREE_COLUMNS
-from rapgnn.network.heads import RidgeHead
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.hops import Hops
 from rapgnn.network.propagation import coefficients, expected_coefficients, stored_hops
@@ -53,7 +52,7 @@ class _Hop:
 def is_linear(member: Any) -> bool:
     """Whether a network's scores are linear in its inputs and in the labels that it knows."""
     config = member.config
-    if not (isinstance(member.head, RidgeHead) or member.head.linear):
+    if not member.head.linear:
         return False
     if isinstance(member, RAPGNN):
         diagonal = member.spec.weights.structure != "full" and not member.spec.layer_dropout
@@ -116,13 +115,9 @@ def _linear_head(member: Any, outputs: Tensor) -> tuple[Tensor, float]:
     head, output = member.head, member.output
     shift = float((output.shift.double() * outputs).sum()) if not output.plain else 0.0
     outputs = outputs if output.plain else outputs * output.scale
-    if isinstance(head, RidgeHead):
-        weight, bias = head.weight.double() @ outputs, float(head.bias.double() @ outputs)
-    else:
-        (layer,) = head.mlp.linears()
-        into = layer.weight.double().T @ outputs
-        bias = float((layer.bias.double() @ outputs if layer.bias is not None else 0.0) + into @ head.input_offset)
-        weight = into * head.input_scale
+    weight, finish = head.first_map()
+    bias = float(finish(weight.new_zeros(weight.shape[1])).double() @ outputs)
+    weight = weight.double() @ outputs
     if isinstance(member, HopNetwork):
         weight = weight * member.standard.scale
         bias -= float(weight @ member.standard.shift.double())

@@ -117,7 +117,9 @@ class EndToEnd(nn.Module):
         self.eps = (
             nn.Parameter(torch.zeros(L, dtype=torch.float32)) if config.train_eps and rule.includes_self else None
         )
-        self.head = config.trained_head(d * len(self.spec.outputs), out_channels, generator)
+        self.head = config.make_head(d * len(self.spec.outputs), out_channels, generator)
+        if self.head.solved:
+            raise InputError(f"the head {config.head} is solved for, and here every weight is trained: choose another.")
         self.output = TargetScale(out_channels)
 
     def forward(self, x: Features, operator: GraphOperator, generator: torch.Generator | None = None) -> Tensor:

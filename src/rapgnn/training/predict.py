@@ -175,17 +175,13 @@ def predictor(
 def _expected_scores(model: RAPGNN, embedded: EmbeddedGraph, rows: Tensor) -> Tensor:
     """The head's scores of the exact expectation; on wide features by products alone, which take no room."""
     head, h = model.head, embedded.h
-    if not isinstance(head, RidgeHead) or h is None or not _commutes(embedded, head.weight.shape[1]):
-        return head(embedded.expectation(rows))
-    product = expected_product(embedded.spec, embedded.operator, h, head.weight, embedded.on_hop)
-    return product[rows] + head.bias
-
-
-def _commutes(embedded: EmbeddedGraph, outputs: int) -> bool:
-    """Whether a linear head may go before the hops, and these are wide enough to want it."""
     nodes = embedded.operator.ptr is None and not embedded.spec.rule.edges
     exact = embedded.engine == "polynomial" and not embedded.constant
-    return nodes and exact and embedded.h is not None and embedded.h.shape[1] > outputs
+    if head.solved and nodes and exact and h is not None:
+        weight, finish = head.first_map()
+        if h.shape[1] > weight.shape[1]:  # wide enough: the head goes before the hops
+            return finish(expected_product(embedded.spec, embedded.operator, h, weight, embedded.on_hop)[rows])
+    return head(embedded.expectation(rows))
 
 
 def _with_exact_spread(model: RAPGNN, embedded: EmbeddedGraph, objective: Objective, rows: Tensor) -> Prediction:

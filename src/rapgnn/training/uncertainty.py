@@ -36,7 +36,7 @@ def spread_of(head: Head | RidgeHead, objective: Objective, expectation: Tensor,
     """
     d = covariance.shape[2]
     outputs = expectation.shape[1] // d
-    linear = isinstance(head, RidgeHead) or head.linear
+    linear = head.linear
     slope = _slope(head, expectation[:1]).unflatten(2, (outputs, d)) if linear else None  # [1, t, J, d]
     targets = head(expectation[:1]).shape[1]
     likely = min(LIKELIEST, targets)
@@ -212,10 +212,8 @@ def _sigmoid_spread(mean: Tensor, variance: Tensor) -> Tensor:
 
 def _slope(head: Head | RidgeHead, h: Tensor) -> Tensor:
     """The derivative of every score of every row by its input: ``[rows, t, J·d]``."""
-    if isinstance(head, RidgeHead):
-        return head.weight.T.expand(len(h), -1, -1)
     if head.linear:
-        return (head.mlp.linears()[0].weight * head.input_scale).expand(len(h), -1, -1)
+        return head.first_map()[0].T.expand(len(h), -1, -1)
     with torch.enable_grad():
         return torch.func.vmap(torch.func.jacrev(lambda row: head(row[None])[0]))(h)
 
