@@ -28,7 +28,7 @@ from rapgnn.search.candidate import Candidate
 from rapgnn.sparse import Features, SparseMatrix
 from rapgnn.training import predict
 from rapgnn.training.fit import fit_rap
-from rapgnn.training.predict import predictor_on
+from rapgnn.training.predict import model_on
 from samples import word_graph
 from strategies import edge_lists
 
@@ -101,14 +101,14 @@ def test_wide_features_are_predicted_as_narrow_ones_are(monkeypatch):
     words = word_graph(nodes=900, features=1500, edges=5000, topics=3, train=20)
     linear = {"embedding": "identity", "activation": "identity", "normalize_features": False}
     model = fit_rap(words, Config(num_layers=2, head="ridge", **linear), 0).model
-    whole = predictor_on(model, words, error_bars=True)(words.test)
-    assert torch.equal(predictor_on(model, words)(words.test).scores, whole.scores)
+    whole = model_on(model, words, error_bars=True)(words.test)
+    assert torch.equal(model_on(model, words)(words.test).scores, whole.scores)
     monkeypatch.setattr(predict, "MOMENT_BYTES", 1 << 20)
-    parts = predictor_on(model, words, error_bars=True)(words.test)
+    parts = model_on(model, words, error_bars=True)(words.test)
     monkeypatch.setattr(
         predict, "expected_product", lambda spec, S, h, weight, on_hop: _one_by_one(spec, S, h) @ weight
     )
-    narrow = predictor_on(model, words, error_bars=True)(words.test)
+    narrow = model_on(model, words, error_bars=True)(words.test)
     for other in (parts, narrow):
         torch.testing.assert_close(other.spread, whole.spread, rtol=0, atol=1e-5)
         torch.testing.assert_close(other.probabilities, whole.probabilities, rtol=0, atol=1e-5)
@@ -231,6 +231,6 @@ def test_every_hop_of_a_prediction_is_told(small_graph, error_bars):
     how = {"backbone": "gcn", "jumping": "last", "head": "ridge", "embedding": "identity"}
     model = RAPNodeClassifier(num_layers=5, search=False, **how).fit(small_graph)
     calls = []
-    predict = predictor_on(model.model_, small_graph, error_bars=error_bars, on_hop=lambda: calls.append(1))
+    predict = model_on(model.model_, small_graph, error_bars=error_bars, on_hop=lambda: calls.append(1))
     predict(torch.arange(10))
     assert len(calls) == (11 if error_bars else 5)  # of the scores; for error bars h⁰ and five hops, one block, too

@@ -16,7 +16,7 @@ from rapgnn.scale.fit import fit, labelled_graph
 from rapgnn.scale.hops import Budget, Hops, untrained
 from rapgnn.scale.predict import predict
 from rapgnn.training.fit import fit_rap
-from rapgnn.training.predict import predictor_on
+from rapgnn.training.predict import model_on
 
 RIDGE = {"head": "ridge", "embedding": "identity", "activation": "identity", "num_layers": 3}
 KINDS = {
@@ -66,7 +66,7 @@ def test_the_model_and_its_predictions_are_those_in_memory(tmp_path, kind):
     every = torch.arange(graph.num_nodes)
     scores = together(predict(found.model, disk, graph.objective, ROOM))
     assert relative_error(scores, wanted.predict(every).scores) < 1e-5
-    exact = predictor_on(wanted.model, graph, "expected", error_bars=True)(every)
+    exact = model_on(wanted.model, graph, inference="expected", error_bars=True)(every)
     bars = list(predict(found.model, disk, graph.objective, ROOM, error_bars=True))
     assert relative_error(together(bars), exact.scores) < 1e-5
     assert relative_error(together(bars, "spread"), exact.spread) < 1e-4  # a difference of squares

@@ -24,7 +24,7 @@ from rapgnn.errors import OutputError
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.training.checkpoint import INDEX, Schema, check_target, index_digest, load_checkpoint, save_checkpoint
 from rapgnn.training.fit import fit_rap
-from rapgnn.training.predict import predictor_on
+from rapgnn.training.predict import model_on
 from samples import FAST, GRAPH_CONFIG, collection, node_data
 from strategies import damaged
 
@@ -54,7 +54,7 @@ def test_a_loaded_model_predicts_bitwise_the_same(settings, small_graph, tmp_pat
     assert sorted(path.suffix for path in (tmp_path / "m").iterdir()) == [".json", ".safetensors"]  # no pickle
     model, schema = load_checkpoint(tmp_path / "m", graph.task)
     assert schema.task == graph.task
-    assert torch.equal(predictor_on(model, graph)(graph.test).scores, fitted.predict(graph.test).scores)
+    assert torch.equal(model_on(model, graph)(graph.test).scores, fitted.predict(graph.test).scores)
     assert not any(p.requires_grad for p in model.parameters())
 
 

@@ -9,7 +9,7 @@ from rapgnn.network import polynomial
 from rapgnn.network.heads import Head, RidgeHead, RidgeRegression
 from rapgnn.network.polynomial import HopMoments, PolynomialFilter
 from rapgnn.prng import seeded
-from rapgnn.training.predict import predictor_on
+from rapgnn.training.predict import model_on
 from rapgnn.training.uncertainty import head_spread, spread_of
 
 
@@ -142,4 +142,4 @@ def test_predictions_that_are_not_finite_are_refused_by_the_one_predictor():
     whole = torch.combinations(torch.arange(n)).T
     graph = model._graph([(torch.rand(n, 2), torch.cat([whole, whole.flip(0)], dim=1))])
     with pytest.raises(InputError, match="not finite"):
-        predictor_on(model.model_, graph)(torch.tensor([0]))
+        model_on(model.model_, graph)(torch.tensor([0]))

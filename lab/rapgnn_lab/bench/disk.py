@@ -28,7 +28,7 @@ from rapgnn.network.config import Config
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import Budget, Hops, untrained
 from rapgnn.scale.plan import Machines, Problem, Rates, from_disk, measure_rates
-from rapgnn.training.predict import predictor_on
+from rapgnn.training.predict import model_on
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
 from rapgnn_lab.store import Row, answer, in_child, machine
 
@@ -145,7 +145,7 @@ def _difference(estimator: Any, graph: DiskGraph, scores: torch.Tensor) -> Recor
     whole = RAPNodeClassifier(settings=estimator.config_.to_dict(), search=False, device=estimator.device)
     inside = graph.to_graph()
     model = whole.fit_graph(inside).model_
-    wanted = predictor_on(model, inside, device=estimator.device)(torch.arange(graph.num_nodes)).scores.cpu()
+    wanted = model_on(model, inside, device=estimator.device)(torch.arange(graph.num_nodes)).scores.cpu()
     largest = float((scores - wanted).abs().max() / wanted.abs().max())
     same = float((scores.argmax(1) == wanted.argmax(1)).double().mean())
     return {"memory_seconds": time.perf_counter() - start, "relative_error": largest, "same_class": same}

@@ -74,57 +74,6 @@ def no_error_bars(prediction: Prediction) -> str:
     return f"there are no error bars: {'; '.join(prediction.missing.values())}."
 
 
-def predictor_on(
-    model: RAPGNN,
-    graph: Graph,
-    inference: str | None = None,
-    num_samples: int | None = None,
-    error_bars: bool = False,
-    device: str | None = None,
-    on_hop: OnHop = lambda: None,
-    hops: Hops | None = None,
-) -> Callable[[Tensor], Prediction]:
-    """A trained model's predictions for the rows of any graph with its features, the training graph or another.
-
-    Args:
-        inference, num_samples: as in ``Config``; None takes the model's own.
-        error_bars: whether predictions shall have a spread: from the exact variance, or over draws.
-        device: move model and graph there, and give predictions back on the CPU; None: where they are.
-        on_hop: called after every hop of an exact expectation.
-        hops: of this graph, where other networks share them: their inputs are this one's.
-    """
-    if device is not None:
-        model, graph = model.to(device), graph.to(device)
-    graph, operator = model.inputs(graph, hops=hops)
-    embedded = replace(model.embed(graph.x, operator), on_hop=on_hop)
-    chosen = embedded.choose_inference(inference or model.config.inference, error_bars)
-    samples = num_samples or model.config.num_samples
-    predict = predictor(model, embedded, graph.objective, chosen, samples, error_bars)
-
-    def checked(rows: Tensor) -> Prediction:
-        prediction = predict(rows.to(graph.y.device))
-        if not bool(torch.isfinite(prediction.scores).all()):
-            raise InputError(
-                "the predictions are not finite: the features or edge weights are too large, rescale them."
-            )
-        return prediction if device is None else prediction.each(Tensor.cpu)
-
-    return checked
-
-
-@torch.no_grad()
-def represented(model: RAPGNN, graph: Graph, rows: Tensor | None = None) -> Tensor:
-    """What the head sees of some rows, or of all: the expectation, or, where there is none, the draw it predicts by."""
-    graph, operator = model.inputs(graph)
-    embedded = model.embed(graph.x, operator)
-    rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
-    if embedded.has_expectation:
-        return embedded.expectation(rows)
-    first = int(model.draw_counter)
-    counter = model.spec.weights.evaluation_counter(first)
-    return next(embedded.rows(rows).draws([counter], steps=[EVALUATION + first]))
-
-
 def predictor(
     model: RAPGNN,
     embedded: EmbeddedGraph,
@@ -256,20 +205,50 @@ def hops_for(network: Network, graph: Graph, shared: Shared, rows: Tensor | None
     return hops
 
 
-def model_on(model: Any, graph: Graph, shared: Shared | None = None, **how: Any) -> Predict:
-    """rows -> predictions of any model of this library: one network, or an average.
+def model_on(
+    model: Any,
+    graph: Graph,
+    shared: Shared | None = None,
+    *,
+    inference: str | None = None,
+    num_samples: int | None = None,
+    error_bars: bool = False,
+    device: str | None = None,
+    on_hop: OnHop = lambda: None,
+) -> Predict:
+    """rows -> predictions of any trained model for any graph with its features: of one network, or of an average.
 
     Args:
         shared: what other networks have made of this graph.
-        how: as in ``predictor_on``.
+        inference, num_samples: as in ``Config``; None takes the model's own.
+        error_bars: whether predictions shall have a spread: from the exact variance, or over draws.
+        device: move model and graph there, and give predictions back on the CPU; None: where they are.
+        on_hop: called after every hop of an exact expectation.
     """
-    shared = {} if shared is None else shared
-    if isinstance(model, RAPGNN):
-        hops = None if how.get("device") is not None else hops_for(model, graph, shared)
-        return predictor_on(model, graph, hops=hops, **how)
-    if isinstance(model, HopNetwork):
-        return _hop_predictor(model, graph, shared, bool(how.get("error_bars")) or how.get("inference") == "mean")
-    return average_on(model, graph, shared=shared, **how)
+    if device is not None:
+        model, graph = model.to(device), graph.to(device)
+    shared, spread = {} if shared is None else shared, error_bars or inference == "mean"
+    if isinstance(model, Average):
+        how = {"inference": inference, "num_samples": num_samples, "error_bars": error_bars, "on_hop": on_hop}
+        predict = _average_on(model, graph, spread, lambda member: model_on(member, graph, shared, **how))
+    elif isinstance(model, HopNetwork):
+        predict = _hop_predictor(model, graph, shared, spread)
+    else:
+        seen, operator = model.inputs(graph, hops=hops_for(model, graph, shared) if device is None else None)
+        embedded = replace(model.embed(seen.x, operator), on_hop=on_hop)
+        chosen = embedded.choose_inference(inference or model.config.inference, error_bars)
+        samples = num_samples or model.config.num_samples
+        predict = predictor(model, embedded, graph.objective, chosen, samples, error_bars)
+
+    def checked(rows: Tensor) -> Prediction:
+        prediction = predict(rows.to(graph.y.device))
+        if not bool(torch.isfinite(prediction.scores).all()):
+            raise InputError(
+                "the predictions are not finite: the features or edge weights are too large, rescale them."
+            )
+        return prediction if device is None else prediction.each(Tensor.cpu)
+
+    return checked
 
 
 def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared, error_bars: bool) -> Predict:
@@ -297,33 +276,28 @@ def _hop_predictor(network: HopNetwork, graph: Graph, shared: Shared, error_bars
 
 @torch.no_grad()
 def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tensor:
-    """What the head of the best member that suits any graph sees of these rows, or of all."""
+    """What the head of the best member that suits any graph sees of these rows, or of all: the expectation, or, where
+    there is none, the draw it predicts by."""
     best: Any = model.widest if isinstance(model, Average) else model
     if isinstance(best, HopNetwork):
         Average([best]).weighted_for(graph)  # which refuses a graph that it has nothing to say about
         return best.represent(graph, rows)
-    return represented(best, graph, rows)
+    graph, operator = best.inputs(graph)
+    embedded = best.embed(graph.x, operator)
+    rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
+    if embedded.has_expectation:
+        return embedded.expectation(rows)
+    first = int(best.draw_counter)
+    counter = best.spec.weights.evaluation_counter(first)
+    return next(embedded.rows(rows).draws([counter], steps=[EVALUATION + first]))
 
 
-def average_on(
-    average: Average, graph: Graph, device: str | None = None, shared: Shared | None = None, **how: Any
-) -> Predict:
-    """rows -> the mean over the members; as ``predictor_on`` for one model, with the spread of ``mean_prediction``."""
-    if device is not None:
-        average, graph = average.to(device), graph.to(device)
+def _average_on(average: Average, graph: Graph, spread: bool, on: Callable[[Network], Predict]) -> Predict:
     members = average.weighted_for(graph)
     if "here" in average.uses and not any(member.bound for member, _ in members):
         notice("none of the nodes that the model knows by their ids are in these data: members that know none answer")
-    shared = {} if shared is None else shared
-    predictors = [model_on(member, graph, shared, **how) for member, _ in members]
-    spread, weights = bool(how.get("error_bars")) or how.get("inference") == "mean", [weight for _, weight in members]
-
-    def predict(rows: Tensor) -> Prediction:
-        rows = rows.to(graph.y.device)
-        mean = mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
-        return mean if device is None else mean.each(Tensor.cpu)
-
-    return predict
+    predictors, weights = [on(member) for member, _ in members], [weight for _, weight in members]
+    return lambda rows: mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
 
 
 def mean_prediction(
