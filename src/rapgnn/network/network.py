@@ -101,7 +101,7 @@ class Average(nn.Module):
         if len(self.uses) != len(members) or self.uses[0] == "elsewhere":
             raise InputError("every member needs a use, and the first one counts on its own graph.")
         self.weights = (1.0,) * len(members) if weights is None else tuple(weights)
-        if len(self.weights) != len(members) or not all(is_weight(weight) for weight in self.weights):
+        if len(self.weights) != len(members) or not all(type(w) in (int, float) and 0 < w <= 1 for w in self.weights):
             raise InputError("every member needs a weight, a number above 0 and up to 1.")
 
     def members_for(self, graph: Graph) -> list[Network]:
@@ -147,8 +147,3 @@ def engine_of(members: Iterable[Any]) -> tuple[str, str]:
     if any(c.coefficients == "layers" or c.unit_hops or c.previous is not None for c in configs):
         return "stepwise", "random non-linear layers go one by one"
     return "polynomial", "hops are walked once"
-
-
-def is_weight(given: Any) -> bool:
-    """Whether a member may count so much: a number above 0 and up to 1."""
-    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= 1

@@ -35,7 +35,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.hop_network import HopNetwork
-from rapgnn.network.network import USES, Average, is_weight
+from rapgnn.network.network import Average
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.training.schema import Schema
 
@@ -191,7 +191,7 @@ def load_checkpoint(folder: Path, task: str | None = None, make: Make | None = N
 
 
 def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | None) -> tuple[Any, Schema]:
-    path, average = folder / INDEX, "members" in index
+    path = folder / INDEX
     try:
         schema = Schema.from_dict(index["schema"])
     except InputError as error:
@@ -202,16 +202,13 @@ def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | No
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
     if (make is None) == schema.of_pairs:
         raise InputError(f"the model in {folder} is for {schema.task}: load it by load_model.")
-    members = [] if make is not None else members_of(path, index)
-    for member in members:
-        _check_registered(folder, member["config"])
+    _check_registered(folder, index)
     state = read_numbers(folder / index["weights"], index["sha256"])
-    rows = rows_of(path, index)
 
     def built() -> Any:
-        return build(members, average, schema, rows) if make is None else make(index["config"], index["seed"])
+        return build(index, schema, len(state)) if make is None else make(index["config"], index["seed"])
 
-    check_tensors(folder, members, built, state)
+    check_tensors(folder, built, state)
     with torch.device("cpu"):
         model = built()
     model.load_state_dict(state)
@@ -246,11 +243,11 @@ def saved_task(folder: Path) -> str:
     return Schema.from_dict(_index(folder)["schema"]).task
 
 
-def _check_registered(folder: Path, config: dict[str, Any]) -> None:
+def _check_registered(folder: Path, index: dict[str, Any]) -> None:
     """Refuse a model whose own backbone or embedding this process does not know, by that name."""
+    text = json.dumps([index["config"], index.get("members")])
     for name, table, home in (("backbone", BACKBONES, "BACKBONES"), ("embedding", EMBEDDINGS, "EMBEDDINGS")):
-        given = config.get(name)
-        if isinstance(given, str) and given not in table:
+        for given in set(re.findall(rf'"{name}": "([^"]*)"', text)) - set(table):
             raise InputError(
                 f"the model in {folder} uses the {name} {shown(given)}, which is not registered: "
                 f"add it to {home} before the model is loaded."
@@ -288,43 +285,9 @@ IN_INDEX = ("draw_seed",)  # the index has it
 VERSION = 9  # of the format
 
 
-def members_of(path: Path, index: dict[str, Any]) -> list[dict[str, Any]]:
-    """Settings and seed of every network in a folder, by its index: one, or the members of an average."""
-    if "members" not in index:
-        return [{"config": index["config"], "seed": index["seed"]}]
-    members = index["members"]
-    wanted = {"config": dict, "seed": int}
-    fine = isinstance(members, list) and 0 < len(members) <= 64
-    fine = fine and all(
-        isinstance(m, dict)
-        and all(isinstance(m.get(key), kind) and not isinstance(m.get(key), bool) for key, kind in wanted.items())
-        and m.get("use") in USES
-        and is_weight(m.get("weight"))
-        and _is_shape(m.get("known", [0, 0]))
-        and _is_shape([m.get("nodes", 0), 0])
-        for m in members
-    )
-    if not fine:
-        raise InputError(f"{path} is damaged: members is not what it should be.")
-    return members
-
-
-def rows_of(path: Path, index: dict[str, Any]) -> list[int] | None:
-    """The sizes of what a model remembers of its rows; None where it remembers none."""
-    rows = index.get("rows")
-    if rows is not None and not (_are_sizes(rows) and len(rows) == 4):
-        raise InputError(f"{path} is damaged: rows is not what it should be.")
-    return rows
-
-
-def check_tensors(
-    folder: Path, members: list[dict[str, Any]], built: Callable[[], nn.Module], state: dict[str, Tensor]
-) -> None:
+def check_tensors(folder: Path, built: Callable[[], nn.Module], state: dict[str, Tensor]) -> None:
     """Refuse tensors that are not those of such models, before memory is taken for what the settings announce."""
     try:
-        layers = [Config(**m["config"]) for m in members if m["config"].get("coefficients") == "layers"]
-        if sum(config.num_layers for config in layers) > len(state):  # each of them is a module, to be built
-            raise InputError("its numbers are those of fewer layers")
         with torch.device("meta"):
             expected = built().state_dict()
         expected = {name: tensor for name, tensor in expected.items() if not name.endswith(IN_INDEX)}
@@ -338,26 +301,34 @@ def check_tensors(
                 raise InputError(f"{name} has the shape {shape}, not {wanted}")
             if state[name].dtype != expected[name].dtype:
                 raise InputError(f"{name} holds {state[name].dtype}, not {expected[name].dtype}")
-    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError) as error:
+    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError, AttributeError) as error:
         raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
 
 
-def build(
-    members: list[dict[str, Any]], average: bool, schema: Schema, rows: list[int] | None = None
-) -> RAPGNN | Average:
+def build(index: dict[str, Any], schema: Schema, tensors: int) -> RAPGNN | Average:
+    """What an index describes, without its numbers: one network, or an average of several.
+
+    Args:
+        tensors: how many there are, each module having one at least.
+    """
     channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
-    built = []
+    members, built = index.get("members", [index]), []
+    if len(members) > tensors:
+        raise InputError("its numbers are those of fewer members")
     for member in members:
         config, how = Config(**member["config"]), channels | {"seed": member["seed"]}
         if config.coefficients == "random":
             built.append(RAPGNN(schema.in_channels, **how, config=config))
             continue
+        tensors -= config.num_layers if config.coefficients == "layers" else 0
+        if tensors < 0:
+            raise InputError("its numbers are those of fewer layers")
         more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0), "types": schema.types}
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
     model: Any = built[0]
-    if average:
+    if "members" in index:
         model = Average(built, *([member[key] for member in members] for key in ("use", "weight")))
-    model.fit_rows = None if rows is None else FitRows(*rows)
+    model.fit_rows = FitRows(*index["rows"]) if "rows" in index else None
     return model
 
 
@@ -372,13 +343,3 @@ def described(model: Average) -> list[dict[str, Any]]:
         if isinstance(one, HopNetwork) and one.nodes is not None:
             members[-1]["nodes"] = len(one.nodes.keys)
     return members
-
-
-def _is_shape(given: Any) -> bool:
-    """Whether these are a number of rows and of columns."""
-    return _are_sizes(given) and len(given) == 2
-
-
-def _are_sizes(given: Any) -> bool:
-    whole = isinstance(given, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in given)
-    return whole and all(0 <= n < 1 << 40 for n in given)
