@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.network.encode import Standard
 from rapgnn.network.hop_network import graph_blocks
 from rapgnn.sparse import Features, dense, row_block, row_sums
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import ReservoirEncoder, Standardize, first, fixed_point, graph_operator, pool_all
+from rapgnn_lab.baselines.reservoir import ReservoirEncoder, first, fixed_point, graph_operator, pool_all
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ class MRGNN(ReservoirEncoder):
         layers = [
             RandomLayer(in_channels * k, settings.units, weights, layer=k, **options) for k in range(1, count + 1)
         ]
-        self.resolutions = nn.ModuleList(nn.Sequential(layer, Standardize(settings.units)) for layer in layers)
+        self.resolutions = nn.ModuleList(nn.Sequential(layer, Standard(settings.units)) for layer in layers)
 
     def context(self, graph: Graph) -> GraphOperator:
         """A, or the normalised one that the Laplacian is made of."""
@@ -217,9 +218,10 @@ class MRGNN(ReservoirEncoder):
     def fit(self, x: Features, context: GraphOperator, rows: Tensor) -> None:
         """Mean and variance of every unit over the nodes of the training graphs."""
         assert context.ptr is not None
-        layers = cast(list[Any], list(self.resolutions))
+        layers, units = cast(list[Any], list(self.resolutions)), []
         for some in graph_blocks(context.ptr, rows, self.width):
             chosen, nodes = context.select(some)
             hops = self.hops(row_block(x, nodes), chosen)
-            for (random, standardize), seen in zip(layers, hops, strict=True):
-                standardize.add(random(seen))
+            units.append([random(seen) for (random, _), seen in zip(layers, hops, strict=True)])
+        for (_, standard), blocks in zip(layers, zip(*units, strict=True), strict=False):
+            standard.fit(torch.cat(blocks))

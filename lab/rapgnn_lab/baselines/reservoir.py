@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rapgnn.graph.backbones import Backbone, plain, symmetric
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.encode import SMALLEST, inverse
+from rapgnn.network.encode import Standard
 from rapgnn.network.heads import TargetScale
 from rapgnn.network.hop_network import graph_blocks
 from rapgnn.sparse import Features, SparseMatrix, row_block
@@ -64,43 +64,6 @@ def fixed_point(
         if moved <= tolerance:
             break
     return h
-
-
-class Standardize(nn.Module):
-    """(h - mean) / standard deviation of each channel, over rows that came block after block; constant ones become 0.
-
-    Mean and scale are buffers, so rows of other graphs are shifted and scaled alike. Without a row nothing changes.
-    """
-
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self, channels: int):
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(channels, dtype=torch.float32))
-        self.register_buffer("scale", torch.ones(channels, dtype=torch.float32))
-        self._seen = 0, torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
-
-    @torch.no_grad()
-    def add(self, block: Tensor) -> "Standardize":
-        """Take the rows ``[r, channels]`` of one more block, in double precision."""
-        if not len(block):
-            return self
-        rows = block.double()
-        here, (before, mean, squares) = rows.mean(0), self._seen
-        mean, squares, count = mean.to(here.device), squares.to(here.device), before + len(rows)
-        shift = here - mean
-        squares = squares + (rows - here).square().sum(0) + shift.square() * before * len(rows) / count
-        mean = mean + shift * len(rows) / count
-        self._seen = count, mean, squares
-        deviation = (squares / count).sqrt()
-        rounding = SMALLEST * (mean.square() + deviation.square()).sqrt()
-        self.mean.copy_(mean)
-        self.scale.copy_(inverse(torch.where(deviation > rounding, deviation, 0.0), 0.0))
-        return self
-
-    def forward(self, h: Tensor) -> Tensor:
-        return (h - self.mean.to(h.dtype)) * self.scale.to(h.dtype)
 
 
 class ReservoirEncoder(nn.Module):
@@ -160,7 +123,7 @@ class ReservoirNetwork(nn.Module):
     def __init__(self, encoder: ReservoirEncoder, depth: int, output: TargetScale, projection: RandomLayer | None):
         super().__init__()
         self.encoder, self.depth, self.output, self.projection = encoder, depth, output, projection
-        self.standardize: Standardize | None = None
+        self.standardize: Standard | None = None
         self.head: nn.Module = nn.Identity()
 
     def columns(self, parts: list[Tensor]) -> Tensor:

@@ -15,6 +15,7 @@ from rapgnn.compare import Method
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
+from rapgnn.network.encode import Standard
 from rapgnn.network.heads import Head, RidgeHead, RidgeRegression, TargetScale
 from rapgnn.prng import Stream, seeded
 from rapgnn.training.fit import Fitted, ridge_targets, row_weights
@@ -24,7 +25,7 @@ from rapgnn.training.predict import Prediction, as_prediction
 from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings
 from rapgnn_lab.baselines.prgnn import PRGNN, PRGNNSettings
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, Standardize, choices
+from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, choices
 
 PENALTIES = tuple(10.0**k for k in range(-4, 3))
 """The λ that validation chooses a readout's from."""
@@ -147,7 +148,9 @@ def _networks(
         network = ReservoirNetwork(encoder, depth, output, projection)
         if system.standardize:
             columns = network.columns([part[: len(graph.train)] for part in parts])
-            network.standardize = Standardize(columns.shape[1]).to(columns.device).add(columns)
+            standard = Standard(columns.shape[1]).to(columns.device)
+            standard.fit(columns)
+            network.standardize = standard
         yield network
 
 
