@@ -20,12 +20,72 @@ from rapgnn.scale.tables.convert import convert_folder
 from strategies import edge_lists
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
-@pytest.mark.parametrize("directed", [False, True])
-def test_words_and_numbers(tmp_path, ending, directed):
-    nodes, edge_table = folders.tables()
-    folder = folders.write(tmp_path / "g", ending, nodes=nodes, edges=edge_table)
-    same(*both(folder, tmp_path, Reading(directed=directed)))
+def numbered(nodes, edges):
+    row = pd.Series(range(len(nodes)), index=nodes["id"])
+    return nodes.drop(columns="id"), edges.apply(lambda ends: ends.map(row))
+
+
+def labelled(nodes, edges):
+    rng = np.random.default_rng(2)
+    for i, name in enumerate("pqr"):
+        nodes[f"label_{name}"] = np.where(np.arange(90) % 3 == i, np.nan, rng.integers(2, size=90))
+    return nodes.drop(columns="label"), edges
+
+
+def everything(nodes, edges):
+    """Dates, categories, gaps and names."""
+    n, rng = len(nodes), np.random.default_rng(3)
+    nodes["born"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(900, size=n), "D")
+    nodes["day"] = pd.date_range("2024-01-01", periods=n).date
+    nodes["price"] = [Decimal(i * i) / 4 for i in range(n)]
+    nodes["written"] = [f"2021-0{1 + i % 9}-1{i % 10}" for i in range(n)]
+    nodes["town"] = [f"town {i % 130}" for i in range(n)]
+    nodes["name"] = [f"name {i}" for i in range(n)]
+    nodes["colour"] = np.where(rng.random(n) < 0.3, None, rng.choice(["red", "blue"], size=n))
+    nodes["empty"] = np.nan
+    nodes["seen"] = pd.array(rng.choice([True, False], size=n), dtype="boolean")
+    nodes.loc[::7, "a"] = np.nan
+    return nodes, edges
+
+
+PART, ROW = np.random.default_rng(2).integers(4, size=90), np.arange(90)
+NAMED = {split: i == PART for i, split in enumerate(("train_mask", "val_mask", "test_mask"))}
+KINDS = {
+    "words and numbers": (lambda n, e: folders.tables(), "csv csv.gz parquet", {}),
+    "directed": (lambda n, e: folders.tables(), "csv parquet", {"directed": True}),
+    "numbered rows": (numbered, "parquet", {}),
+    "ids that are words": (lambda n, e: (n.astype({"id": str}), e), "parquet", {}),
+    "leading zeros": (lambda n, e: (n.assign(id=[f"0{i}" for i in n["id"]]), e.map(lambda i: f"0{i}")), "csv", {}),
+    "a split": (lambda n, e: (n.assign(split=np.array(["train", "valid", "test", ""])[PART]), e), "parquet", {}),
+    "masks": (lambda n, e: (n.assign(**NAMED), e), "parquet", {}),
+    "two splits": (
+        lambda n, e: (
+            n.assign(val_mask=ROW < 20, test_mask=(ROW > 30) & (ROW < 45), label=n["label"].where(ROW < 60)),
+            e,
+        ),
+        "parquet",
+        {},
+    ),
+    "unknown labels": (lambda n, e: (n.assign(label=n["label"].where(PART > 2, -1)), e), "parquet", {}),
+    "several labels": (labelled, "parquet", {}),
+    "everything": (everything, "parquet", {"impute": True}),
+    "unknown edges": (lambda n, e: (n, _set(e, 3, "source", 5000)), "parquet", {"drop_unknown_edges": True}),
+    "run[12]": (lambda n, e: (n, e), "csv parquet", {}),  # marks in a folder's name stand for themselves
+    "run*": (lambda n, e: (n, e), "csv parquet", {}),
+    "run?": (lambda n, e: (n, e), "csv", {}),
+    "a'b": (lambda n, e: (n, e), "csv parquet", {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending"), [(k, ending) for k, (_, endings, _) in KINDS.items() for ending in endings.split()]
+)
+def test_both_readers_give_the_same_graph(tmp_path, kind, ending):
+    change, _, options = KINDS[kind]
+    folders.write(tmp_path / "run1", ending, nodes=plain()[0], edges=plain()[1])
+    nodes, edge_table = change(*plain(90))
+    folder = folders.write(tmp_path / kind, ending, nodes=nodes, edges=edge_table)
+    same(*both(folder, tmp_path, Reading(**options)), 1e-6 if kind == "everything" else 0.0)
 
 
 @pytest.mark.parametrize("size", [300, 6_000, 40_000])
@@ -36,58 +96,6 @@ def test_a_full_disk_is_the_disks_fault_and_the_next_run_goes_on(tmp_path, size)
     with full_disk(size), pytest.raises(OutputError):
         convert_folder(folder, tmp_path / "out", memory=MEMORY)
     assert convert_folder(folder, tmp_path / "out", memory=MEMORY).num_nodes == 3000
-
-
-@pytest.mark.parametrize("way", ["numbered rows", "words and numbers", "leading zeros"])
-def test_ids_of_other_kinds(tmp_path, way):
-    nodes, edge_table = plain()
-    if way == "numbered rows":
-        row = pd.Series(range(len(nodes)), index=nodes["id"])
-        nodes, edge_table = nodes.drop(columns="id"), edge_table.apply(lambda ends: ends.map(row))
-    elif way == "words and numbers":
-        nodes = nodes.astype({"id": str})
-    else:
-        nodes["id"], edge_table = [f"0{i}" for i in nodes["id"]], edge_table.map(lambda i: f"0{i}")
-    ending = "csv" if way == "leading zeros" else "parquet"
-    same(*both(folders.write(tmp_path / "g", ending, nodes=nodes, edges=edge_table), tmp_path))
-
-
-@pytest.mark.parametrize("way", ["column", "masks", "two splits", "unknown", "several labels"])
-def test_labels_and_splits(tmp_path, way):
-    nodes, edge_table = plain(90)
-    rng = np.random.default_rng(2)
-    if way == "column":
-        nodes["split"] = rng.choice(["train", "valid", "test", ""], p=[0.4, 0.2, 0.2, 0.2], size=90)
-    elif way == "masks":
-        part = rng.integers(4, size=90)
-        for i, split in enumerate(("train", "val", "test")):
-            nodes[f"{split}_mask"] = part == i
-    elif way == "two splits":
-        nodes["val_mask"], nodes["test_mask"] = np.arange(90) < 20, (np.arange(90) > 30) & (np.arange(90) < 45)
-        nodes.loc[60:, "label"] = np.nan
-    elif way == "unknown":
-        nodes.loc[rng.permutation(90)[:60], "label"] = -1
-    else:
-        nodes = nodes.drop(columns="label")
-        for name in "pqr":
-            nodes[f"label_{name}"] = np.where(rng.random(90) < 0.5, rng.integers(2, size=90), np.nan)
-    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table)
-    same(*both(folder, tmp_path))
-
-
-def test_dates_categories_gaps_and_names(tmp_path):
-    nodes, edge_table = plain(400)
-    rng = np.random.default_rng(3)
-    nodes["born"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(900, size=400), "D")
-    nodes["written"] = [f"2021-0{1 + i % 9}-1{i % 10}" for i in range(400)]
-    nodes["town"] = [f"town {i % 130}" for i in range(400)]
-    nodes["name"] = [f"name {i}" for i in range(400)]
-    nodes["colour"] = np.where(rng.random(400) < 0.3, None, rng.choice(["red", "blue"], size=400))
-    nodes["empty"] = np.nan
-    nodes["seen"] = pd.array(rng.choice([True, False], size=400), dtype="boolean")
-    nodes.loc[::7, "a"] = np.nan
-    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table)
-    same(*both(folder, tmp_path, Reading(impute=True)))
 
 
 def test_many_files_in_the_order_of_their_names(tmp_path):
@@ -111,13 +119,6 @@ def test_features_in_an_array(tmp_path, unequal):
     found, expected = both(folder, tmp_path)
     same(found, expected, 1e-6 if unequal else 0.0)
     assert np.allclose(found.features, x) != unequal
-
-
-def test_edges_of_unknown_nodes_are_dropped_where_the_user_says_so(tmp_path):
-    nodes, edge_table = plain()
-    edge_table.loc[3, "source"] = 5000
-    folder = folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table)
-    same(*both(folder, tmp_path, Reading(drop_unknown_edges=True)))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -275,16 +276,6 @@ def test_files_that_are_not_as_they_should_be(tmp_path, change, said):
         convert_folder(folder, tmp_path / "out", memory=MEMORY)
 
 
-@pytest.mark.parametrize("name", ["run[12]", "run*", "run?", "a'b"])
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_marks_in_a_folders_name_stand_for_themselves(tmp_path, name, ending):
-    nodes, edge_table = plain()
-    other = folders.write(tmp_path / "run1", ending, nodes=nodes.assign(a=0.5), edges=edge_table)
-    assert other.is_dir()
-    folder = folders.write(tmp_path / name, ending, nodes=nodes, edges=edge_table)
-    same(*both(folder, tmp_path))
-
-
 MESSY = {
     "names that differ in case": lambda n: n.assign(w=n["a"], W=n["b"] * 2.5),
     "money and shares": lambda n: n.assign(
@@ -330,12 +321,3 @@ def test_both_readers_read_messy_columns_alike(tmp_path, monkeypatch, way, endin
     if ending == "csv":
         wide = {"money and shares": 5, "a number of the row": 2, "names that differ in case": 4}.get(way)
         assert wide in (None, expected.num_features)
-
-
-def test_dates_and_decimals_of_parquet(tmp_path):
-    nodes, edge_table = plain(60)
-    nodes["day"] = pd.date_range("2024-01-01", periods=60).date
-    nodes["price"] = [Decimal(i * i) / 4 for i in range(60)]
-    found, expected = both(folders.write(tmp_path / "g", "parquet", nodes=nodes, edges=edge_table), tmp_path)
-    same(found, expected, 1e-6)
-    assert found.num_features == 4
