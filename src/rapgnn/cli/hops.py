@@ -1,6 +1,7 @@
 """Graphs larger than memory on the command line: ``rapgnn hops``, and what fit, evaluate and predict do with them."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,31 +28,25 @@ def is_disk_graph(data: str) -> bool:
 
 
 @contextlib.contextmanager
-def disk_graph(data: str, data_dir: Path | None, reading: Any, memory: int | None) -> Iterator[Any]:
+def disk_graph(data: str, data_dir: Path | None, reading: Any, memory: str | None) -> Iterator[Any]:
     """The graph on disk that is meant: the folder of one, or tables that become one, or a dataset that is written."""
     import tempfile
 
+    from rapgnn.memory import read_size
     from rapgnn.scale.disk_graph import DiskGraph
     from rapgnn.scale.tables.convert import MEMORY, convert_folder
 
-    path = Path(data)
+    path, limit = Path(data), MEMORY if memory is None else read_size(memory, "--memory")
     if is_disk_graph(data):
         yield DiskGraph.open(path, say=shared.say)
     elif path.is_dir():
         with shared.show_progress() as track:
-            graph = convert_folder(path, None, reading, memory or MEMORY, track=track)
+            graph = convert_folder(path, None, reading, limit, track=track)
         shared.say(f"the tables are kept as a graph on disk in {graph.folder}")
         yield graph
     else:
         with tempfile.TemporaryDirectory(prefix="rapgnn-graph-") as folder:
             yield DiskGraph.write(Path(folder) / "graph", shared.load(data, data_dir, reading=reading))
-
-
-def limit_of(memory: str | None) -> int | None:
-    """``--memory`` in bytes; None: there is none."""
-    from rapgnn.memory import read_size
-
-    return None if memory is None else read_size(memory, "--memory")
 
 
 @contextlib.contextmanager
@@ -100,7 +95,7 @@ def hops(
     from rapgnn.errors import check_choice
     from rapgnn.estimators.disk import DiskEstimator
     from rapgnn.files import check_writable
-    from rapgnn.memory import PeakAnonymous, show_size
+    from rapgnn.memory import PeakAnonymous, read_size, show_size
     from rapgnn.scale.fit import labelled_graph
     from rapgnn.scale.homes import open_home
     from rapgnn.scale.hops import Budget, untrained
@@ -110,9 +105,8 @@ def hops(
     check_workers(data)
     fixed = shared.read_settings(settings, backbone=backbone, num_layers=layers, embedding=embedding)
     shared.check_options(fixed, embedding, device, seed)
-    limit = limit_of(memory)
-    start = time.perf_counter()
-    with disk_graph(data, data_dir, reading, limit) as graph, PeakAnonymous() as peak:
+    limit, start = None if memory is None else read_size(memory, "--memory"), time.perf_counter()
+    with disk_graph(data, data_dir, reading, memory) as graph, PeakAnonymous() as peak:
         small, nodes = labelled_graph(graph)
         config = DiskEstimator(settings=fixed, seed=seed).plain_settings(small)
         model = untrained(graph, config, seed)
@@ -219,28 +213,14 @@ def _write_parts(path: Path, estimator: Any, graph: Any, parts: Any, probabiliti
     import torch
 
     from rapgnn.estimators.table import prediction_table
-    from rapgnn.graph.graph import Graph
     from rapgnn.graph.validate import labelled_rows
 
-    ids = graph.ids()
+    classes = estimator.schema_.classes
     with path.open("w", newline="", encoding="utf-8") as file:
         for nodes, prediction in parts:
-            y = torch.from_numpy(np.array(graph.y[nodes]))
-            none = torch.zeros(0, dtype=torch.int64)
-            part = Graph(
-                graph.name,
-                torch.zeros(len(nodes), 1),
-                torch.zeros(2, 0, dtype=torch.int64),
-                y,
-                none,
-                none,
-                none,
-                num_outputs=graph.num_outputs,
-                task=graph.task,
-                ids=nodes if ids is None else ids[nodes],
-            )
-            classes = estimator.schema_.classes
-            table = prediction_table(part, lambda _, p=prediction: p, classes, probabilities, labelled_rows(y))
+            rows = torch.from_numpy(nodes)
+            known = rows[labelled_rows(torch.from_numpy(np.array(graph.y[nodes])))]
+            table = prediction_table(graph, lambda _, p=prediction: p, classes, probabilities, known, rows)
             table.to_csv(file, index=False, header=not nodes[0])
 
 
@@ -254,9 +234,7 @@ ClusterOption = Annotated[
 
 def check_workers(data: str) -> None:
     """Refuse tables where torchrun started this process: many would convert them at once."""
-    from rapgnn.scale.disk_graph import is_sealed
-
-    if _together() and not is_sealed(Path(data)):
+    if _together() and not is_disk_graph(data):
         raise InputError(f"the workers share a graph on disk, made by rapgnn data convert: {data} is none.")
 
 
@@ -273,13 +251,9 @@ def hops_option(store: Path | None, cluster: str | None) -> str:
 
 def end_others() -> None:
     """What follows is done by one worker, the first."""
-    import os
-
     if _together() and int(os.environ["RANK"]):
         raise typer.Exit
 
 
 def _together() -> bool:
-    import os
-
     return int(os.environ.get("WORLD_SIZE", 1)) > 1 and "RANK" in os.environ

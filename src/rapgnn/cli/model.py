@@ -87,7 +87,7 @@ def fit(
         check_folder(reading)
         where = {"memory_limit": memory, "hops": hops.hops_option(store, cluster)}
         limited = RAPNodeClassifier(settings=overrides, **where, **goal)
-        with hops.disk_graph(data, data_dir, reading, hops.limit_of(memory)) as disk:
+        with hops.disk_graph(data, data_dir, reading, memory) as disk:
             check_goal(metric, class_weight, disk.task)
             hops.fit_from_disk(limited, disk, out, store, json_file)
     shared.tell(f"next: rapgnn predict {out} {shared.given(data, reading)} --out predictions.csv")
@@ -234,7 +234,7 @@ def predict(
         if samples:
             raise InputError("predictions on a graph on disk are exact: leave out --samples.")
         limited = hops.open_estimator(model, memory, device)
-        with hops.disk_graph(data, data_dir, reading, hops.limit_of(memory)) as disk:
+        with hops.disk_graph(data, data_dir, reading, memory) as disk:
             assert out is not None
             hops.predict_from_disk(limited, disk, out, probabilities, not no_spread, store)
         return
@@ -315,7 +315,7 @@ def evaluate(
     if data is not None and (memory is not None or hops.is_disk_graph(data)):
         check_folder(reading)
         limited = hops.open_estimator(model, memory, device)
-        with hops.disk_graph(data, data_dir, reading, hops.limit_of(memory)) as disk:
+        with hops.disk_graph(data, data_dir, reading, memory) as disk:
             record = {"dataset": disk.name, "task": disk.task, "model": str(model)} | hops.score_disk(limited, disk)
         shared.write_json([record], json_file)
         return

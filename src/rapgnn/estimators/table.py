@@ -12,13 +12,14 @@ from torch import Tensor
 from rapgnn.errors import InputError
 from rapgnn.files import write_atomic
 from rapgnn.graph.graph import Graph
+from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.training.predict import PARTS, Prediction
 
 TABLES = (".csv", ".parquet")
 
 
 def prediction_table(
-    graph: Graph,
+    graph: Graph | DiskGraph,
     predict: Callable[[Tensor], Prediction],
     classes: Sequence[Any] | None = None,
     probabilities: bool = False,

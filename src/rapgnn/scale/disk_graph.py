@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from rapgnn.errors import InputError, check_choice
 from rapgnn.files import is_regular, new_folder, read_regular, sha256, write_atomic, write_error
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.table import Encoding
-from rapgnn.graph.tasks import TASKS
+from rapgnn.graph.tasks import TASKS, Objective
 from rapgnn.graph.validate import LARGEST, SPLITS, check_disjoint
 from rapgnn.memory import blocks
 from rapgnn.sparse import column_block
@@ -272,6 +273,12 @@ class DiskGraph:
         """The node numbers of ``"train"``, ``"val"`` or ``"test"``."""
         return getattr(self, split)
 
+    @property
+    def objective(self) -> Objective:
+        """What the task asks for."""
+        return TASKS[self.task]
+
+    @cached_property
     def ids(self) -> np.ndarray | None:
         """What the nodes are called; None where the data do not say it."""
         path = self.folder / IDS
@@ -289,7 +296,7 @@ class DiskGraph:
         x = torch.from_numpy(np.array(self.features, order="C"))
         rest: dict[str, Any] = {name: torch.from_numpy(np.array(getattr(self, name))) for name in ("y", *SPLITS)}
         rest |= {name: getattr(self, name) for name in ("num_outputs", "task", "classes", "encoding", "notes")}
-        return Graph(self.name, x, edges, **rest, edge_weight=weight, ids=self.ids())
+        return Graph(self.name, x, edges, **rest, edge_weight=weight, ids=self.ids)
 
 
 def about(name: str, n: int, m: int, c: int, outputs: int, weighted: bool, task: str, classes: Any) -> dict[str, Any]:
