@@ -110,14 +110,8 @@ class DiskEstimator(RAPEstimator):
         self.engine_, self.engine_reason_, self.blocks_ = "polynomial", fitted.reason, blocks
         self.split_ = {split: np.array(graph.rows(split)) for split in SPLITS}
         self.notes_, weights = notes, small.objective.class_weight
-        names = {
-            "dataset": "name",
-            "task": "task",
-            "nodes": "num_nodes",
-            "edges": "num_edges",
-            "features": "num_features",
-        }
-        self.data_ = {title: getattr(graph, name) for title, name in names.items()}
+        self.data_ = {"dataset": graph.name, "task": graph.task, "nodes": graph.num_nodes}
+        self.data_ |= {"edges": graph.num_edges, "features": graph.num_features}
         self.class_weight_ = None if weights is None else dict(zip(self.classes_.tolist(), weights, strict=True))
         for note in small.notes:
             notice(note)

@@ -22,8 +22,7 @@ from rapgnn.scale.homes import HERE, Home
 from rapgnn.scale.hops import Budget, FirstHop, OnHop, check_config, hop_folder, one_by_one, silent
 from rapgnn.scale.rows import PART_BYTES, StoredRows, is_random, stored_graph
 from rapgnn.scale.store import HopStore
-from rapgnn.training.fit import Equations, equations_of, ridge_targets, row_weights, solve_head
-from rapgnn.training.head import train_head
+from rapgnn.training.fit import Equations, fit_head, ridge_targets, row_weights, solve_head
 from rapgnn.training.loop import OnEpoch
 from rapgnn.training.pretrain import pretrain
 
@@ -128,20 +127,15 @@ def _train(
     device = torch.device("cpu" if solved else budget.device)  # sums over rows are added up where the store is read
     model, small = model.to(device), small.to(device)
     few = 2 * len(small.train) <= model.embedding.out_channels * len(model.spec.outputs)
-    embedded = stored_graph(model, store, nodes, device)
     penalty, factor = float("nan"), 1.0
+    if isinstance(head, RidgeHead) and not few:
+        train, val = (StoredRows(store, model.spec, nodes[rows.numpy()]) for rows in (small.train, small.val))
+        loop = solve_head(model, head, small, lambda: stored_equations(model, small, train, val), on_epoch)
+    else:  # of fewer rows than unknowns the equations of the rows are the smaller ones
+        embedded = stored_graph(model, store, nodes, device)
+        loop = fit_head(model, small, embedded.operator, embedded, on_epoch).loop
     if isinstance(head, RidgeHead):
-
-        def equations() -> Equations:
-            if few:  # rows than unknowns: the equations of the rows are the smaller ones
-                return equations_of(model, small, embedded)[0]
-            train, val = (StoredRows(store, model.spec, nodes[rows.numpy()]) for rows in (small.train, small.val))
-            return stored_equations(model, small, train, val)
-
-        loop = solve_head(model, head, small, equations, on_epoch)
         penalty, factor = head.penalty, head.inverse_temperature
-    else:
-        loop = train_head(model, head, small, embedded, on_epoch)
     return torch.tensor([*(loop.best or (float("nan"), 0.0)), penalty, factor], dtype=torch.float64)
 
 
