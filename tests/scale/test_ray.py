@@ -4,14 +4,12 @@ import os
 import shutil
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-pytest.importorskip("ray", reason='Ray is not installed: pip install "rapgnn[ray]"')
-
 
 from commands import refused
 from rapgnn import RAPNodeClassifier
@@ -27,7 +25,10 @@ from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
 from ray_cases import CONFIG, fault, killed_once
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason='Ray is not installed: pip install "rapgnn[ray]"'),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture(scope="module")
