@@ -1,9 +1,10 @@
-"""What the workers of the distributed tests do; the tests import it, and so do the workers."""
+"""What the workers of the distributed tests do, Ray's and torchrun's; the tests import it, and so do the workers."""
 
 import contextlib
 import io
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -22,6 +23,8 @@ from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
 from rapgnn.scale.homes import WorkersHops, open_home
 from rapgnn.scale.hops import Budget, untrained
+from rapgnn.scale.on_ray import hops_of_block
+from rapgnn.scale.store import Columns, HopsOf
 from rapgnn.scale.workers import joined
 
 PRELOADED = ["rapgnn.scale.fit", "rapgnn.training.fit", "rapgnn.estimators.estimators", "torch._dynamo"]
@@ -64,6 +67,28 @@ def fill_all(folder: Path, stores: Path) -> dict[tuple[str, str, bool], float]:
                 hops.store(stores / f"{name} {backbone} {loops}", wanted_rows(graph.num_nodes))
                 rates[name, backbone, loops] = float(model.operator_scale)
     return rates
+
+
+# What Ray's processes do.
+
+RAY_CONFIG = Config(num_layers=3, backbone="sage", embedding="identity", activation="identity")
+
+
+def killed_once(of: HopsOf, folder: Path, model: Any, rows: np.ndarray, columns: Columns) -> list[np.ndarray]:
+    """A block whose process is killed the first time."""
+    mark = folder.parent / f"tried {columns[0]}"
+    tried = mark.exists()
+    mark.touch()
+    if columns[0] == 2 and not tried:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return hops_of_block(of, folder, model, rows, columns)
+
+
+def fault(of: HopsOf, folder: Path, model: Any, rows: np.ndarray, columns: Columns) -> None:
+    raise InputError(f"column {columns[0]} is at fault.")
+
+
+# What torchrun's workers do.
 
 
 class StoppedError(Exception):

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from commands import refused
+from distributed_cases import RAY_CONFIG as CONFIG
+from distributed_cases import fault, killed_once
 from rapgnn import RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
@@ -23,7 +25,6 @@ from rapgnn.scale.hops import Budget, Hops, untrained
 from rapgnn.scale.on_ray import RayHops, connected
 from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
-from ray_cases import CONFIG, fault, killed_once
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason='Ray is not installed: pip install "rapgnn[ray]"'),
