@@ -71,17 +71,14 @@ def open_array(path: Path) -> np.ndarray:
 # The manifest of a folder: what lies in it, with sizes and checksums, and the check against them.
 
 
-def seal(folder: Path, about: dict[str, Any], say: Say = lambda line: None) -> None:
+def seal(folder: Path, about: dict[str, Any]) -> None:
     """Write the manifest, last of all files, so that a folder with one is whole.
 
     Args:
         about: what the manifest says beyond format, files and fingerprint; ``num_nodes``, ``task``, and so on.
     """
     names = [name for name in (*(f"{array}.npy" for array in ARRAYS), IDS) if is_regular(folder / name)]
-    files: dict[str, dict[str, Any]] = {}
-    for name in names:
-        say(f"checksum of {name}")
-        files[name] = {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)}
+    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in names}
     content = {name: file["sha256"] for name, file in files.items() if name != IDS}
     sizes = {key: about[key] for key in ("num_edges", "num_features", "num_nodes", "task")}
     fingerprint = hashlib.sha256(json.dumps([sizes, content], sort_keys=True).encode()).hexdigest()[:16]

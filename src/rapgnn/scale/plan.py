@@ -230,10 +230,11 @@ def _disk(folder: Path, block: np.ndarray) -> tuple[float, float]:
         return write, block.nbytes / (time.perf_counter() - start)
 
 
-def _seconds(run: Callable[[], object], repeats: int = 3) -> float:
+def _seconds(run: Callable[[], object]) -> float:
+    """The median of three calls, after one that warms up."""
     run()
     times = []
-    for _ in range(repeats):
+    for _ in range(3):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
