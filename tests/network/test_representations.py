@@ -7,6 +7,7 @@ import torch
 
 from rapgnn import Config, RAPNodeClassifier
 from rapgnn.graph.graph import Graph
+from rapgnn.network import representation
 from rapgnn.network.representation import LearnableRepresentation, PolynomialRepresentation
 from rapgnn.training.fit import build_rapgnn, fit_rap
 from samples import collection
@@ -136,6 +137,17 @@ def test_half_the_memory_and_nearly_the_same_numbers(kind: str, jumping: str, sm
         assert found.dtype == wanted.dtype
         error = float((found - wanted).norm() / wanted.norm())
         assert 0 < error < 2**-8  # rounding of the hops alone: bfloat16 has eight bits
+
+
+@pytest.mark.parametrize("jumping", ["last", "cat"])
+def test_moments_of_many_rows_are_taken_part_by_part(jumping: str, small_graph: Graph, monkeypatch) -> None:
+    found = []
+    for size in (1 << 30, 4096):
+        monkeypatch.setattr(representation, "MOMENT_BYTES", size)
+        rows = _stored(small_graph, FIXED.update(jumping=jumping))
+        found.append((*rows.channel_moments(), *rows.draw_moments(3)))
+    for whole, parts in zip(*found, strict=True):
+        torch.testing.assert_close(parts.double(), whole.double(), rtol=1e-5, atol=1e-7)
 
 
 def test_sums_are_those_of_the_rounded_hops(small_graph: Graph) -> None:

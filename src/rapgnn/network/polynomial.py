@@ -196,18 +196,18 @@ class PolynomialFilter:
             spans.append((first, place[layer] + 1, layer if self.spec.rule.edges else 0))
         return spans
 
-    def expectation(self) -> Tensor:
-        """The exact expectation: ``[rows, J·d]``."""
+    def expectation(self, rows: slice = slice(None)) -> Tensor:
+        """The exact expectation of some of the stored rows: ``[rows, J·d]``."""
         mean = expected_coefficients(self.spec).to(self.device, self.dtype)
-        parts = [torch.einsum("jk,dkr->rjd", mean, block) for _, block in self._blocks()]
+        parts = [torch.einsum("jk,dkr->rjd", mean, block[:, :, rows]) for _, block in self._blocks()]
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
 
-    def variance(self) -> Tensor:
-        """The exact variance, entry by entry: ``[rows, J·d]``."""
+    def variance(self, rows: slice = slice(None)) -> Tensor:
+        """The exact variance of some of the stored rows, entry by entry: ``[rows, J·d]``."""
         covariance = coefficient_covariance(self.spec)
         own = torch.stack([covariance[j, :, j] for j in range(len(covariance))]).to(self.device, self.dtype)
         parts = []
-        for _, block in self._blocks():
+        for block in (block[:, :, rows] for _, block in self._blocks()):
             weighted = torch.einsum("jkl,dlr->djkr", own, block)
             parts.append((weighted * block[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0))
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)

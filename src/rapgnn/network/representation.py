@@ -12,6 +12,7 @@ from torch import Tensor
 from rapgnn.captured import CapturedFunction
 from rapgnn.errors import InputError
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.memory import blocks
 from rapgnn.network.encode import Embedding, append
 from rapgnn.network.hops import Hops, pick
 from rapgnn.network.polynomial import OnHop, PolynomialFilter, expectation, expectation_and_covariance
@@ -103,6 +104,7 @@ Drawn = dict[str, Tensor]
 DRAW_BYTES = 16 << 20  # of one batch of draws: enough to read the hops rarely, small enough to stay near the cache
 MAX_DRAWS = 64
 GRAPHS_AT_ONCE = 4096  # that go through layers side by side where no gradient needs all of them
+MOMENT_BYTES = 64 << 20  # of the rows whose moments are taken together
 PROBES = 8  # draws that stand for all where there are no exact moments
 
 
@@ -265,8 +267,27 @@ class PolynomialRepresentation(Representation):
     def channel_moments(self) -> tuple[Tensor, Tensor]:
         if self.embedded.constant or not len(self.index):
             return super().channel_moments()
-        mean = self.filter.expectation().double()
-        return mean.mean(0), (mean.square() + self.filter.variance().double()).mean(0)
+        sums = []
+        for part in self._rows_together:
+            mean = self.filter.expectation(part).double()
+            sums.append(torch.stack([mean.sum(0), (mean.square() + self.filter.variance(part).double()).sum(0)]))
+        mean, square = torch.stack(sums).sum(0) / len(self.index)
+        return mean, square
+
+    def draw_moments(self, counter: int) -> tuple[Tensor, Tensor]:
+        if self.embedded.constant or len(self._rows_together) < 2:
+            return super().draw_moments(counter)
+        c, every = self.filter.coefficients([counter])[0], torch.arange(len(self.index), device=self.index.device)
+        drawn = (self.filter.draw_batch(every[part], c).double() for part in self._rows_together)
+        mean, square = torch.stack([torch.stack([h.sum(0), h.square().sum(0)]) for h in drawn]).sum(0) / len(every)
+        return mean, square
+
+    @cached_property
+    def _rows_together(self) -> list[slice]:
+        """The rows, as many at a time as have their moments together."""
+        spec = self.embedded.spec
+        row_bytes = 4 * self.filter.channels * len(spec.outputs) * (2 * len(stored_hops(spec)) + 4)
+        return list(blocks(len(self.index), MOMENT_BYTES // row_bytes))
 
     def _each(self, counters, generator, steps, batches) -> Iterator[Tensor]:
         together = self.draws_together if batches is None else self._together(len(stored_hops(self.embedded.spec)))
