@@ -46,6 +46,7 @@ def different(name):
     """Points where one setting may be other than its default."""
     bases = [Config(), HOPS, HOPS.update(units=3), HOPS.update(kernel="gauss", landmarks=2), Config(backbone="gin")]
     bases += [HOPS.update(coefficients=kind) for kind in ("layers", "colours")]
+    bases += [HOPS.update(relations="a to a", jumping="ppr")]
     return st.tuples(st.sampled_from(bases), values(name))
 
 

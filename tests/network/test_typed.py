@@ -68,7 +68,7 @@ def dense_joined(graph, config) -> np.ndarray:
     """What is joined, by dense matrices over all nodes."""
     types = types_of(graph)
     columns = TypeColumns(types.described(), config, 0)
-    columns.fit(types)
+    columns.fit(types, graph.train)
     starts = np.cumsum([0, *types.counts.values()])
     first = dict(zip(types.counts, starts, strict=False))
     found = np.zeros((types.counts["paper"], columns.joined_width(config)))
@@ -106,7 +106,7 @@ def test_hops_are_those_of_dense_matrices(timed, walks, backbone, jumping, depth
         relations=WALKS[walks], backbone=backbone, jumping=jumping, num_layers=depth, degree_columns=True
     )
     columns = TypeColumns(types_of(graph).described(), config, 0)
-    columns.fit(types_of(graph))
+    columns.fit(types_of(graph), graph.train)
     found = typed_hops(graph, columns, config).joined(config).numpy()
     wanted = dense_joined(graph, config)
     assert found.shape == wanted.shape
@@ -157,13 +157,52 @@ def test_nodes_of_one_community_are_in_one_place():
     graph = typed_graph({"a": NodeType(count=n), "b": NodeType(count=40)}, [Relation("a", "r", "b", ends)], "a", y=y)
     config = HOPS.update(relations="a r b + b rev_r a", node_columns=2, num_layers=0)
     columns = TypeColumns(types_of(graph).described(), config, 0)
-    columns.fit(types_of(graph))
+    columns.fit(types_of(graph), graph.train)
     assert columns.places is not None
     place = columns.places(types_of(graph))[:, 1].numpy()
     assert np.mean((place > 0) == (y > 0)) in (pytest.approx(0.0, abs=0.1), pytest.approx(1.0, abs=0.1))
     assert not columns.knows(types_of(typed_graph(
         {"a": NodeType(count=n + 1), "b": NodeType(count=41)}, [Relation("a", "r", "b", ends)], "a", y=[*y, 0]
     )))  # fmt: skip
+
+
+def test_anchors_are_the_logarithm_of_personalised_pagerank():
+    graph = random_graph()
+    types = types_of(graph)
+    config = HOPS.update(relations=EVERY, anchors=20, backbone="sage", jumping="ppr", num_layers=5)
+    columns = TypeColumns(types.described(), config, 0)
+    columns.fit(types, graph.train)
+    assert set(columns.anchors[: len(graph.train)].tolist()) == set(graph.train.tolist())
+    S, a = dense_step(types, EVERY.split(ALSO), "sage"), config.teleport
+    pagerank = sum(a * (1 - a) ** k * np.linalg.matrix_power(S, k) for k in range(6))
+    wanted = np.log1p(len(S) * pagerank[:30][:, columns.anchors.numpy()])
+    assert np.abs(typed_hops(graph, columns, config).joined(config).numpy() - wanted).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "settings", [{"anchors": 60, "jumping": "ppr", "num_layers": 8}, {"node_columns": 20}], ids=str
+)
+def test_nodes_that_came_later_are_near_those_that_were_there(settings):
+    rng, old, new = np.random.default_rng(3), 150, 30
+    y, home = rng.integers(0, 2, old + new), np.arange(20) % 2
+
+    def graph(first: int, last: int):
+        """People, what they bought, and of what kind: the kinds alone are in both graphs."""
+        rows = np.arange(last - first)
+        kind = np.array([rng.choice(np.flatnonzero(home == y[i])) for i in range(first, last)])
+        ids = {"person": np.arange(first, last), "buy": np.arange(first, last) + 1000, "kind": np.arange(20)}
+        types = {name: NodeType(count=len(one), ids=one.astype(str)) for name, one in ids.items()}
+        edges = [Relation("person", "made", "buy", np.stack([rows, rows]))]
+        edges.append(Relation("buy", "of", "kind", np.stack([rows, kind])))
+        return typed_graph(types, edges, "person", y=y[first:last])
+
+    if "anchors" in settings:  # of which some must be there
+        later, wanted = graph(old - 60, old + new), y[old - 60 :]
+    else:
+        later, wanted = graph(old, old + new), y[old:]
+    walk = ALSO.join(one.key for one in types_of(later).relations)
+    model = RAPNodeClassifier(search=False, settings={"relations": walk, **settings}).fit_graph(graph(0, old))
+    assert (model.predict(later)[-new:] == wanted[-new:]).mean() > 0.9
 
 
 def test_facts_after_a_row_move_no_prediction():

@@ -25,8 +25,10 @@ def describe(settings: Mapping[str, Any]) -> str:
     else:
         words = [f"{c.backbone}, {counted(depth, 'hop')}{JOINED[c.jumping] if depth > 1 else ''}"]
     scaled = SCALED.get(c.scaling, f"{c.scaling} ") + "features"
-    if c.node_columns:
-        words.append("random columns")
+    if c.anchors:
+        words.append(f"nearness to {counted(c.anchors, 'row')}")
+    elif c.node_columns:
+        words.append("places of nodes" if c.relations else "random columns")
     elif c.components:
         words.append(f"{c.components} components of {scaled}")
     elif scaled != "features":

@@ -52,6 +52,8 @@ class Encode:
     """Add columns that tell a node's degrees."""
     node_columns: int = _whole(0, 0, 1 << 14)
     """Random columns that tell nodes apart, instead of their features: for the graph that was trained on alone."""
+    anchors: int = _whole(0, 0, 1 << 14)
+    """Of graphs with types, instead of features: log(1 + n π), by the personalised PageRank π of so many rows."""
     embedding: str = _one_of("pretrained", EMBEDDINGS)
     """How h⁰ is made of these columns, a name from ``EMBEDDINGS``."""
     hidden_channels: int = _whole(256, 1, 1 << 16)
@@ -232,6 +234,8 @@ class Config:
             raise InputError(
                 "relations are walked as given: coefficients must be fixed, without self_loops and unit_hops."
             )
+        if self.anchors and not (self.relations and self.jumping == "ppr"):
+            raise InputError("anchors need relations and jumping ppr.")
         fixed, random = self.coefficients == "fixed", self.coefficients == "random"
         rule, previous = BACKBONES[self.backbone], self.previous
         if self.self_loops and rule.includes_self:

@@ -333,7 +333,7 @@ class HopNetwork(Network):
 
 def walk_of(config: Config) -> tuple[Any, ...]:
     """What decides the hops of a graph's nodes: networks that agree in it share them."""
-    inputs = config.scaling, config.components, config.degree_columns, config.node_columns
+    inputs = config.scaling, config.components, config.degree_columns, config.node_columns, config.anchors
     near = config.num_layers if config.relations else 0  # which types are near enough
     return *inputs, config.backbone, config.self_loops, config.edges, config.relations, near
 

@@ -43,7 +43,10 @@ class Network(nn.Module):
 
     def learn_columns(self, graph: Graph) -> None:
         """Learn how features are scaled."""
-        self.scaling.fit(graph.typed if self.config.relations else graph.x)
+        if self.config.relations:
+            self.scaling.fit(graph.typed, graph.train)
+        else:
+            self.scaling.fit(graph.x)
 
     def twin(self) -> Self:
         """The same network with a head of its own."""
@@ -67,7 +70,7 @@ class Network(nn.Module):
 
 def is_bound(config: Config) -> bool:
     """Whether such a network speaks of the nodes of one graph alone."""
-    return bool(config.node_columns or config.known_labels)
+    return bool(config.node_columns or config.anchors or config.known_labels)
 
 
 # Average: several models of one graph, whose probabilities (or numbers) are averaged.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh, svds
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError, shown
@@ -20,7 +20,9 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.relations import Blocks, Types, Walk, walks_of
 from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
+from rapgnn.network.expand import signed_log
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
+from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense, row_block
 
 TOLERANCE, AT_ONCE = 1e-3, 96  # of eigenvectors: how exact, and how many are made at once
@@ -33,7 +35,8 @@ class Start:
 
     Args:
         kind: ``features``; ``counts``: the logarithms of how many neighbours they have, by relation; ``place``: where
-            the target's nodes are in the graph, which is not walked with.
+            the target's nodes are in the graph, which is not walked with; ``rows``: some of the target's nodes, each a
+            column of its own.
         width: how many.
     """
 
@@ -45,7 +48,8 @@ class Start:
 class Places(nn.Module):
     r"""Where nodes are in a graph: the leading eigenvectors of S, degrees with their mean added (Qin and Rohe, 2013).
 
-    A node gets what its neighbours have, :math:`(S V)_i / λ`, so that nodes that came later have a place too.
+    A node gets what its neighbours have, :math:`(S V)_i / λ`, so that nodes that came later have a place too, those
+    whose neighbours came later as well.
 
     Args:
         counts: of the nodes of each type that a walk visits.
@@ -78,9 +82,19 @@ class Places(nn.Module):
         blocks, sizes = self._operators(types), self.counts
         none = {(a, b): sp.csr_matrix((n, m)) for a, n in sizes.items() for b, m in sizes.items()} | blocks
         S: Any = sp.block_array([[none[a, b] for b in sizes] for a in sizes], format="csr")
-        start = np.random.default_rng(self.seed).standard_normal(S.shape[0])
+        S, first = (S + S.T) / 2, np.cumsum([0, *sizes.values()])[list(sizes).index(self.target) :][:2]
+        own = (np.arange(S.shape[0]) >= first[0]) & (np.arange(S.shape[0]) < first[1])
+        B = S[own][:, ~own]
         try:
-            values, vectors = eigsh((S + S.T) / 2, count, which="LA", v0=start, tol=TOLERANCE)  # type: ignore[arg-type]
+            if 2 * B.nnz == S.nnz and count < min(B.shape):  # S = [0 B; Bᵀ 0], so that its vectors are those of B
+                start = np.random.default_rng(self.seed).standard_normal(min(B.shape))
+                found: Any = svds(B, count, v0=start, tol=TOLERANCE)  # type: ignore[arg-type]
+                left, values, right = found
+                vectors = np.empty((len(own), count))
+                vectors[own], vectors[~own] = left / np.sqrt(2), right.T / np.sqrt(2)
+            else:
+                start = np.random.default_rng(self.seed).standard_normal(S.shape[0])
+                values, vectors = eigsh(S, count, which="LA", v0=start, tol=TOLERANCE)  # type: ignore[arg-type]
         except ArpackNoConvergence as error:  # some were found
             values, vectors = error.eigenvalues, error.eigenvectors
         order = np.argsort(-values)[: np.count_nonzero(values > TOLERANCE)]
@@ -89,13 +103,22 @@ class Places(nn.Module):
 
     def forward(self, types: Types) -> Tensor:
         """``[nodes of the target, width]``."""
-        total = torch.zeros(types.counts[self.target], self.width)
         parts = dict(zip(self.counts, self.vectors.cpu().split(list(self.counts.values())), strict=True))
-        for (to, source), S in self._operators(types).items():
-            if to == self.target:
-                numbers = self.numbers(types, source)
-                found = torch.where(numbers[:, None] >= 0, parts[source][numbers.clamp(min=0)], 0.0)
-                total += SparseMatrix(S) @ found
+        numbers = {kind: self.numbers(types, kind)[:, None] for kind in self.counts}
+        at = {kind: torch.where(of >= 0, parts[kind][of[:, 0].clamp(min=0)], 0.0) for kind, of in numbers.items()}
+        steps = {place: SparseMatrix(S) for place, S in self._operators(types).items()}
+        later = any(bool((of < 0).any()) for of in numbers.values())
+        for _ in range(len(at) if later else 0):
+            near = {kind: self._step(steps, at, kind) for kind in at}
+            at = {kind: torch.where(of >= 0, at[kind], near[kind]) for kind, of in numbers.items()}
+        return self._step(steps, at, self.target)
+
+    def _step(self, steps: Mapping[tuple[str, str], SparseMatrix], at: Mapping[str, Tensor], kind: str) -> Tensor:
+        """S V / λ at the nodes of a type."""
+        total = torch.zeros_like(at[kind])
+        for (to, source), S in steps.items():
+            if to == kind:
+                total += S @ at[source]
         return total / self.values.cpu()
 
     def numbers(self, types: Types, kind: str) -> Tensor:
@@ -113,9 +136,11 @@ class TypeColumns(nn.Module):
     Args:
         about: the types and relations, from ``Types.described``.
         config: its ``scaling`` is for features that are mostly 0, others get mean 0 and variance 1; ``components`` are
-            taken of all that are wider; ``node_columns`` tell the places of nodes, and ``degree_columns`` how many
-            neighbours they have.
+            taken of all that are wider; ``node_columns`` tell the places of nodes, ``degree_columns`` how many
+            neighbours they have, and ``anchors`` alone, to which rows they are near.
     """
+
+    anchors: Tensor  # numbers among the nodes of the target
 
     def __init__(self, about: Mapping[str, Any], config: Config, seed: int):
         super().__init__()
@@ -128,7 +153,7 @@ class TypeColumns(nn.Module):
         self.received = {t: [key for key in used if self.ends[key][1] == t] for t in self.counts}
         depth, self.starts, parts = config.num_layers, list[Start](), list[FeatureScaling]()
         near = [t for t in self.counts if any(self.reaches(w, t, k) for w in self.walks for k in range(depth + 1))]
-        for t in near:
+        for t in near if not config.anchors else ():
             if width := about["widths"][t]:
                 scaling = config.scaling if t in about["sparse"] else "standard"
                 parts.append(
@@ -136,7 +161,12 @@ class TypeColumns(nn.Module):
                 )
                 self.starts.append(Start(t, "features", parts[-1].width))
         self.parts = nn.ModuleList(parts)
-        self.starts += [Start(t, "counts", n) for t in near if config.degree_columns and (n := len(self.received[t]))]
+        if config.degree_columns and not config.anchors:
+            self.starts += [Start(t, "counts", n) for t in near if (n := len(self.received[t]))]
+        self.seed, self.rows = seed, SeenNodes(self.counts[self.target] if config.anchors else 0)
+        self.register_buffer("anchors", torch.zeros(config.anchors, dtype=torch.int64))
+        if config.anchors:
+            self.starts.append(Start(self.target, "rows", config.anchors))
         self.places: Places | None = None
         if config.node_columns:
             visited = {t: n for t, n in self.counts.items() if any(t in self.ends[key] for key in used)}
@@ -183,13 +213,22 @@ class TypeColumns(nn.Module):
         return direct + [LABEL_STEPS * k for k in range(1, hops + 1)]
 
     @torch.no_grad()
-    def fit(self, types: Types) -> None:
-        """Learn from features and edges, never from labels; of nodes that came after the last training row nothing."""
+    def fit(self, types: Types, train: Tensor) -> None:
+        """Learn from features and edges, never from labels; of nodes that came after the last training row nothing.
+
+        Args:
+            train: the training rows, which are the first anchors.
+        """
         for start, part in zip(self.starts, self.parts, strict=False):
             x, early = types.features[start.type], types.early(start.type)
             part.fit(x if early is None else row_block(x, torch.from_numpy(early)))  # type: ignore[operator]
         if self.places is not None:
             self.places.fit(types)
+        if count := len(self.anchors):
+            self.rows.load_state_dict(SeenNodes.named_by(types.ids.get(self.target), len(self.rows.keys)).state_dict())
+            order = torch.randperm(len(self.rows.keys), generator=seeded(self.seed, Stream.LANDMARKS))
+            labelled = torch.isin(order, train.cpu())
+            self.anchors.copy_(torch.cat([order[labelled], order[~labelled]])[:count])
 
     @torch.no_grad()
     def forward(self, types: Types, until: float | None = None) -> list[Tensor]:
@@ -201,11 +240,25 @@ class TypeColumns(nn.Module):
             return dense(self.parts[i](types.features[start.type]))
         if start.kind == "place":
             return self.places(types)  # type: ignore[misc]
+        if start.kind == "rows":
+            return self._anchor_columns(types)
         counts = [np.diff(types.adjacency(key, until).indptr) for key in self.received[start.type]]
         return torch.from_numpy(np.log1p(np.column_stack(counts)).astype(np.float32))
 
+    def _anchor_columns(self, types: Types) -> Tensor:
+        """n where a node is the anchor, so that 1 is what comes to a node from anywhere."""
+        number = torch.full((len(self.rows.keys) + 1,), -1)
+        number[self.anchors.cpu()] = torch.arange(len(self.anchors))
+        of = number[self.rows.numbers_of(types.ids.get(self.target), types.counts[self.target])]
+        columns = torch.zeros(len(of), len(self.anchors))
+        there = (of >= 0).nonzero()[:, 0]
+        columns[there, of[there]] = float(types.num_nodes)
+        return columns
+
     def knows(self, types: Types) -> bool:
         """Whether a graph has any of the nodes that it tells apart."""
+        if len(self.anchors):
+            return bool((self._anchor_columns(types) > 0).any())
         places = self.places
         return places is None or any(bool((places.numbers(types, kind) >= 0).any()) for kind in places.counts)
 
@@ -279,6 +332,9 @@ class TypedHops:
                             found[place[w, depth, one]][at] += alpha * (1 - alpha) ** k * hop[at]
                         elif hop is not None and (w, k, one) in place:
                             found[place[w, k, one]][at] = hop[at]
+        for (_, _, one), part in zip(blocks, found, strict=True):
+            if one.kind == "rows":
+                part.copy_(signed_log(part))
         self._blocks = key, found
         return found
 

@@ -118,7 +118,7 @@ def _hop_cost(graph: Graph, config: Config) -> float:
         assert graph.typed is not None
         walks, times = walks_of(config.relations), max(1, len(graph.typed.cuts))
         m = sum(graph.typed.relation(key).edge_index.shape[1] for walk in walks for key in walk)
-        base = typed_widths(graph, config)[0] // max(1, len(graph.typed.features))
+        base = typed_widths(graph, config)[0] // (1 if config.anchors else max(1, len(graph.typed.features)))
         seconds += times * m / SPARSE * 20  # to sort edges
     elif config.components and isinstance(graph.x, SparseMatrix):
         # Shared by the candidates with the same features.

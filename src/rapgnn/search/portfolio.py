@@ -393,7 +393,7 @@ def second_points(graph: Graph, first: Config) -> Iterator[Config]:
     """What a network predicts for the neighbours, beside the hops: points whose ``previous`` is that network."""
     shape = {name: getattr(HOPS, name) for name in (*_HEAD, "jumping", "teleport")}
     shape |= {"num_layers": 1, "units": 0, "unit_inputs": 0, "unit_hops": 0, "backbone": "sage", "self_loops": False}
-    shape |= {"kernel": "none", "landmarks": 0}
+    shape |= {"kernel": "none", "landmarks": 0, "anchors": 0}
     shape["standardize"], shape["known_labels"] = first.standardize, PRESET.label_hops if knows_labels(graph) else 0
     shape["num_layers"] = 1 if graph.typed is None else 2
     start = first.update(**shape, previous=first, edges="given" if first.edges == "both" else first.edges)

@@ -44,6 +44,8 @@ class Preset:
     """That all types' nodes begin with, from which there are fewer components."""
     places: tuple[int, ...] = (8, 24, 96)
     """Eigenvectors that tell where nodes are."""
+    anchors: int = 512
+    """Rows whose personalised PageRank tells who is near."""
     placed_edges: int = 2_000_000
     """Up to which there are eigenvectors."""
     chains: int = 6

@@ -10,6 +10,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.relations import Types, Walk, as_walk, joined_walk
 from rapgnn.network.config import Config, checked
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn.network.network import is_bound
 from rapgnn.prng import Stream, seeded
 from rapgnn.search.preset import PRESET
 from rapgnn.sparse import SparseMatrix, nonnegative
@@ -80,7 +81,9 @@ HOPS = Config(
 )
 """What points with fixed hops start from: the hops side by side, and a head that is solved."""
 _OF_HOPS = {  # what only fixed coefficients have, and the values that random ones have too
-    **dict.fromkeys(("units", "unit_inputs", "unit_hops", "landmarks", "known_labels", "node_columns"), (0,)),
+    **dict.fromkeys(
+        ("units", "unit_inputs", "unit_hops", "landmarks", "known_labels", "node_columns", "anchors"), (0,)
+    ),
     "log_hops": (False,),
     "kernel": ("none",),
     "degree_columns": (False,),
@@ -110,10 +113,10 @@ def check_settings(graph: Graph, start: Config, fixed: dict[str, Any]) -> None:
     config = first_point(graph, start, fixed)
     if config.relations and graph.typed is None:
         raise InputError("relations are those of a graph with types, and this graph has none: leave them out.")
-    leaks = config.relations and (config.backbone != "sage" or config.known_labels or config.node_columns)
+    leaks = config.relations and (config.backbone != "sage" or is_bound(config))
     if leaks and graph.typed is not None and graph.typed.clock is not None:
         raise InputError(
-            "rows that are predicted as of a time need the backbone sage, without known_labels and node_columns."
+            "rows that are predicted as of a time need sage, without known_labels, node_columns and anchors."
         )
     if config.previous is not None:
         raise InputError("previous is a network that the search itself has tried: leave it out.")

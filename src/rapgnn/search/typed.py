@@ -36,6 +36,10 @@ def walk_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[
     for walk, one in product(ways, told):
         if one.get("node_columns"):
             yield HOPS.update(relations=as_walk(walk), num_layers=0, **one | {"degree_columns": False})
+    if types.clock is None and types.num_edges <= PRESET.placed_edges:
+        for walk, (hops, alpha) in product(ways, ((8, HOPS.teleport), (2 * depth, teleport / 3))):
+            near = {"relations": as_walk(walk), "anchors": min(PRESET.anchors, graph.num_rows), "backbone": "sage"}
+            yield HOPS.update(**near, jumping="ppr", num_layers=hops, teleport=alpha, standardize=False)
     for walk, one, shape, backbone in product(ways, told, shapes, BACKBONES if types.clock is None else TIMED):
         yield HOPS.update(backbone=backbone, relations=as_walk(walk), **one, **shape)
 
