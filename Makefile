@@ -20,7 +20,10 @@ $(DOCS): $(STAMP)
 	touch $(DOCS)
 
 demo: $(STAMP)
-	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --quick --json demo/pubmed.json --plot demo/pubmed.png
+	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --quick --seeds 1 --json demo/pubmed.json --plot demo/pubmed.png
+	$(BIN)/rapgnn fit pubmed --out demo/model --report demo/report.html
+	@echo "open: demo/report.html (the model), demo/pubmed.png (the comparison)"
+	@echo "your own data: $(BIN)/rapgnn fit FOLDER --label COLUMN --out model --report report.html"
 
 demo-full: $(STAMP)
 	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --json demo/pubmed.json --plot demo/pubmed.png

@@ -46,3 +46,44 @@ def test_pages_can_be_read_by_everybody(site, chromium, axe, scheme, width):
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
             assert axe(page) == [], name
         assert [url for url in asked if not url.startswith((site, "data:"))] == []
+
+
+QUESTIONS = {
+    "own CSV": "getting-started",
+    "DataFrames": "howto",
+    "networkx": "howto",
+    "new nodes": "howto serving",
+    "serving": "serving",
+    "imbalance": "howto",
+    "threshold": "howto",
+    "time split": "howto",
+    "group split": "howto",
+    "error bars": "howto",
+    "prediction sets": "howto",
+    "explain": "howto serving",
+    "importances": "howto serving",
+    "compare with a GCN": "howto",
+    "larger than memory": "howto scale",
+    "cluster": "howto cluster",
+    "GPU": "howto gpu",
+    "recommend links": "links howto",
+    "database": "typed howto",
+    "missing values": "howto",
+}
+"""What a practitioner asks, and the pages that answer it; written down before the pages."""
+
+
+def test_the_search_answers_what_practitioners_ask(site, chromium):
+    with chromium.new_context() as context:
+        page, missed = context.new_page(), {}
+        for question, answers in QUESTIONS.items():
+            page.goto(site)
+            page.click('[data-bs-target="#properdocs_search_modal"]')
+            page.locator("#properdocs-search-query").press_sequentially(question)
+            page.wait_for_selector("#properdocs-search-results article, #properdocs-search-results p")
+            page.wait_for_timeout(300)
+            links = page.eval_on_selector_all("#properdocs-search-results a", "all => all.map(a => a.href)")
+            pages = [link.removeprefix(site).partition("/")[0] for link in links[:3]]
+            if not set(pages) & set(answers.split()):
+                missed[question] = pages
+        assert missed == {}
