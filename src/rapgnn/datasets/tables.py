@@ -22,6 +22,7 @@ from rapgnn.datasets.columns import (
     TARGET,
     WEIGHT,
     Given,
+    Labels,
     Reading,
     Roles,
     check_classes,
@@ -213,7 +214,8 @@ def graph_of(frames: dict[str, Frame], name: str, reading: Reading, given: Given
     rows = nodes if graphs is None else graphs  # the table of what has labels
     notes = dialect_notes([frame for frame in (graphs, nodes, edges) if frame is not None])
     ids, graph_ids = pd.RangeIndex(len(nodes.table)), pd.RangeIndex(len(rows.table))
-    home = labels = learned = table = ends = None
+    home = table = features = None
+    labels, ends, encoding = Labels(None, {}), np.zeros((2, 0), dtype=np.int64), reading.encoding
     with faults.collect():
         if graphs is not None:
             own = row_ids(graphs, graph_roles, GRAPH_ID)
@@ -233,7 +235,7 @@ def graph_of(frames: dict[str, Frame], name: str, reading: Reading, given: Given
         check_classes(rows, labels, reading)
     if named or graphs is None:
         with faults.collect():
-            learned = learn_features(nodes, roles, reading)
+            features, encoding = learn_features(nodes, roles, reading)
     with faults.collect():
         table = edge_table(edges, reading)
         if named:
@@ -241,12 +243,8 @@ def graph_of(frames: dict[str, Frame], name: str, reading: Reading, given: Given
             numbered = NO_IDS in notes and graphs is None
             ends = ends_of(table, ids, nodes, reading.drop_unknown_edges, numbered, **many)
     faults.check()
-    assert labels is not None
-    notes += labels.notes
-    assert learned is not None
     assert table is not None
-    assert ends is not None
-    features, encoding = learned
+    notes += labels.notes
     called: dict[str, Any] = {"ids": ids.to_numpy() if given.ids is None else given.ids}
     if home is not None:
         order = np.argsort(home, kind="stable")  # nodes graph by graph
