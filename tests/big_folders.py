@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.folder import Reading, read_folder
+from rapgnn.datasets.columns import Reading
+from rapgnn.datasets.tables import read_folder
 from rapgnn.scale.disk_graph import ARRAYS, DiskGraph
 from rapgnn.scale.tables.convert import convert_folder
 

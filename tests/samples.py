@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 from rapgnn import Config, make_graph, make_graphs
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.datasets.tu import one_hot
+from rapgnn.datasets.published import one_hot
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.splits import split_per_class, split_rows
 from rapgnn.sparse import dense

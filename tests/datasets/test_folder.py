@@ -9,7 +9,7 @@ import torch
 
 from folders import many, tables, write
 from rapgnn import InputError, load_dataset
-from rapgnn.datasets.folder import Reading
+from rapgnn.datasets.columns import Reading
 from rapgnn.graph.table import FILLED, UNSEEN, Encoding
 from rapgnn.sparse import dense
 

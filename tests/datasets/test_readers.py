@@ -12,10 +12,15 @@ from torch_geometric.io import read_planetoid_data
 
 from folders import BAD_MOLECULES, molecules, node_graph, tu
 from rapgnn import InputError, load_dataset
-from rapgnn.datasets import DATASETS, ogb, sources
-from rapgnn.datasets.ogb import ATOM_CATEGORIES, BOND_CATEGORIES, read_molecules, read_node_graph
-from rapgnn.datasets.planetoid import read_pickled
-from rapgnn.datasets.tu import read_tu
+from rapgnn.datasets import DATASETS, published, sources
+from rapgnn.datasets.published import (
+    ATOM_CATEGORIES,
+    BOND_CATEGORIES,
+    read_molecules,
+    read_node_graph,
+    read_pickled,
+    read_tu,
+)
 
 
 def test_a_users_folder_in_either_layout_is_recognised(tmp_path):
@@ -119,7 +124,7 @@ def test_molecules_are_read_as_ogb_stores_them(tmp_path):
 def test_the_second_load_comes_from_the_cache_and_is_the_same(tmp_path, monkeypatch):
     folder = molecules(tmp_path / "tiny")
     first = read_molecules("tiny", folder)
-    monkeypatch.setattr(ogb, "_parse_molecules", lambda folder: pytest.fail("parsed again"))
+    monkeypatch.setattr(published, "_parse_molecules", lambda folder: pytest.fail("parsed again"))
     again = read_molecules("tiny", folder)
     assert np.array_equal(first.x.scipy().toarray(), again.x.scipy().toarray())
     assert first.edge_index.equal(again.edge_index)
@@ -167,7 +172,7 @@ def test_reading_edges_in_chunks_changes_nothing(tmp_path, monkeypatch):
     folder = node_graph(tmp_path / "p", True)
     whole = read_node_graph("ogbn-proteins", folder)
     monkeypatch.setenv("RAPGNN_CACHE", str(tmp_path / "other"))
-    monkeypatch.setattr(ogb, "CHUNK", 2)
+    monkeypatch.setattr(published, "CHUNK", 2)
     np.testing.assert_allclose(read_node_graph("ogbn-proteins", folder).x.numpy(), whole.x.numpy(), rtol=1e-6)
 
 

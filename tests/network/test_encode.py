@@ -7,7 +7,7 @@ import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from rapgnn import RAPGNN
-from rapgnn.datasets.tu import one_hot
+from rapgnn.datasets.published import one_hot
 from rapgnn.network.encode import DEGREE_COLUMNS, SCALINGS, FeatureScaling, Standard, degree_columns
 from rapgnn.network.heads import Head
 from rapgnn.network.mlp import MLP, Encoder, Masks, dropout_dense

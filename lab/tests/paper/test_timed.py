@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rapgnn.compare import fit
-from rapgnn.datasets.ogb import NODE_GRAPHS
+from rapgnn.datasets.published import NODE_GRAPHS
 from rapgnn.network.config import Config
 from rapgnn_lab.bench.depth import load_graph, peak_of
 from rapgnn_lab.bench.generated import PowerLaw

@@ -390,7 +390,7 @@ network_options = collected("overrides", NETWORK_OPTIONS, _network_settings)
 
 def _reading(options: dict[str, Any], others: dict[str, Any]) -> Any:
     """How a folder is to be read, by the options of the command line."""
-    from rapgnn.datasets.folder import Reading
+    from rapgnn.datasets.columns import Reading
     from rapgnn.errors import check_choice
 
     if options.get("task") is not None:

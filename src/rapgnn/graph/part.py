@@ -29,12 +29,14 @@ class Incidence:
     def __init__(self, edge_index: Tensor, num_nodes: int):
         self.first, self.later = edge_index.cpu().numpy(), np.zeros((2, 0), dtype=np.int64)
         self.num_nodes = num_nodes
-        self._sides: list[tuple[np.ndarray, np.ndarray]] = []
+        self._sides: list[sp.csr_matrix] = []
         self._more: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
 
     def index(self) -> None:
         """Sort the edges by their ends, which pays where nodes are looked up again and again."""
-        self._sides = [_by_node(side, self.num_nodes) for side in self.first]
+        m = self.first.shape[1]
+        ones, each, shape = np.ones(m, dtype=np.int8), np.arange(m + 1), (self.num_nodes, m)
+        self._sides = [sp.csr_matrix(sp.csc_matrix((ones, side, each), shape=shape)) for side in self.first]
 
     @property
     def num_edges(self) -> int:
@@ -59,10 +61,8 @@ class Incidence:
     def edges_of(self, nodes: np.ndarray, side: int) -> np.ndarray:
         """The edges that nodes send (side 0) or receive (1)."""
         if self._sides:
-            starts, edges = self._sides[side]
-            old = nodes[nodes < len(starts) - 1]
-            sizes = starts[old + 1] - starts[old]
-            first = edges[np.arange(sizes.sum()) + np.repeat(starts[old] - sizes.cumsum() + sizes, sizes)]
+            by_node = self._sides[side]
+            first = by_node[nodes[nodes < by_node.shape[0]]].indices
         else:
             chosen = np.zeros(self.num_nodes, dtype=bool)
             chosen[nodes] = True
@@ -89,13 +89,6 @@ class Incidence:
             if not len(last):
                 break
         return inside
-
-
-def _by_node(side: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each node's edges begin, and their numbers, by a counting sort."""
-    m = len(side)
-    by_edge = sp.csc_matrix((np.ones(m, dtype=np.int8), side, np.arange(m + 1)), shape=(n, m)).tocsr()
-    return by_edge.indptr.astype(np.int64), by_edge.indices
 
 
 def surroundings(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import folders
 from big_folders import MEMORY, both, plain, same
 from disk_cases import full_disk
-from rapgnn.datasets.folder import Reading, read_folder
+from rapgnn.datasets.columns import Reading
+from rapgnn.datasets.tables import read_folder
 from rapgnn.errors import InputError, OutputError
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.tables import convert, edges, features

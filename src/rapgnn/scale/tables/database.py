@@ -14,8 +14,8 @@ import pandas as pd
 
 from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.dialect import GAPS, GROUPED, MARKS, NUMBER, UNIT, UNITS, Dialect, find_dialect
-from rapgnn.datasets.folder import HOLDS
 from rapgnn.datasets.frames import FEATURES
+from rapgnn.datasets.tables import HOLDS
 from rapgnn.errors import InputError, OutputError, shown
 from rapgnn.files import BROKEN, open_regular
 

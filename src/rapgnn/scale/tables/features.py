@@ -16,9 +16,8 @@ from rapgnn.datasets.columns import Reading, Roles, besides_x, learn_table
 from rapgnn.datasets.frames import Frame, feature_array
 from rapgnn.errors import InputError
 from rapgnn.files import write_error
-from rapgnn.graph.column import COMMA, MOST_CATEGORIES, PLAIN, Words
 from rapgnn.graph.graph import SCALED
-from rapgnn.graph.table import Encoding
+from rapgnn.graph.table import COMMA, MOST_CATEGORIES, PLAIN, Encoding, Words
 from rapgnn.graph.validate import as_float32, refuse_features
 from rapgnn.scale.disk_graph import array_path
 from rapgnn.scale.tables.database import Database, literal

