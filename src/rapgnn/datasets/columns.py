@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.dialect import Options
+from rapgnn.datasets.dialect import Dialect
 from rapgnn.datasets.frames import Frame, find_file
 from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.labels import find_classes, label_column
@@ -105,9 +105,9 @@ class Reading:
         return replace(self, **fields)
 
     @property
-    def options(self) -> Options:
+    def options(self) -> Dialect:
         """How CSV files are written, checked."""
-        return Options(self.sep, self.decimal, self.text_encoding).checked()
+        return Dialect.of(self.sep, self.decimal, self.text_encoding)
 
     def named(self, role: str, usual: Sequence[str]) -> tuple[str, ...]:
         """What the column for ``role`` may be called: as the user says, or as usual."""
@@ -169,6 +169,14 @@ def refuse_empty(path: Path, name: str, values: pd.Series, rows: Any = None, cur
     if missing.any():
         row = int(missing.argmax())
         raise without(path, name, row if rows is None else int(rows[row]), int(missing.sum()), cure)
+
+
+def row_of(wanted: Any, names: pd.Index) -> np.ndarray:
+    """Which row has each of some names, -1: none; 7 and "7" are the same where one side holds words."""
+    names, wanted = names.infer_objects(), pd.Index(wanted)
+    if pd.api.types.is_numeric_dtype(names) != pd.api.types.is_numeric_dtype(wanted):
+        names, wanted = names.astype(str), wanted.astype(str)
+    return np.asarray(names.get_indexer(wanted), dtype=np.int64)
 
 
 def without(path: Path, name: str, row: int, count: int, cure: str = "") -> InputError:

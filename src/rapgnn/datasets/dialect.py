@@ -10,7 +10,8 @@ import io
 import re
 import zlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,55 +19,42 @@ import pandas as pd
 
 from rapgnn.errors import InputError, check_choice, shown
 
-SAMPLE = 1 << 18  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SPELLED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|", "space": " "}
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a user says about all CSV files of a folder; None: the file tells."""
-
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-
-    def checked(self) -> "Options":
-        """Separators by their characters; anything that is none is refused."""
-        sep = self.sep
-        if sep is not None:
-            sep = _SPELLED.get(sep.lower(), sep) if isinstance(sep, str) else sep
-            if not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n' or sep.isalnum():
-                raise InputError(f"`sep` must be one character or the word tab, got {shown(self.sep)}.")
-        if self.decimal is not None:
-            check_choice("`decimal`", self.decimal, (".", ","))
-        if sep is not None and sep == self.decimal == ".":
-            raise InputError("`sep` and `decimal` cannot both be a point.")
-        if self.encoding is not None:
-            try:
-                codecs.lookup(self.encoding)
-                "".encode(self.encoding)
-            except (LookupError, TypeError, ValueError, UnicodeError):
-                known = "utf-8, cp1252, latin-1, utf-16"
-                raise InputError(f"`encoding` {shown(self.encoding)} is unknown: {known} are known, say.") from None
-        return Options(sep, self.decimal, self.encoding)
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one CSV file is read.
+    """How one CSV file is read, or what a user says of all of a folder; an empty word: the file tells.
 
     Args:
         skip: lines before its header.
         unsure: columns of numbers such as 1.234, whose points might mark thousands.
     """
 
-    sep: str = ","
-    decimal: str = "."
-    encoding: str = "utf-8"
+    sep: str = ""
+    decimal: str = ""
+    encoding: str = ""
     skip: int = 0
     unsure: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sep: str | None, decimal: str | None, encoding: str | None) -> "Dialect":
+        """What a user says, checked, separators by their characters."""
+        if sep is not None:
+            given, sep = sep, _SPELLED.get(sep.lower(), sep) if isinstance(sep, str) else ""
+            if len(sep) != 1 or sep in '"\r\n' or sep.isalnum():
+                raise InputError(f"`sep` must be one character or the word tab, got {shown(given)}.")
+        if decimal is not None:
+            check_choice("`decimal`", decimal, (".", ","))
+        if sep is not None and sep == decimal == ".":
+            raise InputError("`sep` and `decimal` cannot both be a point.")
+        try:
+            "".encode(encoding or "utf-8")
+        except (LookupError, TypeError, ValueError):
+            known = "utf-8, cp1252, latin-1, utf-16"
+            raise InputError(f"`encoding` {shown(encoding)} is unknown: {known} are known, say.") from None
+        return cls(sep or "", decimal or "", encoding or "")
 
     def notes(self, path: Path, grouped: Sequence[str] = ()) -> list[str]:
         """What is not plain, in words; ``grouped``: columns whose numbers mark their thousands."""
@@ -79,80 +67,65 @@ class Dialect:
         return [*notes, marked] if grouped else notes
 
 
-def find_dialect(path: Path, options: Options, names: Sequence[str] = ()) -> Dialect:
+def find_dialect(path: Path, given: Dialect, names: Sequence[str] = (), most: int = 1 << 18) -> Dialect:
     """How the file is written, by its first lines.
 
     Args:
+        given: what the user says.
         names: columns, in lower case, whose cells are names: they tell nothing about numbers.
+        most: bytes that are looked at.
     """
-    sample = _first_bytes(path)
-    encoding = options.encoding or _encoding(sample)
-    text = _decoded(sample, encoding, path)
-    excel = re.match(r"(?i)sep=(.)\r?\n", text)  # Excel's own first line
-    if excel:
-        text = text[excel.end() :]
-    if len(sample) == SAMPLE:
-        text = text[: text.rfind("\n") + 1]  # the last line may be half a line
-    sep = options.sep or (excel[1] if excel else None) or _separator(text)
-    decimal, unsure = (options.decimal, ()) if options.decimal else _decimal(text, sep, names)
-    return Dialect(sep, decimal, encoding, 1 if excel else 0, unsure)
-
-
-def _first_bytes(path: Path) -> bytes:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return file.read(SAMPLE)
+            sample = file.read(most)
     except (OSError, EOFError, zlib.error) as error:
         reason = "it is not a gzip file, or a damaged one" if path.suffix == ".gz" else "it cannot be opened"
         raise InputError(f"cannot read {path}: {reason}.") from error
+    encoding = given.encoding or _encoding(sample)
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(sample)
+    except (UnicodeError, LookupError) as error:
+        raise InputError(f"cannot read {path}: it is not text in {encoding}; `encoding` names its encoding.") from error
+    excel = re.match(r"(?i)sep=(.)\r?\n", text)  # Excel's own first line
+    text = text[excel.end() :] if excel else text
+    if len(sample) == most:
+        text = text[: text.rfind("\n") + 1]  # the last line may be half a line
+    sep = given.sep or (excel[1] if excel else "") or _separator(text)
+    decimal, unsure = (given.decimal, ()) if given.decimal else _decimal(text, sep, names)
+    return replace(given, sep=sep, decimal=decimal, encoding=encoding, skip=1 if excel else 0, unsure=unsure)
 
 
 def _encoding(sample: bytes) -> str:
-    marked = next((encoding for mark, encoding in _MARKS if sample.startswith(mark)), None)
-    if marked is not None:
-        return marked
+    marks = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+    for mark, encoding in marks.items():
+        if sample.startswith(mark):
+            return encoding
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
-        return "cp1252" if b"\x00" not in sample and len(sample) else "utf-8"
+        return "cp1252" if b"\x00" not in sample else "utf-8"
     return "utf-8"
-
-
-def _decoded(sample: bytes, encoding: str, path: Path) -> str:
-    try:
-        return codecs.getincrementaldecoder(encoding)().decode(sample)
-    except (UnicodeError, LookupError) as error:
-        raise InputError(f"cannot read {path}: it is not text in {encoding}; `encoding` names its encoding.") from error
 
 
 def _rows(text: str, sep: str, most: int = 2000) -> list[list[str]]:
     """The first rows, empty lines left out; none where they cannot be told apart."""
-    rows: list[list[str]] = []
     try:
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=sep):
-            if row:
-                rows.append(row)
-            if len(rows) == most:
-                break
+        return list(islice(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=sep)), most))
     except csv.Error:
         return []
-    return rows
 
 
 def _separator(text: str) -> str:
     """The comma, unless the header has none and another separator gives every row as many cells as the header."""
     header = text.lstrip("\r\n").partition("\n")[0]
     best, most = ",", 1
-    for sep in SEPARATORS:
-        if sep not in header:
-            continue
-        rows = _rows(text, sep)
-        width = len(rows[0]) if rows else 0
-        even = sum(len(row) == width for row in rows) >= 0.9 * len(rows) and all(len(row) <= width for row in rows)
-        if sep == "," and width > 1 and even:
-            return ","
-        if width > most and even:
-            best, most = sep, width
+    for sep in filter(header.__contains__, SEPARATORS):
+        widths = list(map(len, _rows(text, sep))) or [0]
+        even = widths.count(widths[0]) >= 0.9 * len(widths) and max(widths) == widths[0]
+        if even and widths[0] > most:
+            best, most = sep, widths[0]
+            if sep == ",":
+                break
     return best
 
 
@@ -161,22 +134,17 @@ def _decimal(text: str, sep: str, names: Sequence[str]) -> tuple[str, tuple[str,
 
     Between semicolons, where nothing else shows what points are, the columns that have them are named.
     """
-    rows = _rows(text, sep)
-    header, body = (rows[0], rows[1:]) if rows else ([], [])
-    marks: set[str] = set()
-    plain: list[str] = []
+    header, *body = _rows(text, sep) or [[]]
+    marks: dict[str, list[str]] = {}  # the columns that show them
     for j, name in enumerate(header):
-        if name.strip().lower() in names:
-            continue
-        cells = {row[j].strip() for row in body if len(row) > j}
-        shown_as = written_as(cells - {"", *GAPS})
-        marks |= shown_as
-        plain += [name] if "plain" in shown_as else []
-    if "comma" in marks and (sep != "," or "point" not in marks):
+        if name.strip().lower() not in names:
+            cells = {row[j].strip() for row in body if len(row) > j}
+            for mark in written_as(cells - {"", *GAPS}):
+                marks.setdefault(mark, []).append(name)
+    alone = sep == ";" and "point" not in marks
+    if ("comma" in marks and (sep != "," or "point" not in marks)) or ("either" in marks and alone):
         return ",", ()
-    if "either" in marks and sep == ";" and "point" not in marks:
-        return ",", ()
-    return ".", tuple(plain) if sep == ";" and "point" not in marks else ()
+    return ".", tuple(marks.get("plain", ())) if alone else ()
 
 
 # Numbers as people write them: 1234.5, 1,234.5, 1.234,5 and 1'234.5.

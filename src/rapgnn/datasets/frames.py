@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.dialect import Dialect, Options, as_numbers, find_dialect
+from rapgnn.datasets.dialect import Dialect, as_numbers, find_dialect
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import native
 
@@ -73,7 +73,7 @@ def find_file(folder: Path, stem: str) -> Path | None:
     return paths[0] if paths else None
 
 
-def read_file(path: Path, words: Sequence[str] = (), options: Options | None = None) -> Frame:
+def read_file(path: Path, words: Sequence[str] = (), options: Dialect | None = None) -> Frame:
     """One table.
 
     Args:
@@ -84,7 +84,7 @@ def read_file(path: Path, words: Sequence[str] = (), options: Options | None = N
         return _from_npz(path)
     try:
         if path.suffix != ".parquet":
-            return checked(_csv(path, words, options or Options()))
+            return checked(_csv(path, words, options or Dialect()))
         table = _parquet(path)
         table = table if isinstance(table.index, pd.RangeIndex) else table.reset_index()
     except InputError:
@@ -92,16 +92,6 @@ def read_file(path: Path, words: Sequence[str] = (), options: Options | None = N
     except Exception as error:  # pandas and pyarrow have no common base for what a broken file raises
         raise InputError(f"cannot read {path}: {_reason(error, path)}.") from error
     return checked(Frame(path, table))
-
-
-def with_features(nodes: Frame, folder: Path) -> Frame:
-    """The nodes with the array of features that lies beside them; as they are, where there is none."""
-    path = folder / FEATURES
-    if not path.is_file():
-        return nodes
-    if nodes.matrix is not None:
-        raise InputError(f"{nodes.path} holds x, and {path.name} lies beside it: keep one of them.")
-    return replace(nodes, matrix=feature_array(path, len(nodes.table)))
 
 
 def feature_array(path: Path, rows: int) -> np.ndarray:
@@ -122,27 +112,26 @@ def checked(frame: Frame) -> Frame:
     table = frame.table
     if not table.columns.is_unique:
         raise InputError(f"two columns of {frame.path} have the same name.")
+    changed = dict[str, pd.Series]()
     for name, values in table.items():
-        if values.dtype == np.float16:  # pandas has no index of such
-            table = table.assign(**{str(name): values.astype(np.float32)})
-        if values.dtype != object or pd.api.types.infer_dtype(values, skipna=True) == "string":
-            continue
-        kind = pd.api.types.infer_dtype(values, skipna=True)
+        kind = pd.api.types.infer_dtype(values, skipna=True) if values.dtype == object else "string"
         if kind in ("date", "decimal"):  # as Parquet files hold them
-            numbers = kind == "decimal"
-            table = table.assign(**{str(name): values.astype(float) if numbers else pd.to_datetime(values)})
-            continue
-        odd = next((v for v in values if not pd.api.types.is_scalar(v)), None)
-        if odd is not None:
-            raise InputError(f"{frame.path}: column {shown(name)} holds a {type(odd).__name__}, not one value per row.")
-        try:
-            table = table.assign(**{str(name): values.map(lambda v: v.decode() if isinstance(v, bytes) else v)})
-        except UnicodeDecodeError:
-            raise InputError(f"{frame.path}: column {shown(name)} holds bytes that are no words.") from None
-    return replace(frame, table=table)
+            changed[str(name)] = values.astype(float) if kind == "decimal" else pd.to_datetime(values)
+        elif kind != "string":
+            odd = next((v for v in values if not pd.api.types.is_scalar(v)), None)
+            if odd is not None:
+                given = type(odd).__name__
+                raise InputError(f"{frame.path}: column {shown(name)} holds a {given}, not one value per row.")
+            try:
+                changed[str(name)] = values.map(lambda v: v.decode() if isinstance(v, bytes) else v)
+            except UnicodeDecodeError:
+                raise InputError(f"{frame.path}: column {shown(name)} holds bytes that are no words.") from None
+        elif values.dtype == np.float16:  # pandas has no index of such
+            changed[str(name)] = values.astype(np.float32)
+    return replace(frame, table=table.assign(**changed)) if changed else frame
 
 
-def _csv(path: Path, words: Sequence[str], options: Options) -> Frame:
+def _csv(path: Path, words: Sequence[str], options: Dialect) -> Frame:
     dialect = find_dialect(path, options, words)
     try:
         return _read_csv(path, words, dialect)
@@ -221,7 +210,7 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 
 def _from_npz(path: Path) -> Frame:
-    """One-dimensional arrays are columns; the two-dimensional x is kept as it is, other tables become columns."""
+    """One-dimensional arrays are columns; the two-dimensional x stays as it is, other tables become columns."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays: dict[str, np.ndarray] = dict(file)
@@ -230,24 +219,20 @@ def _from_npz(path: Path) -> Frame:
     matrix = arrays.pop("x", None)
     if matrix is not None and (matrix.ndim not in (1, 2) or matrix.dtype.kind not in "biuf"):
         raise InputError(f"{path}: x must be a table of numbers with a row per node, got shape {matrix.shape}.")
-    columns: dict[str, Any] = {}
+    columns: list[tuple[str, np.ndarray]] = []
     for name, array in arrays.items():
         if array.ndim not in (1, 2) or array.dtype.kind not in "biufcUSMm":
             raise InputError(f"{path}: {shown(name)} must hold one value per row, a number, a word or a date.")
-        array = native(array)
-        if array.dtype.kind == "f" and array.dtype.itemsize > 8:  # pandas has no index of others
-            array = array.astype(np.float64)
-        several = {name: array if array.ndim == 1 else array[:, 0]} if array.ndim == 1 or array.shape[1] == 1 else {}
-        several = several or {f"{name}_{j}": array[:, j] for j in range(array.shape[1])}
-        twice = next((c for c in several if c in columns or (c in arrays and c != name)), None)
-        if twice is not None:
-            raise InputError(f"two columns of {path} have the same name: {shown(twice)}.")
-        columns |= several
-    lengths = {name: len(values) for name, values in columns.items()}
-    lengths = lengths if matrix is None else {"x": len(matrix)} | lengths
+        long = array.dtype.kind == "f" and array.dtype.itemsize > 8  # pandas has no index of such
+        parts = np.atleast_2d((array.astype(np.float64) if long else native(array)).T)
+        columns += [(name if len(parts) == 1 else f"{name}_{j}", part) for j, part in enumerate(parts)]
+    lengths = ({} if matrix is None else {"x": len(matrix)}) | {name: len(values) for name, values in columns}
     if len(set(lengths.values())) > 1:
         first, *rest = lengths.items()
         odd = next(item for item in rest if item[1] != first[1])
         raise InputError(f"{path}: {first[0]} has {first[1]} entries but {odd[0]} has {odd[1]}.")
-    size = next(iter(lengths.values()), 0)
-    return checked(Frame(path, pd.DataFrame(columns, index=pd.RangeIndex(size)), matrix))
+    twice = pd.Index([name for name, _ in columns]).duplicated()
+    if twice.any():
+        raise InputError(f"two columns of {path} have the same name: {shown(columns[int(twice.argmax())][0])}.")
+    table = pd.DataFrame(dict(columns), index=pd.RangeIndex(next(iter(lengths.values()), 0)))
+    return checked(Frame(path, table, matrix))

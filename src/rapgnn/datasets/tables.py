@@ -40,10 +40,11 @@ from rapgnn.datasets.columns import (
     learn_features,
     learn_table,
     named_options,
+    refuse_empty,
     row_ids,
-    without,
+    row_of,
 )
-from rapgnn.datasets.frames import ENDINGS, Frame, checked, read_file, with_features
+from rapgnn.datasets.frames import ENDINGS, FEATURES, Frame, checked, feature_array, read_file
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.convert import RawGraph, as_table, both_ways, is_network
 from rapgnn.graph.graph import Graph, build_graph
@@ -90,18 +91,13 @@ def edge_table(edges: Frame, reading: Reading) -> EdgeTable:
 
 def places(frame: Frame, values: pd.Series, ids: pd.Index, named: Frame) -> tuple[np.ndarray, list[str]]:
     """The row number of each named row, -1 where there is none; and, for a sentence, the first that is not there."""
-    missing = values.isna()
-    if missing.any():
-        raise without(frame.path, str(values.name), int(missing.argmax()), int(missing.sum()))
-    wanted = pd.Index(values)
-    if pd.api.types.is_numeric_dtype(ids) != pd.api.types.is_numeric_dtype(wanted):  # 7 and "7": both as words
-        ids, wanted = ids.astype(str), wanted.astype(str)
-    if not ids.is_unique:
-        raise InputError(f"{named.path}: two ids read the same as words: {shown(ids[ids.duplicated()][0])}.")
-    place = np.asarray(ids.get_indexer(wanted), dtype=np.int64)
+    refuse_empty(frame.path, str(values.name), values)
+    try:
+        place = row_of(values, ids)
+    except pd.errors.InvalidIndexError:
+        raise InputError(f"{named.path}: two ids read the same as words.") from None
     unknown = np.flatnonzero(place < 0)
-    first = [unknown_end(str(values.name), wanted[row], int(row), len(unknown)) for row in unknown[:1]]
-    return place, first
+    return place, [unknown_end(str(values.name), values.iloc[row], int(row), len(unknown)) for row in unknown[:1]]
 
 
 def unknown_end(name: str, value: Any, row: int, count: int) -> str:
@@ -144,22 +140,19 @@ def ends_of(
         home: where there are many graphs, the graph of each node; node ids may repeat from graph to graph.
         graph_ids, graphs: what the graphs are called, and their table.
     """
-    path, names, which, keys = edges.frame.path, ids, np.zeros(0), pd.Index([])
-    if home is not None:
-        column = edges.frame.take(*GRAPH)
-        if column is None and not ids.is_unique:
-            raise InputError(f"{path} needs a column graph, because node ids repeat from graph to graph.")
-        if column is not None:
-            which, lost = places(edges.frame, column[1], graph_ids, graphs)
-            if lost and not drop:
-                raise InputError(f"{path}: {lost[0]} is not in {graphs.path.name}.")
-            codes, distinct = pd.factorize(ids)
-            names, keys = pd.Index(distinct), pd.Index(home * len(distinct) + codes)
-            if not keys.is_unique:
-                row = int(keys.duplicated().argmax())
-                raise InputError(
-                    f"{nodes.path}: node {ids[row]} occurs more than once in graph {graph_ids[home[row]]}."
-                )
+    path, names, which, keys = edges.frame.path, ids, None, pd.Index([])
+    column = None if home is None else edges.frame.take(*GRAPH)
+    if home is not None and column is None and not ids.is_unique:
+        raise InputError(f"{path} needs a column graph, because node ids repeat from graph to graph.")
+    if home is not None and column is not None:
+        which, lost = places(edges.frame, column[1], graph_ids, graphs)
+        if lost and not drop:
+            raise InputError(f"{path}: {lost[0]} is not in {graphs.path.name}.")
+        codes, distinct = pd.factorize(ids)
+        names, keys = pd.Index(distinct), pd.Index(home * len(distinct) + codes)
+        if not keys.is_unique:
+            row = int(keys.duplicated().argmax())
+            raise InputError(f"{nodes.path}: node {ids[row]} occurs more than once in graph {graph_ids[home[row]]}.")
     faults, ends, unknown = Faults(), list[np.ndarray](), list[str]()
     for values in (edges.source, edges.target):
         with faults.collect():
@@ -170,12 +163,15 @@ def ends_of(
         if unknown and not drop:
             raise unknown_ends(path, unknown, nodes.path, numbered)
     faults.check()
-    for values, end in zip((edges.source, edges.target), ends if len(which) else (), strict=False):
-        end[:] = np.where((which < 0) | (end < 0), -1, keys.get_indexer(pd.Index(which * len(names) + end)))
-        if (end < 0).any() and not drop:
-            row = int((end < 0).argmax())
-            raise InputError(f"{path}: row {row} names node {values.iloc[row]}, which its graph does not have: {CURE}.")
-    return np.stack(ends)
+    if which is None:
+        return np.stack(ends)
+    known = (which >= 0) & (np.stack(ends) >= 0)
+    ends = np.where(known, [keys.get_indexer(pd.Index(which * len(names) + end)) for end in ends], -1)
+    if (ends < 0).any() and not drop:
+        side, row = np.argwhere(ends < 0)[0]
+        name = (edges.source, edges.target)[side].iloc[row]
+        raise InputError(f"{path}: row {row} names node {name}, which its graph does not have: {CURE}.")
+    return ends
 
 
 def ignoring(reading: Reading, frames: dict[str, Frame]) -> tuple[Reading, dict[str, Frame]]:
@@ -351,7 +347,11 @@ def read_frames(folder: Path, reading: Reading) -> dict[str, Frame]:
     words: list[str] = []
     if "nodes" in frames:
         with faults.collect():
-            frames["nodes"] = with_features(frames["nodes"], folder) if reading.nodes is None else frames["nodes"]
+            nodes, array = frames["nodes"], folder / FEATURES
+            if reading.nodes is None and array.is_file():
+                if nodes.matrix is not None:
+                    raise InputError(f"{nodes.path} holds x, and {FEATURES} lies beside it: keep one of them.")
+                frames["nodes"] = replace(nodes, matrix=feature_array(array, len(nodes.table)))
         words += _words(frames["nodes"], reading.named("id", ID), ends)
     if "graphs" in frames:
         words += _words(frames["graphs"], GRAPH_ID, GRAPH)

@@ -20,7 +20,6 @@ from rapgnn.graph.validate import TINY, Faults, as_float32
 
 SOME_CATEGORIES = 12  # different numbers up to which a column of numbers and words may be one of categories
 MOST_CATEGORIES = 100  # that get a feature each; the less frequent ones share one more
-NUMBERS_ROWS = "it numbers the rows"
 NUMBER, WORD = "number", "word"
 PLAIN = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?|[+-]?(?:inf|infinity)"  # numbers among words
 COMMA = r"[+-]?\d+,\d+"
@@ -72,16 +71,15 @@ class Column:
         return cls(name, float(shift), float(scale), None if words is None else tuple(words), date, other)
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A column that is no feature: why, in a few words, and in a sentence where there is no other feature."""
-
-    reason: str
-    sentence: str
+class LeftOut(str):
+    """Why a column is no feature, in a few words."""
 
 
-def column_kind(values: pd.Series, name: str, what: str) -> str | LeftOut:
-    """``NUMBER``, the order in which dates are written, or ``WORD``; a mixture is refused."""
+NUMBERS_ROWS, EMPTY = LeftOut("it numbers the rows"), LeftOut("it is empty")
+
+
+def column_kind(values: pd.Series, name: str, what: str) -> str:
+    """``NUMBER``, the order in which dates are written, ``WORD``, or why it is none; a mixture is refused."""
     if is_number(values):
         return NUMBER
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
@@ -94,80 +92,59 @@ def column_kind(values: pd.Series, name: str, what: str) -> str | LeftOut:
             raise _mixture("dates", words[~fine][0], name, what)
         return WORD
     if order == UNCLEAR:
-        why = "dates, and either day or month comes first"
-        return LeftOut(why, f"column {shown(name)} holds {why}: write them as 2024-12-31, or leave it out (`ignore`).")
+        return LeftOut("dates, and either day or month comes first, unlike in 2024-12-31")
     return order
 
 
-@dataclass(frozen=True)
-class Spread:
-    """What a column of numbers is scaled by; of parts of it, ``+`` makes that of all.
+class Numbers:
+    """What columns of numbers are scaled by, learned of ``[rows, columns]`` after ``[rows, columns]``, NaN in gaps.
 
-    Args:
-        rows: with those that have no number.
-        known: those that have one.
-        variance: of the known ones.
-        counting: each is by 1 larger than the one before, ``first`` at first.
+    ``known`` are the rows that have a number, ``mean`` and ``squares`` their mean and the sum of squares around it;
+    ``counting`` columns grow by 1 from row to row, from ``first`` on.
     """
 
-    rows: int = 0
-    known: int = 0
-    mean: float = 0.0
-    variance: float = 0.0
-    low: float = math.inf
-    high: float = -math.inf
-    first: float = math.nan
-    counting: bool = True
+    def __init__(self, columns: int):
+        self.rows, self.first = 0, np.full(columns, np.nan)
+        self.known, self.mean, self.squares = np.zeros((3, columns))
+        self.low, self.high = np.full(columns, np.inf), np.full(columns, -np.inf)
+        self.counting = np.ones(columns, dtype=bool)
 
-    @staticmethod
-    def of(values: np.ndarray) -> "Spread":
-        known = values[~np.isnan(values)]
-        if not len(known):
-            return Spread(len(values), counting=not len(values))
+    def add(self, block: np.ndarray) -> None:
+        """The next rows."""
+        if not len(block):
+            return
+        self.first = block[0] if self.rows == 0 else self.first
+        self.counting &= (block == self.first + np.arange(self.rows, self.rows + len(block))[:, None]).all(axis=0)
+        self.low, self.high = np.fmin(self.low, np.fmin.reduce(block)), np.fmax(self.high, np.fmax.reduce(block))
+        known = (~np.isnan(block)).sum(axis=0)
+        total = np.maximum(self.known + known, 1)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean, variance = float(known.mean()), float(known.var())
-        first = float(values[0])
-        counting = len(known) == len(values) and np.array_equal(values, first + np.arange(len(values)))
-        return Spread(len(values), len(known), mean, variance, float(known.min()), float(known.max()), first, counting)
+            mean = np.nansum(block, axis=0) / np.maximum(known, 1)
+            step = (mean - self.mean) * (known > 0)
+            self.squares += np.nansum(np.square(block - mean), axis=0) + np.square(step) * self.known * known / total
+            self.mean += step * known / total
+        self.rows, self.known = self.rows + len(block), self.known + known
 
-    def __add__(self, other: "Spread") -> "Spread":
-        if not self.known or not other.known:
-            one = self if self.known else other
-            counting = self.counting and other.counting
-            return replace(one, rows=self.rows + other.rows, counting=counting)
-        total = self.known + other.known
-        share, step = other.known / total, other.mean - self.mean
-        variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * step * step
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        counting = self.counting and other.counting and other.first == self.first + self.rows
-        return Spread(
-            self.rows + other.rows, total, self.mean + share * step, variance, low, high, self.first, counting
-        )
-
-    @property
-    def numbers_rows(self) -> bool:
-        """Whether the column counts the rows, as programs write beside a table."""
-        return self.counting and self.first in (0, 1)
-
-    def column(self, name: str, date: str | None = None, few: int = 8) -> Column | LeftOut:
-        """The column; numbers that are all in [0, 1] are left as they are.
+    def column(self, j: int, name: str, date: str | None = None, few: int = 8) -> Column | LeftOut:
+        """One column; numbers that are all in [0, 1] are left as they are.
 
         Args:
             few: rows up to which a column 0, 1, 2, ... may be a feature.
         """
-        if not self.known:
-            return empty(name)
-        if self.numbers_rows and (self.rows > few or name.startswith("Unnamed: ")):
-            return LeftOut(NUMBERS_ROWS, f"column {shown(name)} numbers the rows: leave it out (`ignore`).")
-        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+        if not self.known[j]:
+            return EMPTY
+        low, high = float(self.low[j]), float(self.high[j])
+        numbers_rows = self.counting[j] and self.first[j] in (0, 1)  # as programs write beside a table
+        if numbers_rows and (self.rows > few or name.startswith("Unnamed: ")):
+            return NUMBERS_ROWS
+        if not (math.isfinite(low) and math.isfinite(high)):
             raise InputError(f"column {shown(name)} holds infinite values: remove them, or leave it out (`ignore`).")
-        if not math.isfinite(self.mean) or not math.isfinite(self.variance):
+        mean, variance = float(self.mean[j]), float(self.squares[j] / self.known[j])
+        if not (math.isfinite(mean) and math.isfinite(variance)):
             raise InputError(f"column {shown(name)} holds numbers too large to average: leave it out (`ignore`).")
-        plain = self.low >= 0 and (self.high == 0 or TINY < self.high <= 1)
-        if date is None and plain and self.known == self.rows:
+        if date is None and low >= 0 and (high == 0 or TINY < high <= 1) and self.known[j] == self.rows:
             return Column(name)
-        spread = math.sqrt(self.variance)
-        return Column(name, self.mean, spread if spread > 0 else 1.0, date=date)
+        return Column(name, mean, math.sqrt(variance) if variance > 0 else 1.0, date=date)
 
 
 @dataclass(frozen=True)
@@ -210,19 +187,12 @@ class Words:
     def column(self, name: str, what: str, many: int = 50) -> Column | LeftOut:
         """The column; one where most rows differ, and more than ``many``, is a name."""
         if not self.known:
-            return empty(name)
+            return EMPTY
         if self.known > self.numbers > self.known / 2 and self.far > SOME_CATEGORIES:
             raise _mixture("numbers", self.odd, name, what, self.commas)
         if self.different > many and 2 * self.different > self.rows:
-            differ = f"{self.different} different values in {self.rows} {what}s"
-            cure = "it is a name rather than a feature, so leave it out (`ignore`)"
-            return LeftOut(f"a name, {differ}", f"column {shown(name)} has {differ}: {cure}.")
+            return LeftOut(f"a name, {self.different} different values in {self.rows} {what}s")
         return Column(name, categories=tuple(sorted(self.frequent)), other=self.different > len(self.frequent))
-
-
-def empty(name: str) -> LeftOut:
-    """A column without any value."""
-    return LeftOut("it is empty", f"column {shown(name)} is empty: leave it out (`ignore`).")
 
 
 def encode_column(values: pd.Series, column: Column) -> tuple[Any, int]:
@@ -449,41 +419,44 @@ class Encoding:
         """
         whole = isinstance(table, pd.DataFrame)
         first = _by_name(table, what) if whole else table.first
-        faults, kinds, learned = Faults(), dict[str, str | LeftOut](), dict[str, Column | LeftOut]()
+        faults, kinds, learned = Faults(), dict[str, str](), dict[str, Column | LeftOut]()
         for name, values in first.items():
             with faults.collect():
                 kinds[name] = column_kind(values, name, what)
-        dates = {name: kind if kind in ORDERS else None for name, kind in kinds.items() if isinstance(kind, str)}
-        numbers = {name: Column(name, date=date) for name, date in dates.items() if kinds[name] != WORD}
-        spreads = {name: Spread() for name in numbers}
+        numbers = {
+            name: Column(name, date=kind if kind in ORDERS else None)
+            for name, kind in kinds.items()
+            if kind != WORD and not isinstance(kind, LeftOut)
+        }
+        spreads, rows, gaps = Numbers(len(numbers)), len(table) if whole else table.rows, dict[str, int]()
+        place = {name: j for j, name in enumerate(numbers)}
         for part in () if not numbers else [first] if whole else table.parts(list(numbers)):
-            for name, column in numbers.items():
-                spreads[name] += Spread.of(numbers_of(part[name], column))
-        gaps: dict[str, int] = {}
+            spreads.add(np.column_stack([numbers_of(part[name], column) for name, column in numbers.items()]))
         for name, kind in kinds.items():
-            if isinstance(kind, LeftOut):
-                learned[name] = kind
-                continue
             with faults.collect():
-                if kind == WORD:
-                    summary: Any = Words.of(first[name], name) if whole else table.words(name)
-                    learned[name] = summary.column(name, what)
+                if isinstance(kind, LeftOut):
+                    learned[name], known = kind, rows
+                elif kind == WORD:
+                    words = Words.of(first[name], name) if whole else table.words(name)
+                    learned[name], known = words.column(name, what), words.known
                 else:
-                    summary = spreads[name]
-                    learned[name] = summary.column(name, dates[name])
-                if summary.known < summary.rows and isinstance(learned[name], Column):
-                    gaps[name] = summary.rows - summary.known
+                    j = place[name]
+                    learned[name], known = spreads.column(j, name, numbers[name].date), int(spreads.known[j])
+                if known < rows and isinstance(learned[name], Column):
+                    gaps[name] = rows - known
         with faults.collect():
-            refuse_gaps({} if impute else gaps, len(table) if whole else table.rows, what)
+            refuse_gaps({} if impute else gaps, rows, what)
         faults.check()
-        left = {name: column for name, column in learned.items() if isinstance(column, LeftOut)}
         columns = tuple(column for column in learned.values() if isinstance(column, Column))
-        reasons = {name: column.reason for name, column in left.items()}
-        if what != "node" or columns or not left:
+        reasons = {name: str(column) for name, column in learned.items() if isinstance(column, LeftOut)}
+        if what != "node" or columns or not reasons:
             return cls("table", columns, impute=impute, left_out=reasons)
         if set(reasons.values()) == {NUMBERS_ROWS}:
             return cls("structural", left_out=reasons)
-        raise InputError(next(iter(left.values())).sentence)
+        name, reason = next(iter(reasons.items()))
+        raise InputError(
+            f"column {shown(name)} is no feature ({reason}), and there is no other: leave it out (`ignore`)."
+        )
 
     @classmethod
     def for_array(cls, x: np.ndarray, unequal: float = 20.0) -> "Encoding | None":
@@ -501,11 +474,10 @@ class Encoding:
             return None
         if TINY < filled.max() < unequal * np.median(filled):
             return None
-        spreads = [Spread()] * width
+        spreads = Numbers(width)
         for rows in blocks:
-            block = x[rows].astype(np.float64)
-            spreads = [spread + Spread.of(block[:, j]) for j, spread in enumerate(spreads)]
-        columns = [spread.column(str(j)) for j, spread in enumerate(spreads)]
+            spreads.add(x[rows].astype(np.float64))
+        columns = [spreads.column(j, str(j)) for j in range(width)]
         return cls("table", tuple(column for column in columns if isinstance(column, Column)))
 
     def encode_array(self, x: np.ndarray) -> np.ndarray:
