@@ -62,7 +62,7 @@ class Incidence:
         """The edges that nodes send (side 0) or receive (1)."""
         if self._sides:
             by_node = self._sides[side]
-            first = by_node[nodes[nodes < by_node.shape[0]]].indices
+            first = sp.csr_matrix(by_node[nodes[nodes < len(by_node.indptr) - 1]]).indices
         else:
             chosen = np.zeros(self.num_nodes, dtype=bool)
             chosen[nodes] = True
