@@ -4,14 +4,13 @@ DuckDB needs no more than its own package. Nothing is written but predictions, a
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from rapgnn.datasets.columns import Reading
@@ -29,20 +28,19 @@ def is_database(name: str | Path) -> bool:
     return re.match(r"[A-Za-z][\w+]*://", str(name)) is not None
 
 
-def read_database(url: str, reading: Reading) -> Graph:
-    """The graph of the tables of a database; ``schema.toml`` in the working folder says what keys do not."""
+def read_database(url: str, reading: Reading, **changes: Any) -> Graph:
+    """The graph of the tables of a database; ``schema.toml`` in the working folder says what keys do not.
+
+    Args:
+        changes: fields of ``reading`` that have other values.
+    """
     tables, declared = (_read_duckdb if url.startswith(DUCKDB) else _read_sql)(url)
     if not tables:
         raise InputError(f"{hidden(url)} holds no tables.")
-    overrides = read_schema(Path(SCHEMA))
-    overrides = {name: about for name, about in overrides.items() if name in tables}
+    overrides = {name: about for name, about in read_schema(Path(SCHEMA)).items() if name in tables}
     name = re.split(r"[/\\]", url.partition("?")[0])[-1].partition(".")[0] or "database"
-    graph = graph_of_tables(tables, name, reading, declared, overrides)
-    return replace(graph, read_as=partial(_again, url, reading))
-
-
-def _again(url: str, reading: Reading, **changes: Any) -> Graph:
-    return read_database(url, replace(reading, **changes))
+    graph = graph_of_tables(tables, name, replace(reading, **changes), declared, overrides)
+    return replace(graph, read_as=partial(read_database, url, reading))
 
 
 def hidden(url: str) -> str:
@@ -91,25 +89,34 @@ def _read_sql(url: str) -> tuple[dict[str, pd.DataFrame], dict[str, Keys]]:
         about, data = alchemy.inspect(engine), alchemy.MetaData()
         data.reflect(engine)
         tables, declared = dict[str, pd.DataFrame](), dict[str, Keys]()
-        with engine.connect().execution_options(stream_results=True, yield_per=ROWS) as connection:
+        with engine.connect().execution_options(stream_results=True) as connection:
             for name, table in data.tables.items():
-                result = connection.execute(table.select())
-                tables[name] = _columns([column.name for column in table.columns], result.partitions(ROWS))
-        for name, table in data.tables.items():
-            key = [column.name for column in table.primary_key.columns]
-            foreign = {one["constrained_columns"][0]: one["referred_table"] for one in about.get_foreign_keys(name)
-                       if len(one["constrained_columns"]) == 1 and one["referred_table"] in data.tables}  # fmt: skip
+                columns = [one for one in table.columns if not isinstance(one.type, alchemy.LargeBinary)]
+                parts = pd.read_sql_query(alchemy.select(*columns), connection, chunksize=ROWS)
+                whole = pd.concat(parts, ignore_index=True)
+                tables[name] = pd.DataFrame({column: _plain(values) for column, values in whole.items()})
+        keys = {name: [one.name for one in table.primary_key.columns] for name, table in data.tables.items()}
+        keys = {name: key[0] for name, key in keys.items() if len(key) == 1}
+        for name in data.tables:
+            ends = [one for one in about.get_foreign_keys(name) if len(one["constrained_columns"]) == 1]
+            foreign = {one["constrained_columns"][0]: one["referred_table"] for one in ends}
+            foreign = {column: other for column, other in foreign.items() if other in keys}
             if foreign:
-                declared[name] = Keys(key[0] if len(key) == 1 else None, foreign)
-        for name in {other for one in declared.values() for other in one.foreign.values()} - set(declared):
-            key = [column.name for column in data.tables[name].primary_key.columns]
-            declared[name] = Keys(key[0] if len(key) == 1 else None)
-    return tables, {name: one for name, one in declared.items() if _has_keys(one, declared)}
+                declared |= {other: Keys(keys[other]) for other in foreign.values() if other not in declared}
+                declared[name] = Keys(keys.get(name), foreign)
+    return tables, declared
 
 
-def _has_keys(one: Keys, declared: dict[str, Keys]) -> bool:
-    """Whether all tables that are named have a key of one column."""
-    return all(declared[other].key is not None for other in one.foreign.values())
+def _plain(values: pd.Series) -> pd.Series:
+    """A column of numbers, dates or words; what is none of these becomes words."""
+    if values.dtype != object:
+        return values
+    kind = pd.api.types.infer_dtype(values, skipna=True)
+    if kind in ("integer", "floating", "mixed-integer-float", "decimal", "boolean"):
+        return values.astype(float)
+    if kind in ("date", "datetime", "datetime64"):
+        return pd.to_datetime(values, utc=True).dt.tz_localize(None)
+    return values.map(str, na_action="ignore")
 
 
 def _read_duckdb(url: str) -> tuple[dict[str, pd.DataFrame], dict[str, Keys]]:
@@ -128,52 +135,6 @@ def _read_duckdb(url: str) -> tuple[dict[str, pd.DataFrame], dict[str, Keys]]:
     except duckdb.Error as error:
         raise InputError(f"cannot use {url}: {str(error).splitlines()[0].rstrip('.')}.") from None
     return tables, {}
-
-
-def _columns(names: list[str], chunks: Iterable[Any]) -> pd.DataFrame:
-    """Rows as columns of numbers, dates and words; equal words are one object."""
-    parts: list[list[np.ndarray]] = [[] for _ in names]
-    words: list[dict[Any, Any]] = [{} for _ in names]
-    for chunk in chunks:
-        for part, seen, values in zip(parts, words, zip(*chunk, strict=True), strict=True):
-            part.append(_array(values, seen))
-    return pd.DataFrame({name: _joined(part) for name, part in zip(names, parts, strict=True)})
-
-
-def _array(values: tuple[Any, ...], seen: dict[Any, Any]) -> np.ndarray:
-    kinds = {type(value) for value in values} - {type(None)}
-    if kinds <= {int, bool} and kinds and None not in values:
-        try:
-            return np.array(values, dtype=np.int64)
-        except OverflowError:
-            pass
-    if kinds and all(kind in (int, bool, float) or kind.__name__ == "Decimal" for kind in kinds):
-        return np.array([np.nan if value is None else float(value) for value in values])
-    if kinds and all(kind.__name__ in ("datetime", "date", "Timestamp") for kind in kinds):
-        return pd.to_datetime(pd.Series(values, dtype=object), utc=True).dt.tz_localize(None).to_numpy("datetime64[s]")
-    text = ("" if isinstance(value, bytes | memoryview) else value for value in values)
-    return np.array([None if v is None else seen.setdefault(v, v) for v in map(_text, text)], dtype=object)
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else str(value)
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """The parts of a column as one; a part of nothing but gaps is of any kind."""
-    if not parts:
-        return np.zeros(0)
-    filled = [part for part in parts if not (part.dtype == object and all(value is None for value in part))]
-    kinds = {part.dtype.kind for part in filled}
-    if (len(kinds) == 1 and kinds <= {"f", "M"}) or kinds == {"i", "f"}:
-        kind = next(part.dtype for part in filled if part.dtype.kind in "fM")
-        gap = np.array(np.nan if kind.kind == "f" else "NaT").astype(kind)
-        return np.concatenate(
-            [part.astype(kind) if part.dtype != object else np.full(len(part), gap) for part in parts]
-        )
-    if len(kinds) > 1:
-        parts = [np.array([_text(None if pd.isna(v) else v) for v in part.tolist()], dtype=object) for part in parts]
-    return np.concatenate(parts)
 
 
 def write_table(table: pd.DataFrame, url: str, name: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.columns import LABEL, OTHER_LABELS, Reading, find_labels, times_of
+from rapgnn.datasets.columns import LABEL, OTHER_LABELS, Reading, find_labels, row_of, times_of
 from rapgnn.datasets.frames import ENDINGS, Frame, read_file
 from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.graph import Graph
@@ -75,20 +75,20 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and path.name.lower().endswith(ENDINGS))
 
 
-def read_folder_of_tables(folder: Path, name: str, reading: Reading) -> Graph:
-    """The graph of a folder with one CSV or Parquet file per table."""
+def read_folder_of_tables(folder: Path, name: str, reading: Reading, **changes: Any) -> Graph:
+    """The graph of a folder with one CSV or Parquet file per table.
+
+    Args:
+        changes: fields of ``reading`` that have other values.
+    """
     tables: dict[str, Any] = {}
     for path in _files(folder):
         stem = path.name.partition(".")[0]
         if stem in tables:
             raise InputError(f"{folder} holds two files of the table {stem}: keep one of them.")
         tables[stem] = read_file(path, (), reading.options).table
-    graph = graph_of_tables(tables, name, reading, overrides=read_schema(folder / SCHEMA))
-    return replace(graph, read_as=partial(_again, folder.absolute(), name, reading))
-
-
-def _again(folder: Path, name: str, reading: Reading, **changes: Any) -> Graph:
-    return read_folder_of_tables(folder, name, replace(reading, **changes))
+    graph = graph_of_tables(tables, name, replace(reading, **changes), overrides=read_schema(folder / SCHEMA))
+    return replace(graph, read_as=partial(read_folder_of_tables, folder.absolute(), name, reading))
 
 
 def read_schema(path: Path) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def find_keys(tables: Tables, declared: Mapping[str, Keys], notes: list[str]) ->
         notes: is given what was nearly taken.
     """
     keys = {name: declared[name].key if name in declared else _own_key(name, tables) for name in tables}
-    found = {}
+    keys_of = {}
     for name, table in tables.items():
         if name in declared:
             foreign = declared[name].foreign
@@ -138,7 +138,7 @@ def find_keys(tables: Tables, declared: Mapping[str, Keys], notes: list[str]) ->
             for column in (*foreign, *filter(None, [keys[name], declared[name].time])):
                 if column not in table:
                     raise InputError(f"{name} has no column {shown(column)}: it has {', '.join(table.columns)}.")
-            found[name] = declared[name]
+            keys_of[name] = declared[name]
             continue
         foreign = {}
         for column in table.columns:
@@ -152,8 +152,8 @@ def find_keys(tables: Tables, declared: Mapping[str, Keys], notes: list[str]) ->
                 notes.append(
                     f"{name}.{column} is like a key of {other}, but {1 - share:.0%} of its values are not there."
                 )
-        found[name] = Keys(keys[name], foreign)
-    return found
+        keys_of[name] = Keys(keys[name], foreign)
+    return keys_of
 
 
 def _own_key(name: str, tables: Tables) -> str | None:
@@ -191,19 +191,7 @@ def _named_table(name: str, column: str, keys: Mapping[str, str | None]) -> str 
 def _share(values: pd.Series, keys: pd.Series) -> float:
     """The share of different values that are keys."""
     different = pd.unique(values.dropna())
-    return float((_places(pd.Series(different), keys) >= 0).mean()) if len(different) else 0.0
-
-
-def _places(values: pd.Series, keys: pd.Series) -> np.ndarray:
-    """Which row each value names; -1: none."""
-    index = pd.Index(keys)
-    if is_number(values) != is_number(keys):
-        return pd.Index(keys.astype(str)).get_indexer(pd.Index(values.astype(str)))
-    if is_number(values):
-        numbers = values.astype("float64")
-        found = index.get_indexer(pd.Index(numbers.fillna(-1).astype("int64")))
-        return np.where(numbers.isna(), -1, found)
-    return np.where(values.isna(), -1, index.get_indexer(pd.Index(values)))
+    return float((row_of(different, pd.Index(keys)) >= 0).mean()) if len(different) else 0.0
 
 
 # The graph.
@@ -246,7 +234,7 @@ def graph_of_tables(
     kinds, relations = {}, list[Relation]()
     for table, about in keys.items():
         content, rows = tables[table], len(tables[table])
-        ends = {c: _places(content[c], _names(tables[to], keys[to].key)) for c, to in about.foreign.items()}
+        ends = {c: row_of(content[c], pd.Index(_names(tables[to], keys[to].key))) for c, to in about.foreign.items()}
         time = None if about.time is None else _times(table, content, about.time)
         if table in links:
             (a, first), (b, second) = ends.items()
@@ -267,14 +255,14 @@ def graph_of_tables(
             relations.append(Relation(table, column, about.foreign[column], np.stack([there, place[there]])))
     how: dict[str, Any] = {"classes": reading.classes, "trained": reading.trained, "seed": reading.seed}
     how |= {"labelled": bool(reading.labelled), "unseen_classes": reading.trained, "notes": tuple(notes)}
-    kept: dict[str, Any] = {table: about.to_dict() for table, about in keys.items()}
-    kept[target]["label"] = labels.column if known is None else _label_of(reading, known)
+    uses: dict[str, Any] = {table: about.to_dict() for table, about in keys.items()}
+    uses[target]["label"] = labels.column if known is None else _label_of(reading, known)
     y, task = labels.values if reading.labelled is not False else None, labels.task
     graph = typed_graph(
         kinds, relations, target, y=y, task=task, known=known, name=name, plain=False, **labels.splits, **how
     )
     assert graph.typed is not None
-    return replace(graph, typed=replace(graph.typed, tables=kept))
+    return replace(graph, typed=replace(graph.typed, tables=uses))
 
 
 def target_of(tables: Tables, reading: Reading) -> str:
@@ -311,17 +299,17 @@ def _with_times(
     """The keys with columns of times, where rows are predicted as of theirs; without any, where they are not."""
     if reading.time is None:
         return {name: replace(about, time=None) for name, about in keys.items()}
-    found = {}
+    timed = {}
     for name, table in tables.items():
         about = keys[name]
         column = reading.time if name == target else about.time or _time_column(table, about, reading.time)
         if column is not None and column not in table:
             raise InputError(f"{name} has no column {shown(column)}: it has {', '.join(table.columns)}.")
-        found[name] = replace(about, time=column)
-    none = [name for name, about in found.items() if about.time is None]
-    said = ", ".join(f"{name}.{about.time}" for name, about in found.items() if about.time is not None)
+        timed[name] = replace(about, time=column)
+    none = [name for name, about in timed.items() if about.time is None]
+    said = ", ".join(f"{name}.{about.time}" for name, about in timed.items() if about.time is not None)
     notes.append(f"times: {said}" + (f"; rows of {', '.join(none)} count as always there." if none else "."))
-    return found
+    return timed
 
 
 def _time_column(table: Any, about: Keys, target: str) -> str | None:
@@ -344,9 +332,9 @@ def _is_date(values: Any) -> bool:
 def _times(table: str, content: Any, column: str) -> np.ndarray:
     """Numbers as they are, dates in days; NaN where there is none."""
     values = content[column]
-    there, found = values.notna().to_numpy(), np.full(len(values), np.nan)
-    found[there] = times_of(Frame(Path(table), content), column, values[there])
-    return found
+    there, times = values.notna().to_numpy(), np.full(len(values), np.nan)
+    times[there] = times_of(Frame(Path(table), content), column, values[there])
+    return times
 
 
 def _said(tables: Tables, keys: Mapping[str, Keys], links: Iterable[str]) -> list[str]:

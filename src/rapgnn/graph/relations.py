@@ -31,6 +31,7 @@ class Relation:
         edge_index: ``[2, m]``, node numbers within the types.
         weight: a number per edge.
         time: since when each edge is there, in seconds; NaN: as long as its ends are.
+        back: the key of the relation that has the same edges the other way, where it is known.
     """
 
     source: str
@@ -39,6 +40,7 @@ class Relation:
     edge_index: Any
     weight: Any = None
     time: Any = None
+    back: str | None = None
 
     @property
     def key(self) -> str:
@@ -49,7 +51,8 @@ class Relation:
     def reverse(self) -> "Relation":
         """The same edges the other way."""
         edges = as_array(self.edge_index, "edge_index")[::-1].copy()
-        return replace(self, source=self.target, target=self.source, name=f"rev_{self.name}", edge_index=edges)
+        ends = {"source": self.target, "target": self.source}
+        return replace(self, **ends, name=f"rev_{self.name}", edge_index=edges, back=self.key)
 
     def adjacency(self, counts: dict[str, int], until: float | None = None) -> sp.csr_matrix:
         """A[v, u] = summed weight of the edges u -> v, of those that are there at some time (None: of all)."""
@@ -97,10 +100,10 @@ class Types:
 
     def relation(self, key: str) -> Relation:
         """The relation that a walk names."""
-        found = next((one for one in self.relations if one.key == key), None)
-        if found is None:
-            raise InputError(f"the data have no relation {shown(key)}: it is one of {listed(self.relations)}.")
-        return found
+        relations = {one.key: one for one in self.relations}
+        if key not in relations:
+            raise InputError(f"the data have no relation {shown(key)}: it is one of {', '.join(relations)}.")
+        return relations[key]
 
     def adjacency(self, key: str, until: float | None = None) -> sp.csr_matrix:
         """As ``Relation.adjacency``; that of all edges is made once."""
@@ -128,14 +131,12 @@ class Types:
     @cached_property
     def pairs(self) -> list[Walk]:
         """The relations, each with the one that has the same edges the other way, if there is one."""
-        pairs, rest = list[Walk](), list(self.relations)
-        while rest:
-            one = rest.pop(0)
-            turned = one.target, one.source, np.unique(one.edge_index[::-1], axis=1)
-            alike = (r for r in rest if (r.source, r.target) == turned[:2])
-            back = next((r for r in alike if np.array_equal(np.unique(r.edge_index, axis=1), turned[2])), None)
-            rest = [r for r in rest if r is not back]
-            pairs.append((one.key,) if back is None else (one.key, back.key))
+        pairs, done = list[Walk](), set[str]()
+        for one in self.relations:
+            if one.key not in done:
+                alone = one.back is None or one.back == one.key or one.back in done
+                pairs.append((one.key,) if alone or one.back is None else (one.key, one.back))
+                done.update(pairs[-1])
         return pairs
 
     @cached_property
@@ -166,7 +167,7 @@ class Types:
             until: edges that are there at that time alone count; None: all.
             smooth: whether the mean degree is added to all degrees, so that nodes with few edges count less.
         """
-        relations, found = [self.relation(key) for key in walk], Blocks()
+        relations, blocks = [self.relation(key) for key in walk], Blocks()
         received = {t: sum(r.target == t for r in relations) for t in self.counts}
         sent = {t: sum(r.source == t for r in relations) for t in self.counts}
         for one in relations:
@@ -178,8 +179,8 @@ class Types:
             left, right = _power(left, scaling.received) * share, _power(right, scaling.sent)
             step = sp.csr_matrix(sp.diags(left) @ A @ sp.diags(right))
             place = one.target, one.source
-            found[place] = found[place] + step if place in found else step
-        return found
+            blocks[place] = blocks[place] + step if place in blocks else step
+        return blocks
 
     def early(self, kind: str) -> np.ndarray | None:
         """The nodes of a type that came no later than the last training row; None: all."""
@@ -201,16 +202,11 @@ class Types:
     def described(self) -> dict[str, Any]:
         """What a model keeps of it, as JSON holds it."""
         encodings = {name: None if one is None else one.to_dict() for name, one in self.encodings.items()}
-        relations = [[one.source, one.name, one.target] for one in self.relations]
         sparse = sorted(name for name, x in self.features.items() if isinstance(x, SparseMatrix))
-        kept = {"target": self.target, "widths": self.widths, "encodings": encodings, "relations": relations}
-        return kept | {
-            "cuts": list(self.cuts),
-            "step": self.step,
-            "counts": self.counts,
-            "sparse": sparse,
-            "tables": self.tables,
-        }
+        relations = [[one.source, one.name, one.target] for one in self.relations]
+        about = {"target": self.target, "widths": self.widths, "encodings": encodings, "relations": relations}
+        about |= {"cuts": list(self.cuts), "step": self.step, "counts": self.counts}
+        return about | {"sparse": sparse, "tables": self.tables}
 
 
 def _power(degree: np.ndarray, exponent: float) -> np.ndarray:
@@ -233,11 +229,6 @@ def walks_of(setting: str) -> list[Walk]:
     return [tuple(walk.split(ALSO)) for walk in setting.split(BESIDE)] if setting else []
 
 
-def listed(relations: Sequence[Relation]) -> str:
-    """Relations for a sentence."""
-    return ", ".join(one.key for one in relations)
-
-
 def _is_use(given: Any) -> bool:
     """Whether this says what the columns of a table are for."""
     names = all(isinstance(given[name], str | None) for name in ("key", "time"))
@@ -250,15 +241,7 @@ def checked_types(given: Any) -> dict[str, Any]:
     try:
         widths, encodings = given["widths"], {name: one for name, one in given["encodings"].items() if one is not None}
         fine = set(given) == {
-            "target",
-            "widths",
-            "encodings",
-            "relations",
-            "cuts",
-            "step",
-            "counts",
-            "sparse",
-            "tables",
+            *["target", "widths", "encodings", "relations", "cuts", "step", "counts", "sparse", "tables"]
         }
         fine = fine and given["target"] in widths and set(given["encodings"]) == set(widths)
         fine = fine and all(type(width) is int and width >= 0 for width in widths.values())

@@ -6,6 +6,7 @@ both directions, each a relation of its own. A graph of one type and one relatio
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from torch import Tensor
 from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.convert import RawGraph, as_directed, as_table, unpack
 from rapgnn.graph.graph import Graph, build_graph, make_features
-from rapgnn.graph.labels import SHARES
 from rapgnn.graph.relations import ALSO, ALWAYS, BESIDE, Relation, Types
+from rapgnn.graph.splits import split_blocks
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_whole, shape_of
 from rapgnn.sparse import Features
@@ -93,8 +94,7 @@ def typed_graph(
         raw = as_directed(replace(raw, edge_index=first.edge_index, edge_weight=first.weight), None)
         return build_graph(raw, task=task, seed=seed, name=name, **how)
     if clock is not None and known is None and all(row[split] is None for split in SPLITS):
-        raw, note = _split_by_time(raw, clock)
-        raw = replace(raw, notes=(*raw.notes, *note))
+        raw = _split_by_time(raw, clock)
     edges = _with_reverse(edges, types, None if known is None else known["relations"])
     for one in edges:
         _check_ends(one, counts)
@@ -104,26 +104,24 @@ def typed_graph(
     features, encodings = dict[str, Features](), dict[str, Encoding | None]()
     for kind, one in types.items():
         seen = None if last is None or kind not in late else late[kind] <= last
-        trained = None if known is None else known
-        found, encodings[kind], said = _encoded(kind, one, counts[kind], seen, trained)
+        x, encodings[kind], said = _encoded(kind, one, counts[kind], seen, known)
         raw = replace(raw, notes=(*raw.notes, *said))
-        if found is not None:
-            features[kind] = found
+        if x is not None:
+            features[kind] = x
     edges = tuple(_as_of(one, late) for one in edges)
     raw = replace(raw, x=np.ones((counts[target], 1)), edge_index=NO_EDGES)
     how["encoding"] = Encoding("given")
     graph = build_graph(raw, task=task, seed=seed, name=name, **how)
     names = {name: np.asarray(one.ids) for name, one in types.items() if one.ids is not None}
-    kept = Types(target, counts, features, edges, encodings, names, late, clock)
+    about = Types(target, counts, features, edges, encodings, names, late, clock)
     if known is not None:
-        kept = replace(kept, cuts=tuple(known["cuts"]), step=known["step"])
+        about = replace(about, cuts=tuple(known["cuts"]), step=known["step"])
     elif clock is not None:
         cuts, step = _cuts(clock[graph.train.numpy()])
-        kept = replace(kept, cuts=cuts, step=step)
-        notes = (*graph.notes, SNAPSHOTS.format(len(cuts)))
-        graph = replace(graph, notes=notes)
+        about = replace(about, cuts=cuts, step=step)
+        graph = replace(graph, notes=(*graph.notes, SNAPSHOTS.format(len(cuts))))
     x = features[target] if target in features else neighbour_counts(edges, target, counts[target])
-    return replace(graph, x=x, encoding=None, typed=kept)
+    return replace(graph, x=x, encoding=None, typed=about)
 
 
 def _given(one: NodeType) -> Any:
@@ -190,34 +188,25 @@ def _with_reverse(
     Args:
         wanted: the relations that a trained model knows: those, empty where the data have none of their edges.
     """
-    found: dict[str, Relation] = {}
-    for one in edges:
-        if one.key in found:
-            raise InputError(f"there are two relations {shown(one.key)}: give each a name of its own.")
-        found[one.key] = one
-    have = [(one.source, one.target, _distinct(one.edge_index)) for one in edges]
+    relations = {one.key: one for one in edges}
+    if len(relations) < len(edges):
+        raise InputError("there are two relations of one name between the same types: give each a name of its own.")
+    there = {_edges(one): one.key for one in edges if one.edge_index.size}
     for one in edges:
         back = one.reverse
-        again = (back.source, back.target, _distinct(back.edge_index))
-        there = any(_same(again, other) for other in have) if one.edge_index.size else back.key in found
-        if back.key not in found and (wanted is not None or not there):
-            found[back.key] = back
+        other = there.get(_edges(back)) if wanted is None else None
+        if other is None:
+            other = relations.setdefault(back.key, back).key
+        relations[one.key] = replace(one, back=other)
     if wanted is None:
-        return list(found.values())
-    relations = []
-    for source, name, end in wanted:
-        empty = Relation(source, name, end, NO_EDGES)
-        _checked(empty, types)
-        relations.append(found.get(empty.key, empty))
-    return relations
+        return list(relations.values())
+    empty = [_checked(Relation(source, name, end, NO_EDGES), types) for source, name, end in wanted]
+    return [relations.get(one.key, one) for one in empty]
 
 
-def _distinct(ends: np.ndarray) -> np.ndarray:
-    return np.unique(ends, axis=1)
-
-
-def _same(one: tuple[str, str, np.ndarray], other: tuple[str, str, np.ndarray]) -> bool:
-    return one[:2] == other[:2] and np.array_equal(one[2], other[2])
+def _edges(one: Relation) -> tuple[str, str, bytes]:
+    """What relations of the same edges have in common."""
+    return one.source, one.target, np.unique(one.edge_index, axis=1).tobytes()
 
 
 def _as_of(one: Relation, times: Mapping[str, np.ndarray]) -> Relation:
@@ -270,21 +259,17 @@ def neighbour_counts(edges: Sequence[Relation], target: str, count: int) -> Tens
 # Times.
 
 
-def _split_by_time(raw: RawGraph, clock: np.ndarray) -> tuple[RawGraph, list[str]]:
+def _split_by_time(raw: RawGraph, clock: np.ndarray) -> RawGraph:
     """Labelled rows divided by time, the last for testing; rows of one time stay together."""
     if raw.y is None:
-        return raw, []
+        return raw
     labels = pd.DataFrame(as_table(raw.y) if not isinstance(raw.y, Tensor) else raw.y.cpu().numpy())
     known = np.flatnonzero(labels.notna().any(axis=1).to_numpy() & ~labels.isin([-1]).all(axis=1).to_numpy())
-    if not len(known):
-        return raw, []
-    bounds = np.quantile(clock[known], [1 - sum(SHARES), 1 - SHARES[1]], method="lower")
-    part = np.searchsorted(bounds, clock[known], side="left")
-    rows = [known[part == i] for i in range(3)]
-    if any(len(one) == 0 for one in rows):
-        return raw, []
-    sizes = " / ".join(str(len(one)) for one in rows)
-    return replace(raw, **dict(zip(SPLITS, rows, strict=True))), [BY_TIME.format(sizes)]
+    rows = [known[part] for part in split_blocks(pd.factorize(clock[known], sort=True)[0])] if len(known) else [known]
+    if not all(len(part) for part in rows):
+        return raw
+    note = BY_TIME.format(" / ".join(str(len(part)) for part in rows))
+    return replace(raw, **dict(zip(SPLITS, rows, strict=True)), notes=(*raw.notes, note))
 
 
 def _cuts(times: np.ndarray) -> tuple[tuple[float, ...], float]:
@@ -301,8 +286,7 @@ def _last_training(raw: RawGraph, clock: np.ndarray) -> float | None:
     if raw.train is None:
         return None
     rows = as_array(raw.train, "the train split")
-    found = clock[rows] if len(rows) else clock
-    return float(found.max(initial=ALWAYS))
+    return float((clock[rows] if len(rows) else clock).max(initial=ALWAYS))
 
 
 # What a user may hand in.
@@ -363,7 +347,7 @@ def read_typed(
         relations.append(Relation(source, name, end, ends, weight, getattr(one, "time", None)))
     alone = {"x": torch.zeros(types[target].count or 0, 1), "edge_index": torch.zeros(2, 0, dtype=torch.int64)}
     alone |= {f"{split}_mask": getattr(store, f"{split}_mask", None) for split in SPLITS}
-    raw = unpack(_Store(alone | {"y": getattr(store, "y", None)}), True, mask_column, y=y)
+    raw = unpack(SimpleNamespace(**alone, y=getattr(store, "y", None)), True, mask_column, y=y)
     splits = {split: getattr(raw, split) for split in SPLITS if getattr(raw, split) is not None}
     return types, relations, target, {"y": raw.y, **splits, **given}
 
@@ -384,13 +368,6 @@ def build_typed(data: Any, y: Any, given: dict[str, Any], types: dict[str, Any] 
         named.setdefault("target", types["target"])
     kinds, relations, target, rows = read_typed(data, y, **named)
     return typed_graph(kinds, relations, target, known=types, **rows, **how)
-
-
-class _Store:
-    """The rows of one type as ``unpack`` reads a graph."""
-
-    def __init__(self, fields: dict[str, Any]):
-        vars(self).update(fields)
 
 
 def _of_store(store: Any) -> NodeType:
