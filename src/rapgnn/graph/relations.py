@@ -240,10 +240,8 @@ def checked_types(given: Any) -> dict[str, Any]:
     """What ``Types.described`` gave; anything else is refused."""
     try:
         widths, encodings = given["widths"], {name: one for name, one in given["encodings"].items() if one is not None}
-        fine = set(given) == {
-            *["target", "widths", "encodings", "relations", "cuts", "step", "counts", "sparse", "tables"]
-        }
-        fine = fine and given["target"] in widths and set(given["encodings"]) == set(widths)
+        names = {"target", "widths", "encodings", "relations", "cuts", "step", "counts", "sparse", "tables"}
+        fine = set(given) == names and given["target"] in widths and set(given["encodings"]) == set(widths)
         fine = fine and all(type(width) is int and width >= 0 for width in widths.values())
         fine = fine and all(Encoding.from_dict(one).width in (None, widths[name]) for name, one in encodings.items())
         fine = fine and isinstance(given["tables"], dict | None) and all(map(_is_use, (given["tables"] or {}).values()))
