@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from rapgnn.estimators.estimators import load_model
     from rapgnn.estimators.links import RAPLinkPredictor
     from rapgnn.estimators.rows import NodeRows
-    from rapgnn.graph.graph import Graph, from_pyg, make_graph, make_graphs
-    from rapgnn.graph.lists import from_pyg_list
+    from rapgnn.graph.graph import Graph, from_pyg, from_pyg_list, make_graph, make_graphs
     from rapgnn.network.config import Config
     from rapgnn.network.propagation import Propagation
     from rapgnn.network.randomize import Randomized, randomize
@@ -32,8 +31,7 @@ _NAMES = {
     "estimators.estimators": "RAPGraphClassifier RAPGraphRegressor RAPNodeClassifier RAPNodeRegressor load_model",
     "estimators.links": "RAPLinkPredictor",
     "estimators.rows": "NodeRows",
-    "graph.graph": "Graph from_pyg make_graph make_graphs",
-    "graph.lists": "from_pyg_list",
+    "graph.graph": "Graph from_pyg from_pyg_list make_graph make_graphs",
     "network.weights": "RandomWeights",
     "network.config": "Config",
     "network.randomize": "Randomized randomize",

@@ -21,7 +21,7 @@ from rapgnn import (
     make_graphs,
 )
 from rapgnn.datasets.tables import read_networks
-from rapgnn.graph.lists import graph_set
+from rapgnn.graph.graph import graph_set
 from rapgnn.network.polynomial import PolynomialFilter
 from rapgnn.network.stepwise import pooled
 from rapgnn.sparse import dense

@@ -18,8 +18,7 @@ from rapgnn.estimators.links import RAPLinkPredictor
 from rapgnn.estimators.predictions import check_graph, load_named
 from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
-from rapgnn.graph.graph import Graph, build_graph
-from rapgnn.graph.lists import graph_set
+from rapgnn.graph.graph import Graph, build_graph, graph_set
 from rapgnn.graph.scores import r2
 from rapgnn.graph.typed import build_typed, is_typed
 from rapgnn.graph.validate import SPLITS

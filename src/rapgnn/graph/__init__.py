@@ -5,8 +5,7 @@ backbone its propagation operator S. What docs teach of this room is importable 
 """
 
 from rapgnn.graph.backbones import BACKBONES, Backbone, adjacency
-from rapgnn.graph.graph import Graph, from_pyg, make_graph, make_graphs
-from rapgnn.graph.lists import from_pyg_list
+from rapgnn.graph.graph import Graph, from_pyg, from_pyg_list, make_graph, make_graphs
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.graph.tasks import TASKS, Objective
 

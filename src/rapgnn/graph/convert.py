@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, shown
-from rapgnn.graph.validate import SPLITS, as_array, check_whole
+from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_edges, check_whole, shape_of
 
 
 @dataclass
@@ -209,6 +209,35 @@ def as_table(value: Any) -> Any:
         ) from error
 
 
+def count_nodes(raw: RawGraph, bare: int = 1_000_000) -> int:
+    """The number of nodes, from the first thing that tells it: features, what is stated, labels, edges.
+
+    One wrong number among the edges would make billions of nodes, so without features there must not be many more
+    nodes than edges or labels.
+
+    Args:
+        bare: nodes up to which a graph may have no features, no labels and hardly any edges.
+    """
+    stated = None if raw.num_nodes is None else check_whole("num_nodes", raw.num_nodes, 0, 1 << 40)
+    if raw.x is not None:
+        shape = shape_of(raw.x, "the node features")
+        if not len(shape):
+            raise InputError("the node features must have a row per node.")
+        if stated is not None and stated != shape[0]:
+            raise InputError(f"the features have {shape[0]} rows, but the graph has {stated} nodes.")
+        return int(shape[0])
+    labels = () if raw.y is None or raw.sizes is not None else shape_of(raw.y, "labels")
+    if stated is None and labels:
+        return labels[0]
+    edges = as_array(raw.edge_index, "edge_index")
+    if edges.dtype.kind == "f" and edges.size:
+        raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
+    n = int(edges.max(initial=-1)) + 1 if stated is None else stated
+    if n > bare + 1000 * max(edges.size, *labels[:1], 0):
+        raise InputError(f"edge_index with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
+    return n
+
+
 # Edges that count one way or both ways.
 
 
@@ -230,3 +259,101 @@ def only_one_way(ends: np.ndarray, n: int) -> bool:
 def _listed(wanted: np.ndarray, edges: np.ndarray, n: int) -> np.ndarray:
     """Which edges are among others; by a hash table, which is faster than numpy's sorts."""
     return pd.Index(wanted[0] * n + wanted[1]).isin(edges[0] * n + edges[1])
+
+
+# A list of PyG ``Data``, of networks, or of pairs of arrays.
+
+
+def read_list(graphs: Any, directed: bool | None) -> tuple[list[RawGraph], RawGraph]:
+    """Every graph as the user gave it, and all of them side by side, without labels and splits."""
+    members = members_of(graphs)
+    raws = [_unpacked(graph, i, directed) for i, graph in enumerate(members)]
+    raw = _joined(raws)
+    one_way = directed is None and only_one_way(raw.edge_index.numpy(), raw.num_nodes or 0)
+    return raws, replace(raw, notes=(ONE_WAY,) if one_way else ())
+
+
+def members_of(graphs: Any) -> list[Any]:
+    """The graphs of a list or dataset."""
+    if isinstance(graphs, str | bytes | dict) or not hasattr(graphs, "__len__") or hasattr(graphs, "edge_index"):
+        raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}.")
+    try:
+        members = [graphs[i] for i in range(len(graphs))]
+    except (TypeError, KeyError, IndexError, ValueError) as error:  # a set, a table, a single number
+        raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}.") from error
+    if not members:
+        raise InputError("the list of graphs is empty.")
+    return members
+
+
+def _unpacked(graph: Any, number: int, directed: bool | None) -> RawGraph:
+    if isinstance(graph, tuple | list):
+        if not 2 <= len(graph) <= 4:
+            raise InputError(
+                f"graph {number} must be (features, edge_index), and then edge features, edge weights or both."
+            )
+        attributes, weight = (*graph[2:], None, None)[:2]
+        if len(graph) == 3 and attributes is not None and len(shape_of(attributes, f"edges of graph {number}")) == 1:
+            attributes, weight = None, attributes
+        return as_directed(RawGraph(graph[0], graph[1], weight, attributes), directed)
+    try:
+        return unpack(graph, directed)
+    except InputError as error:
+        raise InputError(f"graph {number}: {error}") from error
+
+
+def _joined(raws: list[RawGraph]) -> RawGraph:
+    sizes, edges, weights, begin = list[int](), list[Tensor](), list[Tensor](), 0
+    for i, part in enumerate(raws):
+        try:
+            n = count_nodes(replace(part, y=None))  # its label is not one of a node
+            sizes.append(n if part.x is not None or part.num_nodes is not None else max(n, 1))
+            edges.append(check_edges(part.edge_index, sizes[-1]) + begin)
+            begin += sizes[-1]
+            m = edges[-1].shape[1]
+            weights.append(torch.ones(m) if part.edge_weight is None else check_edge_weight(part.edge_weight, m))
+        except InputError as error:
+            raise InputError(f"graph {i}: {error}") from error
+    x = _stacked([part.x for part in raws], "node", sizes)
+    edge_attr = _stacked([part.edge_attr for part in raws], "edge", [e.shape[1] for e in edges])
+    weighted = any(part.edge_weight is not None for part in raws)  # in a graph without weights each is 1
+    weight = torch.cat(weights) if weighted else None
+    total = np.array(sizes, dtype=np.int64)
+    return RawGraph(x, torch.cat(edges, dim=1), weight, edge_attr, num_nodes=begin, sizes=total)
+
+
+def _stacked(tables: list[Any], what: str, rows: list[int]) -> np.ndarray | None:
+    """All graphs' features in one array; None where no graph has any."""
+    having = [table is not None for table in tables]
+    if not any(having):
+        return None
+    if not all(having):
+        has, lacks = having.index(True), having.index(False)
+        raise InputError(f"graph {has} has {what} features but graph {lacks} has none.")
+    arrays = []
+    for i, table in enumerate(tables):
+        array = table.toarray() if sp.issparse(table) else as_array(table, f"the {what} features of graph {i}")
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2 or len(array) != rows[i]:
+            raise InputError(f"graph {i} has {rows[i]} {what}s but {what} features of shape {array.shape}.")
+        if arrays and array.shape[1] != arrays[0].shape[1]:
+            raise InputError(f"graph 0 has {arrays[0].shape[1]} {what} features but graph {i} has {array.shape[1]}.")
+        arrays.append(array)
+    return np.concatenate(arrays)
+
+
+def own_labels(raws: list[RawGraph], y: Any) -> Any:
+    """A label per graph: those given, or the graphs' own."""
+    if y is not None:
+        return y
+    rows = []
+    for number, part in enumerate(raws):
+        what = f"the label of graph {number}"
+        shape_of(part.y, what)
+        own = part.y if part.y is None or not isinstance(part.y, Tensor) else as_array(part.y, what)
+        rows.append([] if own is None else np.asarray(own).reshape(-1).tolist())  # words stay words
+        if not rows[-1]:
+            raise InputError(f"graph {number} has no label: give y, or a label to every graph.")
+    if len({len(row) for row in rows}) > 1:
+        raise InputError("the graphs differ in their number of labels.")
+    return [row[0] for row in rows] if len(rows[0]) == 1 else rows

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice
-from rapgnn.graph.convert import RawGraph, as_scipy, unpack
+from rapgnn.graph.convert import RawGraph, as_scipy, count_nodes, members_of, own_labels, read_list, unpack
 from rapgnn.graph.labels import (
     AS_GIVEN,
     SHARES,
     blank_labels,
     fill_gaps,
+    find_classes,
     label_column,
     make_split,
-    split_classes,
     to_numbers,
     unseen_note,
     with_unseen,
@@ -42,7 +42,6 @@ from rapgnn.graph.validate import (
     check_rows,
     check_splits,
     check_targets,
-    check_whole,
     labelled_rows,
     mostly_zero,
     shape_of,
@@ -317,6 +316,54 @@ def from_pyg(
     return build_graph(raw, as_given=True, task=task, name=name)
 
 
+def graph_set(
+    graphs: Any,
+    y: Any = None,
+    *,
+    splits: dict[str, Any] | None = None,
+    directed: bool | None = None,
+    labelled: bool = True,
+    **how: Any,
+) -> Graph:
+    """The checked graphs, side by side.
+
+    Args:
+        graphs: a list or dataset of PyG ``Data``, or of tuples: (features, edge_index), and after
+            them edge features (a table) or edge weights (one number per edge), or both in this order.
+        y: a label per graph; None takes the graphs' own.
+        splits: ``train``, ``val``, ``test``, masks or graph numbers; None: every labelled graph is for training.
+        directed: as in ``unpack``.
+        labelled, how: as in ``build_graph``.
+    """
+    raws, raw = read_list(graphs, directed)
+    raw = replace(raw, y=own_labels(raws, y) if labelled else None, **(splits or {}))
+    how.setdefault("name", "graphs")
+    return build_graph(raw, labelled=labelled, divide=False, **how)
+
+
+def from_pyg_list(
+    graphs: Sequence[Any],
+    task: str | None = None,
+    name: str = "graphs",
+    directed: bool | None = None,
+    seed: int = 0,
+    **splits: Any,
+) -> Graph:
+    """A list or dataset of PyTorch Geometric ``Data``, one label each, as a ``Graph``: features are taken as they are.
+
+    Args:
+        directed: as in ``from_pyg``.
+        splits, seed: as in ``make_graphs``.
+    """
+    for i, data in enumerate(members_of(graphs)):
+        edges = "edge_index" if getattr(data, "adj_t", None) is None else "adj_t"
+        missing = [f for f in ("x", edges, "y") if getattr(data, f, None) is None]
+        if missing:
+            raise InputError(f"graph {i} has no {', '.join(missing)}.")
+    how: dict[str, Any] = {"as_given": True, "task": task or "classification", "name": name, "seed": seed}
+    return graph_set(graphs, splits=splits, directed=directed, **how)
+
+
 def build_graph(
     raw: RawGraph,
     *,
@@ -405,7 +452,7 @@ def build_graph(
             if as_given or divide:
                 rows, note = make_split(y, seed, f"{what}s", AS_GIVEN if as_given else SHARES)
                 notes += [] if as_given else [note]
-        check_splits(y, rows, f"{what}s", unseen_classes=as_given and unseen_classes)
+        check_splits(y, rows, f"{what}s", as_given and unseen_classes, classes)
         notes += unseen_note(y, rows, classes)
     outputs = len(classes) if classes is not None else y.shape[1] if y.dim() == 2 else int(y.max()) + 1
     parts |= rows | {"classes": None if classes is None else tuple(classes), "notes": tuple(notes)}
@@ -419,17 +466,13 @@ def _classes(
     column = label_column(raw.y)
     if len(column) != n:
         raise InputError(f"there are {n} {what}s but {len(column)} labels.")
-    known = torch.from_numpy(column.notna().to_numpy(copy=True))
     if classes is not None:
         classes = with_unseen(column, classes) if unseen_classes else classes
         return torch.from_numpy(to_numbers(column, classes)), classes, rows
-    rows = _with_rest(raw, known, rows)
-    for split in SPLITS:
-        unknown = int((~known[rows[split]]).sum())
-        if unknown:
-            raise InputError(f"{unknown} {what}s of the {split} split have no label.")
-    numbers, classes = split_classes(column, rows)
-    return torch.from_numpy(numbers), classes, rows
+    rows = _with_rest(raw, torch.from_numpy(column.notna().to_numpy(copy=True)), rows)
+    used = torch.cat(list(rows.values())).numpy()
+    classes = find_classes(column.iloc[used] if len(used) else column)
+    return torch.from_numpy(to_numbers(column, classes, unknown_classes=True)), classes, rows
 
 
 def _with_rest(raw: RawGraph, known: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -472,35 +515,6 @@ def make_features(
     if encoding is not None and encoding.kind == "table":
         array = encoding.encode_array(array)
     return check_features(array), encoding, notes
-
-
-def count_nodes(raw: RawGraph, bare: int = 1_000_000) -> int:
-    """The number of nodes, from the first thing that tells it: features, what is stated, labels, edges.
-
-    One wrong number among the edges would make billions of nodes, so without features there must not be many more
-    nodes than edges or labels.
-
-    Args:
-        bare: nodes up to which a graph may have no features, no labels and hardly any edges.
-    """
-    stated = None if raw.num_nodes is None else check_whole("num_nodes", raw.num_nodes, 0, 1 << 40)
-    if raw.x is not None:
-        shape = shape_of(raw.x, "the node features")
-        if not len(shape):
-            raise InputError("the node features must have a row per node.")
-        if stated is not None and stated != shape[0]:
-            raise InputError(f"the features have {shape[0]} rows, but the graph has {stated} nodes.")
-        return int(shape[0])
-    labels = () if raw.y is None or raw.sizes is not None else shape_of(raw.y, "labels")
-    if stated is None and labels:
-        return labels[0]
-    edges = as_array(raw.edge_index, "edge_index")
-    if edges.dtype.kind == "f" and edges.size:
-        raise InputError(f"edge_index must hold node numbers, got values of type {edges.dtype}.")
-    n = int(edges.max(initial=-1)) + 1 if stated is None else stated
-    if n > bare + 1000 * max(edges.size, *labels[:1], 0):
-        raise InputError(f"edge_index with {edges.size // 2} edges cannot have {n} nodes: number the nodes from 0.")
-    return n
 
 
 def side_by_side(sizes: Any, n: int, edges: Tensor, edge_weight: Any, edge_attr: Any) -> dict[str, Any]:

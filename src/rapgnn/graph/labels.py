@@ -147,18 +147,6 @@ def fill_gaps(values: Any) -> Any:
     return [gap if v is None or v is pd.NA else v for v in values]
 
 
-def split_classes(column: pd.Series, rows: Mapping[str, Tensor]) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Class numbers and what they stand for: the labels of the rows in a split; any other label counts as missing."""
-    used = torch.cat(list(rows.values())).numpy()
-    classes = find_classes(column.iloc[used] if len(used) else column)
-    numbers = to_numbers(column, classes, unknown_classes=True)
-    trained = np.unique(numbers[rows["train"].numpy()] if len(rows["train"]) else numbers)
-    if len(trained[trained >= 0]) < 2:
-        label = classes[int(trained.max())]
-        raise InputError(f"every training label is {shown_label(label)}: there is nothing to tell apart.")
-    return numbers, classes
-
-
 def unseen_note(labels: Tensor, rows: Mapping[str, Tensor], names: Sequence[Any] | None = None) -> list[str]:
     """What is to be said where validation or test rows have classes that no training row has.
 

@@ -180,13 +180,16 @@ def check_rows(mask: Any, n: int, split: str, what: str = "nodes") -> Tensor:
     return torch.from_numpy(np.unique(array).astype(np.int64))
 
 
-def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", unseen_classes: bool = False) -> None:
+def check_splits(
+    labels: Tensor, rows: dict[str, Tensor], what: str, unseen_classes: bool, classes: Sequence[Any] | None
+) -> None:
     """Splits that do not overlap, have labels, and train on at least two classes.
 
     A class that only validation or test rows have is accepted (see ``unseen_note``), a number that no row has is not.
 
     Args:
         unseen_classes: accept numbers that no row has too, and labels that no training row knows.
+        classes: what class numbers are called; None: there may be a single one.
     """
     if not len(rows["train"]):
         raise InputError(f"no labelled {what}: the training split is empty.")
@@ -211,9 +214,10 @@ def check_splits(labels: Tensor, rows: dict[str, Tensor], what: str = "nodes", u
     missing = next((c for c in range(max(wanted) + 1) if c not in wanted), None)
     if missing is not None:
         raise InputError(f"class {missing} does not occur in any split: number the classes from 0, without gaps.")
-    if len(trained) < 2 <= len(wanted):
+    if len(trained) < 2 and (classes is not None or len(wanted) > 1):
         only = trained.pop()
-        raise InputError(f"every label of the training split is class {only}: there is nothing to tell apart.")
+        only = only if classes is None else classes[only]
+        raise InputError(f"every label of the training split is {shown(only)}: there is nothing to tell apart.")
 
 
 def check_disjoint(rows: dict[str, np.ndarray], what: str = "nodes") -> None:
