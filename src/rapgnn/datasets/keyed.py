@@ -225,16 +225,21 @@ def graph_of_tables(
             said[table] = said.get(table, {}) | Keys.from_dict(table, about).to_dict() | about
         keys = find_keys(tables, {table: Keys.from_dict(table, about) for table, about in said.items()}, notes)
         target = target_of(tables, reading)
-        links = {t for t, about in keys.items() if t != target and len(about.foreign) == 2 and _bare(tables[t], about)}
+        joining = [table for table, about in keys.items() if table != target and len(about.foreign) == 2]
+        links = {table for table in joining if not _own(tables[table], keys[table])}
         keys = _with_times(tables, keys, target, reading, notes)
     frame, roles = Frame(Path(target), tables[target]), dict[str, str]()
     labels = find_labels(frame, replace(reading, label=_label_of(reading, known)), roles)
     if known is None:
         notes = [*_said(tables, keys, links), *notes, *labels.notes]
     kinds, relations = {}, list[Relation]()
+    names = {
+        table: pd.RangeIndex(len(tables[table])) if about.key is None else pd.Index(tables[table][about.key])
+        for table, about in keys.items()
+    }
     for table, about in keys.items():
         content, rows = tables[table], len(tables[table])
-        ends = {c: row_of(content[c], pd.Index(_names(tables[to], keys[to].key))) for c, to in about.foreign.items()}
+        ends = {c: row_of(content[c], names[to]) for c, to in about.foreign.items()}
         time = None if about.time is None else _times(table, content, about.time)
         if table in links:
             (a, first), (b, second) = ends.items()
@@ -243,9 +248,9 @@ def graph_of_tables(
             edges = np.stack([first[there], second[there]])
             relations.append(Relation(about.foreign[a], table, about.foreign[b], edges, time=moment))
             continue
-        used = {about.key, about.time, *about.foreign, *about.ignore, *(roles if table == target else ())}
+        used = roles if table == target else ()
         kinds[table] = NodeType(
-            columns=content.drop(columns=[c for c in content.columns if c in used]),
+            columns=content[[c for c in _own(content, about) if c not in used]],
             count=rows,
             ids=None if about.key is None else content[about.key].to_numpy(),
             time=time,
@@ -284,13 +289,9 @@ def _label_of(reading: Reading, known: dict[str, Any] | None) -> str | None:
     return reading.label if known is None else known["tables"][known["target"]].get("label")
 
 
-def _bare(table: Any, about: Keys) -> bool:
-    """Whether a table has no columns of its own."""
-    return not set(table.columns) - {about.key, about.time, *about.foreign, *about.ignore}
-
-
-def _names(table: Any, key: str | None) -> Any:
-    return pd.Series(np.arange(len(table))) if key is None else table[key]
+def _own(table: Any, about: Keys) -> list[str]:
+    """The columns that are neither keys nor times, nor left out."""
+    return [c for c in table.columns if c not in (about.key, about.time, *about.foreign, *about.ignore)]
 
 
 def _with_times(
@@ -314,7 +315,7 @@ def _with_times(
 
 def _time_column(table: Any, about: Keys, target: str) -> str | None:
     """The column that says since when rows are there: as the target's, or like created_at."""
-    free = [c for c in table.columns if c not in (about.key, *about.foreign, *about.ignore)]
+    free = _own(table, about)
     if target in free:
         return target
     dates = [c for c in free if _is_date(table[c])]
