@@ -19,7 +19,6 @@ from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph
 
 ROWS = 20_000  # that are in memory as Python objects at a time
-NEEDS = "a database needs SQLAlchemy: install it with pip install 'rapgnn[sql]'."
 DUCKDB = "duckdb:///"
 
 
@@ -52,7 +51,7 @@ def _alchemy() -> Any:
     try:
         import sqlalchemy
     except ImportError:
-        raise InputError(NEEDS) from None
+        raise InputError("a database needs SQLAlchemy: install it with pip install 'rapgnn[sql]'.") from None
     return sqlalchemy
 
 

@@ -30,8 +30,7 @@ from rapgnn.graph.typed import NodeType, Relation, typed_graph
 SCHEMA = "schema.toml"
 Tables = Mapping[str, Any]
 """DataFrames by name."""
-IDS, PARENT = ("id", "key", "code", "no"), "parent"
-MOSTLY, OFTEN = 0.9, 0.5  # share of the values that are keys of the other table: by the name of a table, of its key
+IDS = ("id", "key", "code", "no")
 CREATED = ("created_at", "created", "timestamp", "time", "date", "datetime", "at", "on")
 
 
@@ -122,11 +121,15 @@ def stem_of(column: str) -> str | None:
     return None
 
 
-def find_keys(tables: Tables, declared: Mapping[str, Keys], notes: list[str]) -> dict[str, Keys]:
+def find_keys(
+    tables: Tables, declared: Mapping[str, Keys], notes: list[str], mostly: float = 0.9, often: float = 0.5
+) -> dict[str, Keys]:
     """What the columns of every table are for: as declared, or else by their names and contents.
 
     Args:
         notes: is given what was nearly taken.
+        mostly, often: the share of a column's values that must be keys of the other table, where its name is that of
+            the table, and where it is that of its key.
     """
     keys = {name: declared[name].key if name in declared else _own_key(name, tables) for name in tables}
     keys_of = {}
@@ -146,7 +149,7 @@ def find_keys(tables: Tables, declared: Mapping[str, Keys], notes: list[str]) ->
             if other is None:
                 continue
             share = _share(table[column], tables[other][keys[other]])  # type: ignore[index]
-            if share >= (OFTEN if column == keys[other] else MOSTLY):
+            if share >= (often if column == keys[other] else mostly):
                 foreign[column] = other
             elif share > 0:
                 notes.append(
@@ -175,7 +178,7 @@ def _is_name(values: pd.Series) -> bool:
 def _named_table(name: str, column: str, keys: Mapping[str, str | None]) -> str | None:
     """The table whose rows a column names, by the column's name."""
     stem = stem_of(column)
-    if stem == PARENT and keys[name] is not None:
+    if stem == "parent" and keys[name] is not None:
         return name
     others = [other for other, key in keys.items() if key is not None and other != name]
     plain = {column.lower(), stem}

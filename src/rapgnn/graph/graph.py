@@ -48,9 +48,7 @@ from rapgnn.graph.validate import (
 )
 from rapgnn.sparse import Features, SparseMatrix, row_block, row_sums, without_zeros
 
-NO_EDGE_FEATURES = "edge features are for many graphs; on one graph edge_attr is left out (edge_weight would count)."
 SCALED = "the features differ in scale, so each got mean 0 and variance 1."
-NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
 
 
 @dataclass(frozen=True)
@@ -408,7 +406,8 @@ def build_graph(
         raise InputError(f"there are {n} nodes but features of shape {tuple(features.shape)}.")
     parts: dict[str, Any] = {"ids": raw.ids, "encoding": encoding}
     if raw.sizes is None:
-        notes += [] if raw.edge_attr is None else [NO_EDGE_FEATURES]
+        if raw.edge_attr is not None:
+            notes.append("edge features are for many graphs; on one graph edge_attr is left out (edge_weight counts).")
         weight = None if raw.edge_weight is None else check_edge_weight(raw.edge_weight, edges.shape[1])
         parts |= {"edge_index": edges, "edge_weight": weight}
     else:
@@ -492,7 +491,8 @@ def make_features(
     notes = [] if trained or encoding is None else encoding.notes
     if kind == "structural" or (raw.x is None and not trained):
         features = check_features(structural_features(edges.numpy(), n), sparse=False)
-        return features, replace(encoding or Encoding("structural"), kind="structural"), [*notes, NO_FEATURES]
+        notes = [*notes, "the graph has no node features: degrees and other structural features take their place."]
+        return features, replace(encoding or Encoding("structural"), kind="structural"), notes
     if raw.x is None:
         raise InputError("the model was trained with node features, and this graph has none.")
     if isinstance(raw.x, pd.DataFrame):

@@ -12,7 +12,6 @@ from rapgnn.errors import InputError, shown
 from rapgnn.graph.validate import SPLITS, labelled_rows, native, shape_of
 
 UNKNOWN = -1
-MOST_NAMED = 8  # classes that a sentence names
 EXACT = 2.0**53  # the whole numbers below it are exact as floats
 
 
@@ -179,8 +178,8 @@ def shown_label(label: Any) -> str:
     return shown(int(label) if number else as_plain(label))
 
 
-def _listed(labels: Sequence[Any]) -> str:
-    return ", ".join(map(shown_label, labels[:MOST_NAMED])) + (", ..." if len(labels) > MOST_NAMED else "")
+def _listed(labels: Sequence[Any], most: int = 8) -> str:
+    return ", ".join(map(shown_label, labels[:most])) + (", ..." if len(labels) > most else "")
 
 
 def as_plain(value: Any) -> Any:

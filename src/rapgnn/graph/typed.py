@@ -25,9 +25,6 @@ from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_who
 from rapgnn.sparse import Features
 
 NO_EDGES = np.zeros((2, 0), dtype=np.int64)
-SNAPSHOTS = "every row sees the facts of the last of {} points in time that is not later than the row itself."
-MOST_CUTS = 12
-BY_TIME = "no split was given: the labelled rows were divided {} by time (train / val / test)."
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,10 @@ def typed_graph(
     elif clock is not None:
         cuts, step = _cuts(clock[graph.train.numpy()])
         about = replace(about, cuts=cuts, step=step)
-        graph = replace(graph, notes=(*graph.notes, SNAPSHOTS.format(len(cuts))))
+        note = (
+            f"every row sees the facts of the last of {len(cuts)} points in time that is not later than the row itself."
+        )
+        graph = replace(graph, notes=(*graph.notes, note))
     x = features[target] if target in features else neighbour_counts(edges, target, counts[target])
     return replace(graph, x=x, encoding=None, typed=about)
 
@@ -268,16 +268,17 @@ def _split_by_time(raw: RawGraph, clock: np.ndarray) -> RawGraph:
     rows = [known[part] for part in split_blocks(pd.factorize(clock[known], sort=True)[0])] if len(known) else [known]
     if not all(len(part) for part in rows):
         return raw
-    note = BY_TIME.format(" / ".join(str(len(part)) for part in rows))
+    sizes = " / ".join(str(len(part)) for part in rows)
+    note = f"no split was given: the labelled rows were divided {sizes} by time (train / val / test)."
     return replace(raw, **dict(zip(SPLITS, rows, strict=True)), notes=(*raw.notes, note))
 
 
-def _cuts(times: np.ndarray) -> tuple[tuple[float, ...], float]:
+def _cuts(times: np.ndarray, most: int = 12) -> tuple[tuple[float, ...], float]:
     """Points in time between which training rows are about as many, and the mean distance of two."""
     times = times[np.isfinite(times)]
     if not len(times):
         return (), 0.0
-    cuts = np.unique(np.quantile(times, np.linspace(0, 1, MOST_CUTS), method="lower"))
+    cuts = np.unique(np.quantile(times, np.linspace(0, 1, most), method="lower"))
     return tuple(cuts.tolist()), float((cuts[-1] - cuts[0]) / max(1, len(cuts) - 1))
 
 

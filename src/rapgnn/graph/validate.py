@@ -13,7 +13,6 @@ from torch import Tensor
 from rapgnn.errors import InputError, shown
 from rapgnn.sparse import Features, SparseMatrix
 
-FILLED = 0.25  # share of non-zeros below which features are kept sparse
 SPLITS = ("train", "val", "test")
 LARGEST = 1e15  # of a feature, a target or a weight: squares of larger ones, summed, leave 32 bits
 SMALLEST = 1 / LARGEST  # of the largest feature: squares of smaller ones are nothing in 32 bits
@@ -83,15 +82,16 @@ def check_features(x: Any, sparse: bool | None = None) -> Features:
     largest = max(values.max(initial=0), -values.min(initial=0))  # not finite where some value is not
     refuse_features(0 if np.isfinite(largest) else int((~np.isfinite(values)).sum()), largest)
     if sparse is None:
-        sparse = sp.issparse(matrix) and matrix.count_nonzero() < FILLED * matrix.shape[0] * matrix.shape[1]
+        sparse = sp.issparse(matrix) and mostly_zero(matrix)
     if sparse:
         return SparseMatrix(matrix)
     return torch.from_numpy(np.ascontiguousarray(matrix.toarray() if sp.issparse(matrix) else matrix))
 
 
-def mostly_zero(x: np.ndarray) -> bool:
-    """Whether a table is better stored sparse."""
-    return bool(x.ndim == 2 and np.count_nonzero(x) < FILLED * x.size)
+def mostly_zero(x: Any, filled: float = 0.25) -> bool:
+    """Whether a table is better stored sparse: a share of less than ``filled`` is not zero."""
+    nonzero = x.count_nonzero() if sp.issparse(x) else np.count_nonzero(x)
+    return bool(len(x.shape) == 2 and nonzero < filled * x.shape[0] * x.shape[1])
 
 
 def refuse_features(bad: int, largest: float, what: str = "node features") -> None:
@@ -265,20 +265,21 @@ def check_edge_features(edge_attr: Any, m: int) -> Features:
 # Everything that is wrong with an input in one message, so that a user mends it in one go.
 
 
-MOST, LONGEST = 8, 1600  # faults that a message names, and its characters
-
-
 class FaultsError(InputError):
-    """Several faults in one line, separated by semicolons; ``faults`` has them all."""
+    """Several faults in one line, separated by semicolons; ``faults`` has them all.
 
-    def __init__(self, faults: Sequence[str]):
+    Args:
+        most: faults that the line names.
+    """
+
+    def __init__(self, faults: Sequence[str], most: int = 8):
         self.faults, named, before = tuple(faults), list[str](), ""
-        for fault in self.faults[:MOST]:  # a file is named once, by the first of its faults in a row
+        for fault in self.faults[:most]:  # a file is named once, by the first of its faults in a row
             file, colon, rest = fault.partition(": ")
             named.append(rest if colon and file == before else fault)
             before = file if colon else ""
-        more = len(self.faults) - MOST
-        super().__init__("; ".join([*named, *([f"and {more} more"] if more > 0 else [])]) + ".", LONGEST)
+        more = len(self.faults) - most
+        super().__init__("; ".join([*named, *([f"and {more} more"] if more > 0 else [])]) + ".", longest=1600)
 
 
 class Faults:
