@@ -48,6 +48,7 @@ from rapgnn.graph.validate import (
 )
 from rapgnn.sparse import Features, SparseMatrix, row_block, row_sums, without_zeros
 
+NO_FEATURES = "the graph has no node features: degrees and other structural features take their place."
 SCALED = "the features differ in scale, so each got mean 0 and variance 1."
 
 
@@ -491,8 +492,7 @@ def make_features(
     notes = [] if trained or encoding is None else encoding.notes
     if kind == "structural" or (raw.x is None and not trained):
         features = check_features(structural_features(edges.numpy(), n), sparse=False)
-        notes = [*notes, "the graph has no node features: degrees and other structural features take their place."]
-        return features, replace(encoding or Encoding("structural"), kind="structural"), notes
+        return features, replace(encoding or Encoding("structural"), kind="structural"), [*notes, NO_FEATURES]
     if raw.x is None:
         raise InputError("the model was trained with node features, and this graph has none.")
     if isinstance(raw.x, pd.DataFrame):
