@@ -80,7 +80,7 @@ def test_a_new_node_whose_id_is_known_brings_its_label_and_the_members_that_know
     wanted = model_on(model, ready.graph())(torch.arange(61)).probabilities
     for name, values in zip([*others, f"n{row}"], wanted, strict=True):
         np.testing.assert_allclose(ready.predict_proba([name])[0], values, atol=1e-6)
-    assert model.members_for(ready.graph()) == [model.members[0]]
+    assert model.weighted_for(ready.graph()) == [(model.members[0], model.weights[0])]
 
 
 def test_tables_with_ids_are_served_and_updated():

@@ -40,7 +40,7 @@ def fitted(config, g):
     net.scaling.fit(g.x)
     if config.node_columns:
         net.nodes = SeenNodes.of(g, torch.arange(g.num_nodes))
-    net.standard.fit(net.fit_features(g, g.train))
+    net.standard.fit(net.representation(g, g.train, learn=True))
     return net
 
 
@@ -161,7 +161,7 @@ def test_a_network_sees_what_another_predicts_for_the_neighbours():
     net = HopNetwork(g.num_features, g.num_outputs, config=HOPS.update(backbone="sage", num_layers=1, previous=before))
     net.previous = first
     net.scaling.fit(g.x)
-    h = net.fit_features(g, torch.arange(g.num_rows))
+    h = net.representation(g, torch.arange(g.num_rows), learn=True)
     S, p = dense(g.operator("sage").matrix), model_on(first, g)(torch.arange(g.num_rows)).probabilities
     torch.testing.assert_close(h[:, 10:], torch.cat([S @ p, S @ S @ p], dim=1), rtol=1e-4, atol=1e-5)
     again = HopNetwork(g.num_features, g.num_outputs, config=Config(**net.config.to_dict()))
@@ -190,7 +190,7 @@ def test_a_head_that_goes_before_the_hops_gives_the_same_scores(name, monkeypatc
     if net.previous is not None:
         net.previous.head.weight.normal_(generator=generator)
     net.scaling.fit(g.x)
-    net.fit_seen(net.fit_features(g, g.train))
+    net.fit_seen(net.representation(g, g.train, learn=True))
     net.head.weight.normal_(generator=generator)
     net.head.bias.normal_(generator=generator)
     hops = net.hops(g)

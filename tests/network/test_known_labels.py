@@ -14,11 +14,12 @@ from rapgnn.errors import InputError, InputNotice
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.known_labels import KnownLabels
-from rapgnn.network.network import Average
+from rapgnn.network.network import Average, is_bound
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.portfolio import knows_labels
 from rapgnn.search.start import HOPS
 from rapgnn.training.checkpoint import load_checkpoint
+from rapgnn.training.nearby import members_on
 from rapgnn.training.predict import model_on
 
 BACKBONES = (("gcn", True), ("gcn", False), ("sage", False), ("gin", False))
@@ -97,9 +98,9 @@ def test_the_search_uses_them_and_says_what_suits_another_graph(chosen):
     assert any(member.config.known_labels for member in model.model_.members)
     assert model.score(graph, split="test") > 0.6  # features alone: a third
     other = labelled(seed=1)
-    members = model.model_.members_for(other)
+    members = members_on(model.model_, other)
     assert members
-    assert not any(m.bound for m in members)
+    assert not any(is_bound(m.config) for m in members)
     assert model.predict(other).shape == (900,)
     assert model.transform(other).shape[0] == 900
     fewer = replace(graph, x=graph.x[:10], y=graph.y[:10], edge_index=graph.edge_index[:, :0], train=graph.train[:0])
@@ -131,12 +132,12 @@ def extended(graph: Graph, count: int) -> Graph:
 def test_labels_stay_known_where_the_graph_changes(which, request):
     """A feature that moves and nodes that are new change predictions near them, not the members that answer."""
     graph, model = request.getfixturevalue(which)
-    before, members = model.predict_proba(graph), model.model_.members_for(graph)
+    before, members = model.predict_proba(graph), members_on(model.model_, graph)
     assert any(m.config.known_labels for m in members)
     x = graph.x.clone()
     x[graph.train[0], 0] += 1e-4
     moved, larger = replace(graph, x=x), extended(graph, 10)
-    assert model.model_.members_for(moved) == model.model_.members_for(larger) == members
+    assert members_on(model.model_, moved) == members_on(model.model_, larger) == members
     np.testing.assert_allclose(model.predict_proba(moved), before, atol=1e-3)
     later = model.predict_proba(larger)
     assert (np.abs(later[:900] - before).max(axis=1) > 1e-4).mean() < 0.5  # who is far from the new node sees nothing
@@ -151,7 +152,7 @@ def test_where_no_node_is_known_others_answer_and_it_is_said(by_id):
     with pytest.warns(InputNotice, match="none of the nodes"):
         answers = model.predict_proba(other)
     assert np.isfinite(answers).all()
-    assert not any(m.bound for m in model.model_.members_for(other))
+    assert not any(is_bound(m.config) for m in members_on(model.model_, other))
     hidden = replace(graph, y=torch.where(torch.isin(torch.arange(900), graph.test), (graph.y + 1) % 3, graph.y))
     assert np.array_equal(
         model.predict_proba(hidden), model.predict_proba(graph)

@@ -162,7 +162,7 @@ def _readouts(
     Ridge with the penalty 1 alone where there is no validation row to choose by.
     """
     rule, y, channels = graph.objective, graph.y[graph.val], train.shape[1]
-    regression = RidgeRegression(train, ridge_targets(network, graph, train.dtype), weights=row_weights(graph))
+    regression = RidgeRegression(train, ridge_targets(network.output, graph, train.dtype), weights=row_weights(graph))
     for penalty in PENALTIES if len(y) else (1.0,):
         head = RidgeHead(channels, graph.num_outputs).to(train)
         head.take(regression.solve(penalty))

@@ -21,7 +21,6 @@ from rapgnn.network.heads import HEADS, Head, RidgeHead
 from rapgnn.network.mlp import ACTIVATIONS
 from rapgnn.network.weights import RandomWeights
 
-COEFFICIENTS = ("random", "fixed", "layers", "colours")
 LARGEST = 1e30  # of a setting that is a number
 
 
@@ -83,7 +82,7 @@ class Propagate:
     num_layers: int = _whole(8, 0, 100_000)
     """L, the number of message-passing layers, or of hops."""
     _: KW_ONLY
-    coefficients: str = _one_of("random", COEFFICIENTS)
+    coefficients: str = _one_of("random", ("random", "fixed", "layers", "colours"))
     """``random``: of every hop and channel, RAP-GNN; ``fixed``: the hops S^k h⁰ as they are; ``layers``: random layers
     h ← σ(standardised S h W + b), drawn once; ``colours``: counts of the nodes' colours by Weisfeiler and Leman."""
     jumping: str = _one_of("last", ("last", "cat", "ppr"))
@@ -316,13 +315,6 @@ def checked(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings by name, each of them sound by itself; numbers of numpy are taken as Python's."""
     refuse_unknown(settings)
     return {name: _checked(_FIELDS[name][1], value) for name, value in settings.items()}
-
-
-def check_record(record: Any, kind: type) -> None:
-    """Refuse a record whose fields are not what they may be."""
-    for about in fields(kind):
-        if about.name not in ("structure", "schedule", "distribution", "params"):  # which RandomWeights checks
-            _checked(about, getattr(record, about.name))
 
 
 def refuse_unknown(settings: Iterable[str], also: tuple[str, ...] = ()) -> None:

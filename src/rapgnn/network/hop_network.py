@@ -97,9 +97,7 @@ class HopNetwork(Network):
 
     def operator(self, graph: Graph) -> GraphOperator:
         """S."""
-        return self._operator(graph if self.config.edges != "undirected" else undirected(graph))
-
-    def _operator(self, graph: Graph) -> GraphOperator:
+        graph = undirected(graph) if self.config.edges == "undirected" else graph
         return graph.operator(self.config.backbone, self.config.self_loops)
 
     def hops(self, graph: Graph, rows: Tensor | None = None) -> AnyHops:
@@ -107,7 +105,7 @@ class HopNetwork(Network):
         if isinstance(self.scaling, TypeColumns):
             return typed_hops(graph, self.scaling, self.config)
         turned = replace(graph, edge_index=graph.edge_index.flip(0)) if self.config.edges == "both" else None
-        back = None if turned is None else self._operator(turned)
+        back = None if turned is None else self.operator(turned)
         return Hops(self.operator(graph), self.inputs(graph), back, rows)
 
     def suits(self, graph: Graph) -> bool:
@@ -139,21 +137,10 @@ class HopNetwork(Network):
         return columns
 
     @torch.no_grad()
-    def fit_features(self, graph: Graph, rows: Tensor, hops: AnyHops | None = None) -> Tensor:
-        """Learn what random features and layers need of some rows, and give their representation ``[rows, channels]``.
-
-        The scaling has learned its part before.
-
-        Args:
-            hops: those of another network with the same inputs and S, for nodes.
-        """
-        return self._represent(graph, rows, hops, learn=True)
-
-    @torch.no_grad()
     def represent(self, graph: Graph, rows: Tensor | None = None, hops: AnyHops | None = None) -> Tensor:
         """What the head sees of these rows, or of all; standardised."""
         rows = torch.arange(graph.num_rows, device=graph.y.device) if rows is None else rows
-        return self.seen(self._represent(graph, rows, hops, learn=False))
+        return self.seen(self.representation(graph, rows, hops))
 
     @torch.no_grad()
     def fit_seen(self, h: Tensor) -> Tensor:
@@ -199,7 +186,14 @@ class HopNetwork(Network):
         """The representation of graphs, from their nodes' sums or means."""
         return signed_log(pooled) if self.config.pooling == "log" else pooled
 
-    def _represent(self, graph: Graph, rows: Tensor, hops: AnyHops | None, learn: bool) -> Tensor:
+    @torch.no_grad()
+    def representation(self, graph: Graph, rows: Tensor, hops: AnyHops | None = None, learn: bool = False) -> Tensor:
+        """The representation ``[rows, channels]`` of some rows, before ``seen``.
+
+        Args:
+            hops: those of another network with the same inputs and S, for nodes.
+            learn: learn what random features and layers need of these rows; the scaling has learned its part before.
+        """
         config, units = self.config, self.units
         if graph.ptr is not None:
             return self.read_pooled(self.pooled(graph, rows, (pool_of(config),), learn)[0])

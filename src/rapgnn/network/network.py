@@ -58,18 +58,13 @@ class Network(nn.Module):
         """Whether this is a graph that it can say something about."""
         return True
 
-    @property
-    def bound(self) -> bool:
-        """Whether it speaks of the nodes of one graph alone: it tells them apart, or knows labels of theirs."""
-        return is_bound(self.config)
-
     def scores(self, h: Tensor) -> Tensor:
         """Of a representation: class scores, or numbers in the size that the targets have."""
         return self.output(self.head(h))
 
 
 def is_bound(config: Config) -> bool:
-    """Whether such a network speaks of the nodes of one graph alone."""
+    """Whether such a network speaks of the nodes of one graph alone: it tells them apart, or knows labels of theirs."""
     return bool(config.node_columns or config.anchors or config.known_labels)
 
 
@@ -107,17 +102,13 @@ class Average(nn.Module):
         if len(self.weights) != len(members) or not all(type(w) in (int, float) and 0 < w <= 1 for w in self.weights):
             raise InputError("every member needs a weight, a number above 0 and up to 1.")
 
-    def members_for(self, graph: Graph) -> list[Network]:
-        """The members that count on a graph."""
-        return [member for member, _ in self.weighted_for(graph)]
-
     def weighted_for(self, graph: Graph) -> list[tuple[Network, float]]:
         """The members that count on a graph, each with its weight."""
-        told: list[tuple[Any, str, float]] = list(zip(self.members, self.uses, self.weights, strict=True))
-        here = [(member, weight) for member, use, weight in told if use != "elsewhere"]
+        every: list[tuple[Any, str, float]] = list(zip(self.members, self.uses, self.weights, strict=True))
+        here = [(member, weight) for member, use, weight in every if use != "elsewhere"]
         if all(member.suits(graph) for member, _ in here):
             return here
-        others = [(member, weight) for member, use, weight in told if use != "here" and member.suits(graph)]
+        others = [(member, weight) for member, use, weight in every if use != "here" and member.suits(graph)]
         if not others:
             raise InputError(
                 "this model tells the nodes of its own graph apart, and has nothing to say about another one."

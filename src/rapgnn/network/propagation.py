@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from rapgnn.errors import check_choice
 from rapgnn.graph.backbones import BACKBONES, Backbone
 from rapgnn.graph.operator import POOLINGS, GraphOperator
-from rapgnn.network.config import Config, Propagate, check_layers, check_record
+from rapgnn.network.config import Config, Propagate, check_layers, checked
 from rapgnn.network.weights import RandomWeights
 from rapgnn.sparse import Features, nonnegative
 
@@ -35,7 +35,7 @@ class Propagation(Propagate):
     operator_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_record(self, Propagate)
+        checked({about.name: getattr(self, about.name) for about in fields(Propagate)})
         check_choice("pooling", self.pooling, POOLINGS)
         check_choice("jumping knowledge", self.jumping, ("last", "cat"))
         check_layers(self)

@@ -168,7 +168,7 @@ def check_room(small: Graph, model: RAPGNN, budget: Budget) -> None:
 
 def stored_equations(model: RAPGNN, small: Graph, train: StoredRows, val: StoredRows) -> Equations:
     """The equations from sums over the training rows; validation rows are read part by part."""
-    targets = ridge_targets(model, small, torch.float32)
+    targets = ridge_targets(model.output, small, torch.float32)
 
     def held_out(head: nn.Module) -> Tensor:
         parts = [head(val.expected(val.read(part))) for part in val.parts()]

@@ -103,7 +103,7 @@ class Candidate:
             self._scores = train_on_rows(network, h, self._held_out, graph)
             return
         if pseudo_labels is None:
-            targets, weights = ridge_targets(network, graph, h.dtype), row_weights(graph)
+            targets, weights = ridge_targets(network.output, graph, h.dtype), row_weights(graph)
         else:
             targets, counts = 2 * pseudo_labels - 1, graph.objective.class_weight
             weights = None if counts is None else pseudo_labels @ torch.tensor(counts).to(pseudo_labels)
@@ -115,12 +115,12 @@ class Candidate:
 
     def _learn_scaling(self, network: Network, shared: Shared) -> None:
         """Learn the scaling of the features once for all networks that have the same one."""
+        config = self.config
 
         def learned() -> nn.Module:
             network.learn_columns(self.graph)
             return network.scaling
 
-        config = self.config
         key = ("scaling", config.scaling, config.components)
         key = (*key, *walk_of(config)) if config.relations else key
         network.scaling = once(shared, key, learned)
@@ -195,7 +195,7 @@ def seen_rows(network: HopNetwork, graph: Graph, shared: Shared) -> tuple[Tensor
     """
     if graph.ptr is None:
         hops = hops_for(network, graph, shared, labelled_rows(graph, shared))
-        h = network.fit_features(graph, graph.train, hops)
+        h = network.representation(graph, graph.train, hops, learn=True)
         return network.fit_seen(h), network.represent(graph, graph.val, hops)
     config = network.config
     plain = {"pooling": "sum", "standardize": True, "kernel": "none", "landmarks": 0, "bandwidth": 1.0, "trend": False}

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +58,7 @@ def equations_of(model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, many: boo
     mean, expected = _expectation(representation), representation.expected
     assert expected is not None
     with threads_for(mean.numel() * min(mean.shape)):
-        targets, weights = ridge_targets(model, graph, mean.dtype), row_weights(graph)
+        targets, weights = ridge_targets(model.output, graph, mean.dtype), row_weights(graph)
         scatter = _scatter(representation, mean, targets, weights)
         regression = RidgeRegression(mean, targets, scatter, weights, many)
         return Equations(regression, lambda head: head(expected), torch.get_num_threads()), expected
@@ -101,12 +101,6 @@ def solve_head(
     if on_epoch:
         on_epoch()
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
-
-
-class HasOutput(Protocol):
-    """A model that knows the size of its targets."""
-
-    output: TargetScale
 
 
 def choose_penalty(regression: RidgeRegression, merit: Callable[[RidgeSolution], tuple[float, float]]) -> RidgeSolution:
@@ -157,13 +151,13 @@ def _seen(graph: Graph) -> Tensor:
     return torch.isin(y, graph.y[graph.train]) if y.dim() == 1 else torch.ones_like(graph.val, dtype=torch.bool)
 
 
-def ridge_targets(model: HasOutput, graph: Graph, dtype: torch.dtype, unseen: float = -10.0) -> Tensor:
+def ridge_targets(output: TargetScale, graph: Graph, dtype: torch.dtype, unseen: float = -10.0) -> Tensor:
     """What the squared error is measured against: standardised numbers, or -1 and 1 for labels.
 
     Args:
         unseen: the score of a class that no training row has.
     """
-    y = model.output.standardise(graph.y[graph.train])
+    y = output.standardise(graph.y[graph.train])
     if graph.objective.metric == "rmse":
         return y
     if y.dim() == 2:

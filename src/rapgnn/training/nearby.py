@@ -34,7 +34,7 @@ class Nearby:
 
 def members_on(model: Any, graph: Graph) -> list[Any]:
     """The networks that count on a graph."""
-    return list(model.members_for(graph)) if isinstance(model, Average) else [model]
+    return [member for member, _ in model.weighted_for(graph)] if isinstance(model, Average) else [model]
 
 
 def span_of(members: list[Any]) -> tuple[int, bool]:

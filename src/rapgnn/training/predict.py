@@ -13,7 +13,7 @@ from rapgnn.graph.tasks import Objective
 from rapgnn.network.heads import RidgeHead, TargetScale
 from rapgnn.network.hop_network import HopNetwork, walk_of
 from rapgnn.network.hops import Hops
-from rapgnn.network.network import Average, Network
+from rapgnn.network.network import Average, Network, is_bound
 from rapgnn.network.polynomial import OnHop, expected_product
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.representation import EmbeddedGraph
@@ -294,7 +294,7 @@ def represented_by(model: Any, graph: Graph, rows: Tensor | None = None) -> Tens
 
 def _average_on(average: Average, graph: Graph, spread: bool, on: Callable[[Network], Predict]) -> Predict:
     members = average.weighted_for(graph)
-    if "here" in average.uses and not any(member.bound for member, _ in members):
+    if "here" in average.uses and not any(is_bound(member.config) for member, _ in members):
         notice("none of the nodes that the model knows by their ids are in these data: members that know none answer")
     predictors, weights = [on(member) for member, _ in members], [weight for _, weight in members]
     return lambda rows: mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
