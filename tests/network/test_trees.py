@@ -5,7 +5,9 @@ import pytest
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+from rapgnn import InputError, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, load_model
 from rapgnn.network.trees import ABSENT, TreeHead
+from samples import collection
 
 SETTINGS = {"max_iter": 12, "max_leaf_nodes": 6}
 
@@ -33,7 +35,7 @@ def test_numbers_and_weights_are_scikit_learns():
     x, weights = rows(), torch.arange(300.0) % 3
     y = torch.stack([sum_of(x), 100 + x[:, 0]], dim=1)
     y[:40, 1] = torch.nan
-    found = TreeHead(4, 2, "regression").fit(x, y, weights, **SETTINGS)(x)
+    found = TreeHead(4, 2).fit(x, y, weights, metric="rmse", **SETTINGS)(x)
     for column, known in ((0, slice(None)), (1, slice(40, None))):
         model = HistGradientBoostingRegressor(early_stopping=False, random_state=0, **SETTINGS)
         model.fit(x[known].numpy(), y[known, column].numpy(), sample_weight=weights[known].numpy())
@@ -43,7 +45,7 @@ def test_numbers_and_weights_are_scikit_learns():
 def test_labels_side_by_side_and_classes_that_no_row_has():
     x = rows()
     y = torch.stack([(x[:, 0] > 0).float(), torch.ones(300), torch.zeros(300)], dim=1)
-    scores = TreeHead(4, 3, "multilabel").fit(x, y, **SETTINGS)(x)
+    scores = TreeHead(4, 3).fit(x, y, metric="rocauc", **SETTINGS)(x)
     assert ((scores[:, 0] > 0) == (x[:, 0] > 0)).all()
     assert (scores[:, 1] >= 0).all()
     assert (scores[:, 2] == ABSENT).all()
@@ -70,3 +72,26 @@ def test_a_value_on_the_threshold_goes_the_same_way():
     model.fit(x.numpy(), (x[:, 0] > 0.2).numpy())
     edge = torch.linspace(0.1, 0.3, 2001)[:, None]
     np.testing.assert_allclose(head(edge).softmax(1).numpy(), model.predict_proba(edge.numpy()), atol=1e-6)
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_nodes_have_trees_as_their_head(search, small_graph, tmp_path):
+    model = RAPNodeClassifier(head="trees", search=search).fit(small_graph)
+    assert {trial.settings["head"] for trial in model.trials_} == {"trees"}
+    assert model.score(small_graph, split="test") > 0.7
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "m").predict_proba(small_graph), model.predict_proba(small_graph)
+    )
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_graphs_have_trees_as_their_head(kind):
+    graphs = collection(kind)
+    estimator = RAPGraphRegressor if kind == "regression" else RAPGraphClassifier
+    assert estimator(head="trees", search=False).fit(graphs).score(graphs, split="test") > 0.8
+
+
+def test_trees_are_grown_on_fixed_hops(small_graph):
+    with pytest.raises(InputError, match="fixed"):
+        RAPNodeClassifier(head="trees", coefficients="random").fit(small_graph)

@@ -17,7 +17,7 @@ from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.encode import EMBEDDINGS, OUTPUTS, SCALINGS
 from rapgnn.network.expand import KERNELS
-from rapgnn.network.heads import HEADS, Head, RidgeHead
+from rapgnn.network.heads import HEADS
 from rapgnn.network.mlp import ACTIVATIONS
 from rapgnn.network.weights import RandomWeights
 
@@ -168,7 +168,8 @@ class HeadSettings:
     """The head, how it is trained or solved, and how it predicts."""
 
     head: str = _one_of("linear", HEADS)
-    """``linear`` or ``mlp``, trained by gradient descent, or ``ridge``, solved in closed form."""
+    """``linear`` or ``mlp``, trained by gradient descent; ``ridge``, solved in closed form; ``trees``, boosted trees on
+    fixed coefficients."""
     head_layers: int = _whole(2, 1, 4)
     """Linear maps in an MLP head, 1 to 4."""
     standardize: bool = False
@@ -244,6 +245,8 @@ class Config:
             check_layers(self.propagate)
             if self.jumping == "ppr" or self.edges != "given" or self.pooling == "log":
                 raise InputError("jumping ppr, edges other than given and pooling log need fixed coefficients.")
+            if self.head == "trees":
+                raise InputError("boosted trees are grown once, on fixed coefficients: set coefficients fixed too.")
             columns = self.degree_columns or self.node_columns
             if self.units or self.landmarks or self.known_labels or previous is not None or columns:
                 raise InputError(
@@ -276,7 +279,7 @@ class Config:
         p = self.propagate
         return RandomWeights(p.structure, p.schedule, p.distribution, p.params, seed)
 
-    def make_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Head | RidgeHead:
+    def make_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Any:
         """The head, untrained, for random and for trained layers alike."""
         how = {"num_layers": self.head_layers, "dropout": self.dropout, "batch_norm": self.batch_norm}
         return HEADS[self.head](in_channels, self.hidden_channels, out_channels, **how, generator=generator)

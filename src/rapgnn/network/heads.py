@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rapgnn.graph.tasks import Objective
 from rapgnn.network.encode import SMALLEST, inverse
 from rapgnn.network.mlp import MLP, Noise
+from rapgnn.network.trees import TreeHead
 from rapgnn.plugins import Extensible
 from rapgnn.prng import Stream, seeded
 
@@ -291,7 +292,11 @@ def _ridge(in_channels: int, hidden_channels: int, out_channels: int, **how: Any
     return RidgeHead(in_channels, out_channels)
 
 
-HEADS = Extensible("rapgnn.heads", {"linear": _linear, "mlp": Head, "ridge": _ridge})
+def _trees(in_channels: int, hidden_channels: int, out_channels: int, **how: Any) -> TreeHead:
+    return TreeHead(in_channels, out_channels)
+
+
+HEADS = Extensible("rapgnn.heads", {"linear": _linear, "mlp": Head, "ridge": _ridge, "trees": _trees})
 """What makes a head, by name: it takes ``Head``'s arguments. A package adds its own by the entry-point group
 ``rapgnn.heads``."""
 

@@ -225,7 +225,7 @@ class HopNetwork(Network):
     def goes_first(self, hops: AnyHops | None) -> bool:
         """Whether the head goes before the hops: scores are sums of hops times weights, of fewer columns than hops."""
         config, more = self.config, self.layers or self.units is not None or self.kernel is not None
-        linear = self.head.linear and config.coefficients == "fixed" and not more
+        linear = self.head.solved and config.coefficients == "fixed" and not more
         return linear and isinstance(hops, Hops) and hops.inputs.shape[1] > GAIN * len(self.output.shift)
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
 from rapgnn.network.fit_rows import FitRows
-from rapgnn.network.heads import Head, RidgeHead, TargetScale
+from rapgnn.network.heads import TargetScale
 
 
 class Network(nn.Module):
@@ -25,7 +25,7 @@ class Network(nn.Module):
         scaling: what is done to the features, where that is not ``FeatureScaling``.
     """
 
-    head: Head | RidgeHead
+    head: Any
     seed: Any
     scaling: Any
     fit_rows: FitRows | None

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-KINDS = ("classification", "multilabel", "regression")
 ABSENT = -30.0  # score of a class that no training row has
 ROW_BLOCK = 1 << 15  # rows that go down the trees at once
 OF_NODES = {
@@ -27,7 +26,6 @@ class TreeHead(nn.Module):
 
     Args:
         in_channels, out_channels: columns of the rows, and of the scores.
-        kind: a name from ``KINDS``.
         nodes, trees: how many there are; ``fit`` sets them.
     """
 
@@ -41,44 +39,59 @@ class TreeHead(nn.Module):
     output: Tensor
     base: Tensor
 
-    def __init__(
-        self, in_channels: int, out_channels: int, kind: str = "classification", nodes: int = 0, trees: int = 0
-    ):
+    solved = linear = False
+
+    def __init__(self, in_channels: int, out_channels: int, nodes: int = 0, trees: int = 0):
         super().__init__()
-        self.in_channels, self.out_channels, self.kind = in_channels, out_channels, kind
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.inverse_temperature = 1.0  # what the scores were multiplied with
+        self.register_buffer("base", torch.zeros(out_channels, dtype=torch.float32))
+        self.resize(nodes, trees)
+
+    def resize(self, nodes: int, trees: int) -> None:
+        """Make room for other trees."""
         for name, dtype in OF_NODES.items():
             self.register_buffer(name, torch.zeros(nodes, dtype=dtype))
-        self.register_buffer("root", torch.zeros(trees, dtype=torch.int32))
-        self.register_buffer("output", torch.zeros(trees, dtype=torch.int32))
-        self.register_buffer("base", torch.zeros(out_channels, dtype=torch.float32))
+        for name in ("root", "output"):
+            self.register_buffer(name, torch.zeros(trees, dtype=torch.int32))
 
-    def fit(self, x: Tensor, y: Tensor, weights: Tensor | None = None, seed: int = 0, **settings: Any) -> "TreeHead":
+    def fit(
+        self,
+        x: Tensor,
+        y: Tensor,
+        weights: Tensor | None = None,
+        seed: int = 0,
+        metric: str = "accuracy",
+        **settings: Any,
+    ) -> "TreeHead":
         """Fit to rows ``[m, c]`` and their classes ``[m]``, labels ``[m, k]`` of 0, 1 and NaN, or numbers ``[m, k]``.
 
         Args:
             weights: how much each row counts.
+            metric: that of the task: ``accuracy`` of classes, ``rocauc`` of labels, ``rmse`` of numbers.
             settings: of scikit-learn's ``HistGradientBoosting``, such as ``max_iter`` and ``learning_rate``.
         """
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-        make = HistGradientBoostingRegressor if self.kind == "regression" else HistGradientBoostingClassifier
+        of_classes, of_numbers = metric == "accuracy", metric == "rmse"
+        make = HistGradientBoostingRegressor if of_numbers else HistGradientBoostingClassifier
         settings = {"early_stopping": False, "random_state": seed % (1 << 32)} | settings
-        rows, columns = x.numpy(), y.numpy() if y.dim() == 2 else y.numpy()[:, None]
-        base, trees = np.full(self.out_channels, ABSENT if self.kind == "classification" else 0.0), []
+        rows, columns = x.cpu().numpy(), y.cpu().numpy() if y.dim() == 2 else y.cpu().numpy()[:, None]
+        base, trees = np.full(self.out_channels, ABSENT if of_classes else 0.0), []
         for place, target in enumerate(columns.T):
             known = np.isfinite(target)
-            target = target[known] if self.kind == "regression" else target[known].astype(np.int64)
+            target = target[known] if of_numbers else target[known].astype(np.int64)
             present = np.unique(target)
-            if self.kind == "classification":
+            if of_classes:
                 base[present] = 0.0
             if len(present) < 2:
-                base[place] = ABSENT if self.kind == "multilabel" and not present.any() else base[place]
-                if self.kind == "regression" and len(present):
+                base[place] = base[place] if of_classes or of_numbers or present.any() else ABSENT
+                if of_numbers and len(present):
                     base[place] = present[0]
                 continue
-            share = None if weights is None else weights.numpy()[known]
+            share = None if weights is None else weights.cpu().numpy()[known]
             model: Any = make(**settings).fit(rows[known], target, sample_weight=share)
-            outputs = [place] if self.kind != "classification" else present[1:] if len(present) == 2 else present
+            outputs = [place] if not of_classes else present[1:] if len(present) == 2 else present
             base[outputs] = model._baseline_prediction.ravel()
             trees += [
                 (output, tree.nodes) for step in model._predictors for output, tree in zip(outputs, step, strict=True)
@@ -103,10 +116,17 @@ class TreeHead(nn.Module):
             "base": base,
         }
         for name, column in columns.items():
-            self.register_buffer(name, torch.from_numpy(np.asarray(column)).to(getattr(self, name).dtype))
+            self.register_buffer(name, torch.from_numpy(np.asarray(column)).to(getattr(self, name)))
 
     @torch.no_grad()
-    def forward(self, x: Tensor) -> Tensor:
+    def multiply(self, factor: float) -> None:
+        """Make all scores so many times larger."""
+        self.value.mul_(factor)
+        self.base.mul_(factor)
+        self.inverse_temperature *= factor
+
+    @torch.no_grad()
+    def forward(self, x: Tensor, generator: object = None) -> Tensor:
         """Scores ``[m, out_channels]``."""
         return (
             torch.cat([self._scores(rows) for rows in x.split(ROW_BLOCK)]) if len(x) else x.new_zeros(0, len(self.base))

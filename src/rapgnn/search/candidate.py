@@ -14,6 +14,7 @@ from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.network.mlp import dropout_generator
 from rapgnn.network.network import Network
 from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.trees import TreeHead
 from rapgnn.prng import Stream
 from rapgnn.search.preset import PRESET
 from rapgnn.training.fit import embed_trained, equations_of, fit_head, ridge_targets, row_weights
@@ -99,6 +100,12 @@ class Candidate:
             every = torch.arange(graph.num_nodes, device=graph.y.device)
             network.nodes = once(shared, "nodes", lambda: SeenNodes.of(graph, every))
         h, self._held_out = seen_rows(network, graph, shared)
+        if isinstance(network.head, TreeHead):
+            y, objective = network.output.standardise(graph.y[graph.train]), graph.objective
+            least = max(1, min(20, len(h) // 10))  # rows of a leaf: of few labelled rows a few are much
+            network.head.fit(h, y, row_weights(graph), self.seed, objective.metric, min_samples_leaf=least)
+            self._scores = network.scores(self._held_out)
+            return
         if isinstance(network.head, Head):
             self._scores = train_on_rows(network, h, self._held_out, graph)
             return

@@ -105,7 +105,8 @@ def base_of_points(graph: Graph, start: Config, fixed: dict[str, Any]) -> Config
 
 def wants_hops(fixed: dict[str, Any]) -> bool:
     """Whether a setting is one that only fixed coefficients have."""
-    return any(name in fixed and fixed[name] not in values for name, values in _OF_HOPS.items())
+    of_hops = any(name in fixed and fixed[name] not in values for name, values in _OF_HOPS.items())
+    return of_hops or fixed.get("head") == "trees"
 
 
 def check_settings(graph: Graph, start: Config, fixed: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.network import Average
 from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.trees import TreeHead
 from rapgnn.training.schema import Schema
 
 FORMAT = "rapgnn checkpoint"
@@ -206,7 +207,13 @@ def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | No
     state = read_numbers(folder / index["weights"], index["sha256"])
 
     def built() -> Any:
-        return build(index, schema, len(state)) if make is None else make(index["config"], index["seed"])
+        if make is not None:
+            return make(index["config"], index["seed"])
+        model = build(index, schema, len(state))
+        for name, part in model.named_modules():
+            if isinstance(part, TreeHead):  # as many as there are
+                part.resize(len(state[f"{name}.feature"]), len(state[f"{name}.root"]))
+        return model
 
     check_tensors(folder, built, state)
     with torch.device("cpu"):
