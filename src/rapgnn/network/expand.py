@@ -11,7 +11,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.network.encode import Standard
 from rapgnn.network.heads import factored
 from rapgnn.network.known_labels import GOLDEN, mixed, row_hash
-from rapgnn.network.mlp import ACTIVATIONS
+from rapgnn.network.mlp import ACTIVATIONS, start_device
 
 # Random non-linear features: σ(z W + b) with drawn W and b. A linear head on many of them can be any smooth function
 # of z (Rahimi and Recht, 2008). z or z W is standardised before σ, and one generator draws for a whole network.
@@ -44,8 +44,7 @@ class RandomUnits(nn.Module):
         super().__init__()
         self.activation, self.after = activation, after
         self.standard = Standard(width if after else in_channels)
-        home = self.standard.shift.device
-        at = home if home.type == "meta" else torch.device("cpu")  # where the generator draws; shapes alone need none
+        home, at = self.standard.shift.device, torch.device(start_device())
         drawn = torch.randn(in_channels, width, generator=generator, dtype=torch.float32, device=at)
         if 0 < inputs < in_channels:
             part = in_channels // max(1, groups)
@@ -156,9 +155,6 @@ class KernelMap(nn.Module):
 # Colours of nodes by Weisfeiler and Leman: after k steps two nodes share one where their k-hop surroundings agree.
 
 
-_POSITIVE = (1 << 63) - 1
-
-
 def node_colours(graph: Graph, steps: int) -> list[Tensor]:
     """The colours of all nodes at first and after every step, ``[n]`` each.
 
@@ -168,12 +164,12 @@ def node_colours(graph: Graph, steps: int) -> list[Tensor]:
     now = torch.zeros(graph.num_nodes, dtype=torch.int64, device=graph.y.device) if made else row_hash(graph.x)
     source, target = graph.edge_index.to(now.device)
     between = torch.zeros_like(source) if graph.edge_attr is None else row_hash(graph.edge_attr).to(now.device)
-    found = [now]
+    colours = [now]
     for _ in range(steps):
         heard = torch.zeros_like(now).index_add_(0, target, mixed(3 * now[source] + between))
         now = mixed(GOLDEN * now + heard)
-        found.append(now)
-    return found
+        colours.append(now)
+    return colours
 
 
 def colour_counts(colours: list[Tensor], ptr: Tensor, rows: Tensor, buckets: int) -> Tensor:
@@ -188,8 +184,8 @@ def colour_counts(colours: list[Tensor], ptr: Tensor, rows: Tensor, buckets: int
     owner = torch.repeat_interleave(torch.arange(len(rows), device=device), sizes)
     before = sizes.cumsum(0) - sizes
     nodes = torch.arange(len(owner), device=device) - before[owner] + ptr[rows][owner]
-    found = []
+    counts = []
     for colour in colours:
-        place = owner * buckets + (colour[nodes] & _POSITIVE) % buckets
-        found.append(torch.bincount(place, minlength=len(rows) * buckets).view(len(rows), buckets))
-    return torch.cat(found, dim=1).to(torch.float32)
+        place = owner * buckets + (colour[nodes] & torch.iinfo(torch.int64).max) % buckets
+        counts.append(torch.bincount(place, minlength=len(rows) * buckets).view(len(rows), buckets))
+    return torch.cat(counts, dim=1).to(torch.float32)

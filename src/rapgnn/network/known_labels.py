@@ -1,5 +1,5 @@
-"""Labels that are known: those of a node's neighbours in the training rows, without the node's own; and how nodes are
-found again on other graphs."""
+"""Labels that are known: those of a node's neighbours in the training rows, without the node's own; and how a model
+knows nodes of its training graph on other graphs."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ GAP = torch.finfo(torch.float32).min  # stands for a label that is not known: a 
 
 
 class SeenNodes(nn.Module):
-    """Nodes of the training graph (or graphs of the training set), to be found again: by their ids, or by their places.
+    """Nodes of the training graph (or graphs of the training set), to be known again: by their ids, or by their places.
 
     Places say little by themselves: another graph has them, too. So without ids a graph has these nodes only if half of
     them or more still have the same features.
@@ -56,9 +56,7 @@ class SeenNodes(nn.Module):
         keys, named = keys_of(ids, count)
         if named != bool(self.named) or (not named and count != len(self.keys)):
             return torch.full((count,), -1)
-        ordered, order = self.keys.cpu().sort()
-        at = torch.searchsorted(ordered, keys).clamp(max=max(0, len(ordered) - 1))
-        return torch.where(ordered[at] == keys, order[at], -1) if len(ordered) else torch.full((count,), -1)
+        return _places(self.keys.cpu(), keys)
 
     def numbers_in(self, graph: Graph) -> Tensor:
         """Which of them each node of a graph is; -1: none. Of a part, what its nodes are in the whole graph decides."""
@@ -73,11 +71,9 @@ class SeenNodes(nn.Module):
     def _places_in(self, graph: Graph) -> Tensor:
         """Where each of them is in a graph; -1: nowhere."""
         keys, named = node_keys(graph)
-        if named != bool(self.named) or not len(keys):
+        if named != bool(self.named):
             return torch.full_like(self.keys, -1)
-        ordered, order = keys.sort()
-        at = torch.searchsorted(ordered, self.keys.cpu()).clamp(max=len(keys) - 1)
-        places = torch.where(ordered[at] == self.keys.cpu(), order[at], -1).to(self.keys.device)
+        places = _places(keys, self.keys.cpu()).to(self.keys.device)
         there = places >= 0
         if not named and bool(there.any()):
             same = features_hash(graph, places[there]) == self.features[there]
@@ -90,6 +86,15 @@ class SeenNodes(nn.Module):
         if graph.part is not None:
             return graph.part.known.any(self)
         return bool((self._places_in(graph) >= 0).any())
+
+
+def _places(keys: Tensor, wanted: Tensor) -> Tensor:
+    """Where each of some keys is among others; -1: nowhere."""
+    if not len(keys):
+        return torch.full_like(wanted, -1)
+    ordered, order = keys.sort()
+    at = torch.searchsorted(ordered, wanted).clamp(max=len(keys) - 1)
+    return torch.where(ordered[at] == wanted, order[at], -1)
 
 
 def node_keys(graph: Graph) -> tuple[Tensor, bool]:
@@ -146,15 +151,15 @@ class KnownLabels(nn.Module):
 
     def columns(self, graph: Graph, like: Tensor) -> Tensor:
         """``[nodes, out_channels]``: a 1 for the class, or numbers less their mean; 0 where nothing is known."""
-        found, numbers = like.new_zeros(graph.num_nodes, self.out_channels), self.nodes.numbers_in(graph)
+        columns, numbers = like.new_zeros(graph.num_nodes, self.out_channels), self.nodes.numbers_in(graph)
         there = (numbers >= 0).nonzero()[:, 0]
         mine = numbers[there]
         if self.y.shape[1] < self.out_channels:
-            found[there, self.y[mine, 0].long()] = 1.0
+            columns[there, self.y[mine, 0].long()] = 1.0
         else:
             y = self.y.masked_fill(self.y == GAP, float("nan"))
-            found[there] = (y - y.nanmean(dim=0)).nan_to_num().to(found.dtype)[mine]
-        return found
+            columns[there] = (y - y.nanmean(dim=0)).nan_to_num().to(columns.dtype)[mine]
+        return columns
 
     def hops(self, graph: Graph, operator: GraphOperator, like: Tensor, count: int) -> list[Tensor]:
         """Hops 1 to ``count`` of the labels, for all nodes; each row's own label is left out."""
@@ -162,14 +167,11 @@ class KnownLabels(nn.Module):
         own = self.columns(graph, like)
         once = matrix @ own
         diagonal, returns = (part.to(like)[:, None] for part in _returns(operator))
-        found = [once - diagonal * own]
-        if count > 1:
-            found.append(matrix @ once - returns * own)
-        return found
+        return [once - diagonal * own, *([matrix @ once - returns * own] if count > 1 else [])]
 
 
 def known_shape(graph: Graph) -> tuple[int, int]:
-    """Rows and columns of what is kept of the labels."""
+    """Rows and columns of what is stored of the labels."""
     return len(graph.train), 1 if graph.y.dim() == 1 else graph.num_outputs
 
 
@@ -192,21 +194,21 @@ def row_hash(x: Features) -> Tensor:
     """A hash of every row; rows with the same numbers have the same one. Only entries that are not 0 take time."""
     salt = mixed(GOLDEN * torch.arange(1, x.shape[1] + 1, device=x.device))
     empty = mixed(salt)  # of an entry that is 0
-    found = []
+    hashes = []
     for start in range(0, x.shape[0], _ROWS):
         rows = torch.arange(start, min(start + _ROWS, x.shape[0]), device=x.device)
         row, column, value = _entries(row_block(x, rows))
         more = mixed(GOLDEN * value.to(torch.float32).view(torch.int32).long() + salt[column]) - empty[column]
-        found.append(mixed(torch.full_like(rows, int(empty.sum())).index_add_(0, row, more)))
-    return torch.cat(found) if found else salt.new_zeros(0)
+        hashes.append(mixed(torch.full_like(rows, int(empty.sum())).index_add_(0, row, more)))
+    return torch.cat(hashes) if hashes else salt.new_zeros(0)
 
 
 def _entries(x: Features) -> tuple[Tensor, Tensor, Tensor]:
     """Row, column and value of the entries that are not 0."""
     if isinstance(x, SparseMatrix):
         row, column, value = row_of_entry(x.crow, x.col).long(), x.col.long(), x.values
-        kept = value != 0
-        return row[kept], column[kept], value[kept]
+        there = value != 0
+        return row[there], column[there], value[there]
     row, column = x.nonzero(as_tuple=True)
     return row, column, x[row, column]
 

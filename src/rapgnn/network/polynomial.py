@@ -77,11 +77,11 @@ class PolynomialFilter:
             return
         wanted = [rows] if expect is None else [rows, expect]
         walk = hops(spec, operator, h, wanted, e) if cache is None else cache.walk(spec, wanted)
-        for columns, k, found in walk:
+        for columns, k, hop in walk:
             on_hop()
-            self.hops[columns, k] = found[0].T
+            self.hops[columns, k] = hop[0].T
             for j in range(outputs if expect is not None else 0):
-                expected[:, j, columns] += found[1] * mean[j][k]
+                expected[:, j, columns] += hop[1] * mean[j][k]
         self.expected = expected.flatten(1)
 
     def _from_rows(

@@ -104,7 +104,7 @@ class RandomLinear(nn.Module, _Drawn):
         self.drawn = self.sample(seed, counter, self.drawn)
 
     def reset_parameters(self) -> None:
-        """Nothing to reset: there is nothing that is kept."""
+        """Nothing to reset: weights are drawn in every call."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.diagonal:
@@ -182,7 +182,7 @@ def _replace_in(owner: nn.Module, name: str, outer: Randomized, weights: RandomW
             owner[int(child_name)] = drawn
         else:
             setattr(owner, child_name, drawn)
-        outer.summary[full_name] = _told(drawn.shape)
+        outer.summary[full_name] = _described(drawn.shape)
     if _is_linear(owner) or isinstance(owner, RandomLinear):
         return
     matrices = [n for n, p in owner.named_parameters(recurse=False) if p.dim() == 2 and min(p.shape) > 1]
@@ -190,7 +190,7 @@ def _replace_in(owner: nn.Module, name: str, outer: Randomized, weights: RandomW
     for parameter_name in matrices:
         drawn_parameter = _DrawnParameter(owner, parameter_name, len(outer.summary), weights)
         parameters.append(drawn_parameter)
-        outer.summary[f"{name}.{parameter_name}" if name else parameter_name] = _told(drawn_parameter.shape)
+        outer.summary[f"{name}.{parameter_name}" if name else parameter_name] = _described(drawn_parameter.shape)
     if parameters:
         owner._rapgnn_drawn = parameters  # type: ignore[assignment]
 
@@ -201,5 +201,5 @@ def _is_linear(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear | Linear)
 
 
-def _told(shape: tuple[int, int]) -> str:
+def _described(shape: tuple[int, int]) -> str:
     return f"{shape[0]} × {shape[1]}, {'diagonal' if shape[0] == shape[1] else 'full'}, drawn in every call"

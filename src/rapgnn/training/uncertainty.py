@@ -151,7 +151,7 @@ def _products(slope: Tensor, covariance: Tensor, shares: Tensor, top: Tensor) ->
 
 
 def _of_classes(slope: Tensor, covariance: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
-    """Σ between some classes of some rows, ``[rows, kept, kept]``."""
+    """Σ between some classes of some rows, ``[rows, classes, classes]``."""
     place = torch.arange(len(classes), device=classes.device)[:, None]
     chosen = slope[0][classes] if len(slope) == 1 else slope[rows][place, classes]  # [rows, kept, J, d]
     c = covariance[rows]
