@@ -194,6 +194,5 @@ def test_a_head_that_goes_before_the_hops_gives_the_same_scores(name, monkeypatc
     net.head.weight.normal_(generator=generator)
     net.head.bias.normal_(generator=generator)
     hops = net.hops(g)
-    monkeypatch.setattr(hop_network, "GAIN", 0)
-    assert net.goes_first(hops)
+    assert net.goes_first(hops, gain=0)
     torch.testing.assert_close(net.scores_by_products(g, hops), net.scores(net.represent(g)), rtol=1e-4, atol=1e-4)

@@ -85,9 +85,6 @@ def signed_log(z: Tensor) -> Tensor:
 # approximation (Williams and Seeger, 2001) where they are some.
 
 
-JITTER = 1e-6  # added to the diagonal of the landmarks' kernel, and ten times more as long as it cannot be factored
-BLOCK_ROWS = 8192  # compared with the landmarks at a time
-
 KERNELS: dict[str, Callable[[Tensor], Tensor]] = {
     "gauss": lambda squared: torch.exp(-squared),
     "laplace": lambda squared: torch.exp(-squared.sqrt()),
@@ -133,14 +130,14 @@ class KernelMap(nn.Module):
         # The mean squared distance of two rows is twice the mean squared distance from the middle.
         apart = 2 * (z - z.mean(0)).square().sum(1, dtype=torch.float64).mean()
         self.unit.copy_(apart.sqrt().clamp(min=torch.finfo(torch.float32).tiny))
-        factor = factored(self._alike(self.landmarks.double()), JITTER, 1.0)  # the same row twice would leave none
+        factor = factored(self._alike(self.landmarks.double()), 1e-6, 1.0)  # the same row twice would leave none
         identity = torch.eye(count, dtype=torch.float64, device=z.device)
         inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
         self.turn.copy_(math.sqrt(count) * inverse.T)
 
-    def forward(self, z: Tensor) -> Tensor:
+    def forward(self, z: Tensor, at_once: int = 8192) -> Tensor:
         turn = self.turn.to(z.dtype)
-        return torch.cat([self._alike(part) @ turn for part in z.split(BLOCK_ROWS)])
+        return torch.cat([self._alike(part) @ turn for part in z.split(at_once)])
 
     def _alike(self, z: Tensor) -> Tensor:
         """k(z, landmarks)."""

@@ -22,7 +22,6 @@ from rapgnn.sparse import Features, SparseMatrix, dense, row_block
 
 PREVIOUS_HOPS = 2  # of the predictions of a network before this one
 AnyHops = Hops | TypedHops
-GAIN = 4  # columns for each score from which a head goes before hops that other networks might share
 
 
 class HopNetwork(Network):
@@ -222,11 +221,15 @@ class HopNetwork(Network):
         further = [torch.cat(parts, dim=1) for parts in zip(*blocks, strict=True)]
         return torch.cat([joined, expanded, *further, *(part[rows] for part in labels)], dim=1)
 
-    def goes_first(self, hops: AnyHops | None) -> bool:
-        """Whether the head goes before the hops: scores are sums of hops times weights, of fewer columns than hops."""
+    def goes_first(self, hops: AnyHops | None, gain: int = 4) -> bool:
+        """Whether the head goes before the hops: scores are sums of hops times weights, of fewer columns than hops.
+
+        Args:
+            gain: columns for each score from which hops that other networks might share are not walked.
+        """
         config, more = self.config, self.layers or self.units is not None or self.kernel is not None
         linear = self.head.solved and config.coefficients == "fixed" and not more
-        return linear and isinstance(hops, Hops) and hops.inputs.shape[1] > GAIN * len(self.output.shift)
+        return linear and isinstance(hops, Hops) and hops.inputs.shape[1] > gain * len(self.output.shift)
 
     @torch.no_grad()
     def scores_by_products(self, graph: Graph, hops: Hops) -> Tensor:

@@ -187,16 +187,15 @@ def _returns(operator: GraphOperator) -> tuple[Tensor, Tensor]:
 
 # The constants of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), as signed numbers.
 GOLDEN, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
-_ROWS = 1 << 15  # hashed at a time
 
 
-def row_hash(x: Features) -> Tensor:
+def row_hash(x: Features, at_once: int = 1 << 15) -> Tensor:
     """A hash of every row; rows with the same numbers have the same one. Only entries that are not 0 take time."""
     salt = mixed(GOLDEN * torch.arange(1, x.shape[1] + 1, device=x.device))
     empty = mixed(salt)  # of an entry that is 0
     hashes = []
-    for start in range(0, x.shape[0], _ROWS):
-        rows = torch.arange(start, min(start + _ROWS, x.shape[0]), device=x.device)
+    for start in range(0, x.shape[0], at_once):
+        rows = torch.arange(start, min(start + at_once, x.shape[0]), device=x.device)
         row, column, value = _entries(row_block(x, rows))
         more = mixed(GOLDEN * value.to(torch.float32).view(torch.int32).long() + salt[column]) - empty[column]
         hashes.append(mixed(torch.full_like(rows, int(empty.sum())).index_add_(0, row, more)))

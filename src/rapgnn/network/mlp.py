@@ -22,16 +22,15 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 # Dropout that takes its randomness from a generator it is given (torch's own takes the global one).
 
 
-MOST_ENTRIES = 1 << 22  # of a step, up to which masks for a GPU are drawn on the CPU
-
-
-def dropout_generator(seed: int, stream: int, device: torch.device, entries: int) -> torch.Generator:
+def dropout_generator(
+    seed: int, stream: int, device: torch.device, entries: int, most: int = 1 << 22
+) -> torch.Generator:
     """Where the dropout of a training takes its randomness.
 
     From the CPU, so that every device trains the same model; on a GPU from the GPU itself where a step drops out of
-    more entries than the CPU can draw beside it.
+    more entries (``most``) than the CPU can draw beside it.
     """
-    return seeded(seed, stream, device if entries > MOST_ENTRIES else "cpu")
+    return seeded(seed, stream, device if entries > most else "cpu")
 
 
 class Masks:

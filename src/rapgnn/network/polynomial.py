@@ -29,8 +29,6 @@ from rapgnn.network.propagation import (
 from rapgnn.sparse import Features, SparseMatrix
 
 OnHop = Callable[[], None]
-MIXED = 1 << 22  # numbers of the hops that are turned into the precision of sums at a time
-CACHED = 1 << 15  # entries of every hop that are combined at a time, so that they stay near the processor
 
 
 class PolynomialFilter:
@@ -150,12 +148,12 @@ class PolynomialFilter:
             torch.bmm(mixing[channels], block, out=out[channels])
         return out
 
-    def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """The hops in the precision of sums, a few channels at a time where they are stored in another."""
+    def _blocks(self, numbers: int = 1 << 22) -> Iterator[tuple[slice, Tensor]]:
+        """The hops in the precision of sums; where they are stored in another, so many numbers of them at a time."""
         if self.hops.dtype == self.dtype:
             yield slice(None), self.hops
             return
-        size = max(1, MIXED // max(1, self.hops[0].numel()))
+        size = max(1, numbers // max(1, self.hops[0].numel()))
         for start in range(0, self.channels, size):
             yield slice(start, start + size), self.hops[start : start + size].to(self.dtype)
 
@@ -261,7 +259,7 @@ def expectation_and_covariance(
         stored[k] = hop
         if k + 1 < K:
             continue
-        step = max(1, CACHED // width)
+        step = max(1, (1 << 15) // width)  # rows whose hops stay near the processor
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             mean[part, :, columns], covariance[part, :, columns] = moments(stored[:, part])
@@ -294,14 +292,15 @@ def expected_product(
     return horner(operator.matrix, spec.num_layers, part, after)
 
 
-MOST_PRODUCTS = 1 << 27  # of two factors that are held at once
-
-
 class HopMoments:
-    """Hops ``[K, rows, w]`` -> their expectation ``[rows, J, w]``, and the covariance ``[rows, P, w]`` of outputs."""
+    """Hops ``[K, rows, w]`` -> their expectation ``[rows, J, w]``, and the covariance ``[rows, P, w]`` of outputs.
 
-    def __init__(self, spec: Propagation, like: Tensor):
-        self.outputs = len(spec.outputs)
+    Args:
+        most: products of two factors that are held at once.
+    """
+
+    def __init__(self, spec: Propagation, like: Tensor, most: int = 1 << 27):
+        self.outputs, self.most = len(spec.outputs), most
         root = coefficient_root(spec).permute(0, 2, 1)  # [J, f, K]
         self.factors = root.shape[1]
         self.mixing = torch.cat([expected_coefficients(spec), root.flatten(0, 1)]).to(like)
@@ -311,7 +310,7 @@ class HopMoments:
         width, J = stored.shape[2], self.outputs
         mixed = self.mixing @ stored.reshape(len(stored), -1)
         deviations = mixed[J:].view(J, self.factors, -1, width)
-        if len(self.first) * deviations[0].numel() <= MOST_PRODUCTS:
+        if len(self.first) * deviations[0].numel() <= self.most:
             covariance = (deviations[self.first] * deviations[self.second]).sum(1)
         else:  # of many outputs: a product of matrices for every entry holds no pair's factors
             by_entry = deviations.permute(2, 3, 0, 1)  # [rows, w, J, f]
@@ -319,17 +318,14 @@ class HopMoments:
         return mixed[:J].view(J, -1, width).transpose(0, 1), covariance.transpose(0, 1)
 
 
-MARGIN = 1.5  # how much less it must be to count
-
-
 def few_rows_pay(
     spec: Propagation, operator: GraphOperator, h: Features, rows: Tensor | None, expect: Tensor | None
 ) -> bool:
-    """Whether going from the rows' side takes fewer multiply-adds than going by columns."""
+    """Whether going from the rows' side takes clearly fewer multiply-adds than going by columns."""
     if rows is None or not isinstance(h, SparseMatrix) or operator.ptr is not None or spec.rule.edges:
         return False
     (n, d), few = h.shape, 0 if expect is None else len(expect)
     together, hops = len(rows) + few, spec.num_layers * operator.matrix.nnz
     if len(spec.outputs) > 1 or not together or hops * d < WORTH_IT or 4 * n * together > BLOCK_BYTES:
         return False
-    return MARGIN * (hops * together + h.nnz * (len(stored_hops(spec)) * len(rows) + few)) < hops * d
+    return 1.5 * (hops * together + h.nnz * (len(stored_hops(spec)) * len(rows) + few)) < hops * d

@@ -101,11 +101,8 @@ class EmbeddedGraph:
 
 
 Drawn = dict[str, Tensor]
-DRAW_BYTES = 16 << 20  # of one batch of draws: enough to read the hops rarely, small enough to stay near the cache
-MAX_DRAWS = 64
 GRAPHS_AT_ONCE = 4096  # that go through layers side by side where no gradient needs all of them
 MOMENT_BYTES = 64 << 20  # of the rows whose moments are taken together
-PROBES = 8  # draws that stand for all where there are no exact moments
 
 
 class Representation:
@@ -127,12 +124,12 @@ class Representation:
         """The one draw there is, where every draw is the same."""
         return next(self._each([0], None, [0], None))
 
-    def channel_moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and mean square over rows and draws of every channel, float64: exact, or of a few draws."""
+    def channel_moments(self, probes: int = 8) -> tuple[Tensor, Tensor]:
+        """Mean and mean square over rows and draws of every channel, float64: exact, or of so many draws."""
         if self.embedded.constant:
             drawn = self.only_draw[None]
         else:
-            drawn = torch.stack(list(self.draws([PROBE - i for i in range(PROBES)])))
+            drawn = torch.stack(list(self.draws([PROBE - i for i in range(probes)])))
         drawn = drawn.double().flatten(0, 1)
         return drawn.mean(0), drawn.square().mean(0)
 
@@ -264,9 +261,9 @@ class PolynomialRepresentation(Representation):
         super().__init__(embedded, rows, expected)
         self.filter = stored
 
-    def channel_moments(self) -> tuple[Tensor, Tensor]:
+    def channel_moments(self, probes: int = 8) -> tuple[Tensor, Tensor]:
         if self.embedded.constant or not len(self.index):
-            return super().channel_moments()
+            return super().channel_moments(probes)
         sums = []
         for part in self._rows_together:
             mean = self.filter.expectation(part).double()
@@ -303,10 +300,11 @@ class PolynomialRepresentation(Representation):
         """How many draws are made at once, so that the hops are read rarely and the result stays small."""
         return self._together(len(self.index))
 
-    def _together(self, times: int) -> int:
-        """How many draws of so many numbers for every output and channel."""
+    def _together(self, times: int, most: int = 64, most_bytes: int = 16 << 20) -> int:
+        """How many draws of so many numbers for every output and channel: enough to read the hops rarely, few enough to
+        stay near the processor."""
         size = 4 * self.filter.channels * len(self.embedded.spec.outputs) * max(1, times)
-        return max(1, min(MAX_DRAWS, DRAW_BYTES // max(1, size)))
+        return max(1, min(most, most_bytes // max(1, size)))
 
     def _drawer(self) -> Callable[[Drawn], Drawn]:
         stored = self.filter
@@ -328,19 +326,16 @@ class PolynomialRepresentation(Representation):
 # the moment, so gradients reach it without walking the graph.
 
 
-MOST_BYTES = 1 << 30  # of stored raw hops
-DENSE_GAIN = 20  # how many times as fast a multiply-add is in a dense product
-
-
 def trains_after_hops(spec: Propagation, operator: GraphOperator, x: Features, embedding: Embedding, rows: int) -> bool:
     """Whether embedding and layers are linear, so that the embedding may come after the hops, and that is cheaper.
 
     Args:
         rows: how many there are to train on and to validate with.
     """
+    dense_gain, most_bytes = 20, 1 << 30  # how many times as fast a dense multiply-add is; of stored raw hops
     raw = rows * (spec.num_layers + 1) * (x.shape[1] + 1)  # numbers that are stored, and multiplied for every channel
-    features = x.nnz if isinstance(x, SparseMatrix) else x.numel() // DENSE_GAIN
-    if 4 * raw > MOST_BYTES or raw // DENSE_GAIN > spec.num_layers * operator.matrix.nnz + features:
+    features = x.nnz if isinstance(x, SparseMatrix) else x.numel() // dense_gain
+    if 4 * raw > most_bytes or raw // dense_gain > spec.num_layers * operator.matrix.nnz + features:
         return False
     one_map = embedding.mlp is not None and len(embedding.mlp.linears()) == 1 and not embedding.mlp.dropout
     plain = embedding.unchanged_output and not embedding.varies and not embedding.kind.one_layer

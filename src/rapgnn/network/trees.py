@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 ABSENT = -30.0  # score of a class that no training row has
-ROW_BLOCK = 1 << 15  # rows that go down the trees at once
 OF_NODES = {
     "feature": torch.int32,
     "threshold": torch.float32,
@@ -126,10 +125,10 @@ class TreeHead(nn.Module):
         self.inverse_temperature *= factor
 
     @torch.no_grad()
-    def forward(self, x: Tensor, generator: object = None) -> Tensor:
+    def forward(self, x: Tensor, generator: object = None, at_once: int = 1 << 15) -> Tensor:
         """Scores ``[m, out_channels]``."""
         return (
-            torch.cat([self._scores(rows) for rows in x.split(ROW_BLOCK)]) if len(x) else x.new_zeros(0, len(self.base))
+            torch.cat([self._scores(rows) for rows in x.split(at_once)]) if len(x) else x.new_zeros(0, len(self.base))
         )
 
     def _scores(self, x: Tensor) -> Tensor:

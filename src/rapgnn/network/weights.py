@@ -10,9 +10,6 @@ from torch import Tensor
 from rapgnn.errors import InputError, check_choice
 from rapgnn.prng import random_words
 
-STRUCTURES = ("diagonal", "full", "identity")
-SCHEDULES = ("forward", "epoch", "fixed")
-
 _SLOT_BITS = 20  # layer numbers below 2^20, the weight's place in the layer above them
 EVALUATION = 1 << 40  # draws at inference count up from here, so they never repeat a training draw
 PROBE = EVALUATION - 1  # draws that stand for all others count down from here, so training never reaches them
@@ -85,8 +82,8 @@ class RandomWeights:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("weight structure", self.structure, STRUCTURES)
-        check_choice("weight schedule", self.schedule, SCHEDULES)
+        check_choice("weight structure", self.structure, ("diagonal", "full", "identity"))
+        check_choice("weight schedule", self.schedule, ("forward", "epoch", "fixed"))
         check_choice("weight distribution", self.distribution, (*DISTRIBUTIONS, *BY_WIDTH))
         if self.distribution in BY_WIDTH and self.structure == "diagonal":
             raise InputError(f"the {self.distribution} distribution is for full matrices, not for a diagonal.")

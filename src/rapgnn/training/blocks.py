@@ -122,7 +122,6 @@ class BatchOrder:
         return (batches.pin_memory() if self.device.type == "cuda" else batches).to(self.device, non_blocking=True)
 
 
-EPOCHS = 64  # of a block, at most
 STEPS = 256  # of one captured graph, at most
 BLOCK_BYTES = 256 << 20  # of what a block keeps: representations, states, scores; on a GPU a share of what is free
 
@@ -186,7 +185,7 @@ class Phase2:
 
 @torch.enable_grad()  # also where a user has switched gradients off
 def train_in_blocks(
-    head: Head, objective: Objective, config: Config, data: Phase2, on_epoch: OnEpoch | None = None, most: int = EPOCHS
+    head: Head, objective: Objective, config: Config, data: Phase2, on_epoch: OnEpoch | None = None, most: int = 64
 ) -> Loop:
     """As ``optimise``, a block of epochs at a time; ``most`` of them. Validation counts as training time here."""
     sizes, order, held = data.sizes, data.order, data.validation
