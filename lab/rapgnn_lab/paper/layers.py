@@ -25,7 +25,7 @@ from rapgnn.network.stepwise import Layers, propagate
 from rapgnn.sparse import dense
 from rapgnn.training.baselines import EndToEnd
 from rapgnn.training.fit import build_rapgnn
-from rapgnn.training.loop import optimise, schedule, validator
+from rapgnn.training.loop import optimise, schedule
 from rapgnn.training.pretrain import pretrain
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper import plots
@@ -111,9 +111,8 @@ def trained_network(graph: Graph, config: Config, seed: int, start: float = 1.0,
         return model(graph.x, operator)[graph.rows(split)]
 
     rule, y = graph.objective, graph.y
-    validate = validator(rule, y[graph.val], lambda epoch: scores("val"))
     passes = lambda epoch: [(scores("train"), y[graph.train])]  # noqa: E731
-    loop = optimise([model], passes, rule, **schedule(config), validate=validate, on_epoch=on_epoch)
+    loop = optimise([model], passes, graph, lambda epoch: scores("val"), **schedule(config), on_epoch=on_epoch)
     with torch.no_grad():
         scored = {split: rule.score(scores(split), y[graph.rows(split)]) for split in ("val", "test")}
         h = model.embedding(graph.x)

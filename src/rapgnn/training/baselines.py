@@ -19,7 +19,7 @@ from rapgnn.network.weights import EVALUATION
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features, row_block
 from rapgnn.training.fit import Fitted, build_rapgnn
-from rapgnn.training.loop import OnEpoch, optimise, schedule, shuffled, validator
+from rapgnn.training.loop import OnEpoch, optimise, schedule, shuffled
 from rapgnn.training.predict import Prediction, as_prediction
 from rapgnn.training.pretrain import pretrain
 
@@ -59,16 +59,15 @@ def fit_end_to_end(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | 
         return model(row_block(graph.x, nodes), part, generator)
 
     def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        batches = shuffled(len(train), config.batch_size, order, device)
-        for batch in batches:
+        for batch in shuffled(len(train), config.batch_size, order, device):
             yield scores(train[batch], generator), y[batch]
 
     def in_parts(rows: Tensor) -> Tensor:
         parts = [rows] if operator.ptr is None else rows.split(GRAPHS_AT_ONCE)
         return torch.cat([scores(part) for part in parts])
 
-    validate = validator(graph.objective, graph.y[graph.val], lambda epoch: model.output(in_parts(graph.val)))
-    loop = optimise([model], passes, graph.objective, **schedule(config), validate=validate, on_epoch=on_epoch)
+    held_out = lambda epoch: model.output(in_parts(graph.val))  # noqa: E731
+    loop = optimise([model], passes, graph, held_out, **schedule(config), on_epoch=on_epoch)
     model.eval()
 
     @torch.no_grad()

@@ -17,7 +17,7 @@ from rapgnn.network.representation import EmbeddedGraph, Representation
 from rapgnn.network.weights import EVALUATION
 from rapgnn.prng import Stream, seeded
 from rapgnn.training.blocks import BatchOrder, Draws, Phase2, train_in_blocks
-from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled, validator
+from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled
 
 
 def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
@@ -39,11 +39,9 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
         loop = optimise(
             [model] if learnable else [head],
             batches,
-            graph.objective,
+            graph,
+            lambda epoch: model.output(head(validation(epoch))),
             **schedule(model.config),
-            validate=validator(
-                graph.objective, graph.y[graph.val], lambda epoch: model.output(head(validation(epoch)))
-            ),
             on_epoch=on_epoch,
         )
     model.draw_counter.fill_(batches.steps)
@@ -196,11 +194,10 @@ def train_on_features(
         output: the scale of targets that are numbers.
         how: lr, weight_decay, epochs and patience, as in ``optimise``.
     """
-    y, order, rule = output.standardise(graph.y[graph.train]), seeded(seed, Stream.BATCHES), graph.objective
+    y, order = output.standardise(graph.y[graph.train]), seeded(seed, Stream.BATCHES)
 
     def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         for batch in shuffled(len(train), batch_size, order, train.device):
             yield head(train[batch], noise), y[batch]
 
-    validate = validator(rule, graph.y[graph.val], lambda epoch: output(head(val)))
-    return optimise([head], passes, rule, **how, validate=validate)
+    return optimise([head], passes, graph, lambda epoch: output(head(val)), **how)

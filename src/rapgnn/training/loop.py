@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
 from rapgnn.network.config import Config
 
 OnEpoch = Callable[[], None]
-Validate = Callable[[int], tuple[float, float]]
 Passes = Callable[[int], Iterable[tuple[Tensor, Tensor]]]
 
 
@@ -63,14 +63,14 @@ class BestEpoch:
 def optimise(
     modules: list[nn.Module],
     passes: Passes,
-    objective: Objective,
+    graph: Graph,
+    held_out: Callable[[int], Tensor],
     *,
     lr: float,
     weight_decay: float,
     epochs: int,
     patience: int | None = None,
     keep_best: bool = True,
-    validate: Validate | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Loop:
     """Adam on the task's loss, keeping the state of the best validation epoch.
@@ -78,7 +78,8 @@ def optimise(
     Args:
         modules: whose parameters are trained, as far as they require gradients.
         passes: epoch -> (scores, labels) of one batch after another; each is a step.
-        validate: epoch -> (metric, loss); ties in the metric go to the lower loss. None keeps the last epoch.
+        graph: whose loss and labels these are; without validation rows the last epoch's state is kept.
+        held_out: epoch -> the scores of its validation rows; ties in the metric go to the lower loss.
         patience: stop after so many epochs without a better one; None never stops early.
         keep_best: False keeps the last epoch's state, and validation is only recorded.
     """
@@ -87,6 +88,7 @@ def optimise(
     # Fused: one kernel for all parameters. The tensors are small, so launching kernels is what an update costs.
     optimizer = torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay, fused=True)
     best_state = [t.detach().clone() for t in state]
+    objective, y_val = graph.objective, graph.y[graph.val]
     best, eval_seconds = BestEpoch(objective, patience), 0.0
     epoch_ms: list[float] = []
     for epoch in range(epochs):
@@ -102,20 +104,22 @@ def optimise(
         if on_epoch:
             on_epoch()
             middle = time.perf_counter()  # a progress bar is not part of the cost
-        if validate is None:
+        if not len(y_val):
             continue
-        metric, value = validate(epoch)
+        with torch.no_grad():
+            out = held_out(epoch)
+            metric, loss = objective.score(out, y_val), float(objective.loss(out, y_val))
         eval_seconds += time.perf_counter() - middle
-        if best.see(metric, value):
+        if best.see(metric, loss):
             for old, new in zip(best_state, state, strict=True):
                 old.copy_(new.detach())
         elif best.stop:
             break
-    if validate is not None and keep_best:
+    if len(y_val) and keep_best:
         with torch.no_grad():
             for tensor, value in zip(state, best_state, strict=True):
                 tensor.copy_(value)
-    return summary(best, epoch_ms, 1e3 * eval_seconds, validate is not None)
+    return summary(best, epoch_ms, 1e3 * eval_seconds, len(y_val) > 0)
 
 
 def summary(best: BestEpoch, epoch_ms: list[float], eval_ms: float, validated: bool) -> Loop:
@@ -134,19 +138,6 @@ def schedule(config: Config) -> dict[str, Any]:
         "epochs": config.epochs,
         "patience": config.patience,
     }
-
-
-def validator(objective: Objective, y: Tensor, scores: Callable[[int], Tensor]) -> Validate | None:
-    """epoch -> (metric, loss) on the validation rows, or None where there are none."""
-    if not len(y):
-        return None
-
-    @torch.no_grad()
-    def validate(epoch: int) -> tuple[float, float]:
-        out = scores(epoch)
-        return objective.score(out, y), float(objective.loss(out, y))
-
-    return validate
 
 
 def shuffled(rows: int, batch_size: int | None, generator: torch.Generator, device: torch.device) -> list[Tensor]:

@@ -17,7 +17,7 @@ from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.weights import EVALUATION
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense, indicator
-from rapgnn.training.loop import Loop, OnEpoch, optimise, shuffled, validator
+from rapgnn.training.loop import Loop, OnEpoch, optimise, shuffled
 
 
 def pretrain(
@@ -45,22 +45,20 @@ def pretrain(
             else:
                 yield classifier(embedded(train[batch], epoch, generator)), y[batch]
 
-    validate = validator(
-        graph.objective,
-        graph.y[graph.val],
-        lambda epoch: model.output(classifier(embedded(graph.val, EVALUATION + epoch, keep="val"))),
-    )
+    def held_out(epoch: int) -> Tensor:
+        return model.output(classifier(embedded(graph.val, EVALUATION + epoch, keep="val")))
+
     with threads_for(embedded.work(train)):
         loop = optimise(
             [embedding, classifier],
             passes,
-            graph.objective,
+            graph,
+            held_out,
             lr=config.pretrain_lr,
             weight_decay=config.pretrain_weight_decay,
             epochs=config.pretrain_epochs,
             # Where the validation rows are what is judged, they must not choose an epoch of phase 1 as well.
             keep_best=not graph.folds or len(graph.test) > 0,
-            validate=validate,
             on_epoch=on_epoch,
         )
     embedding.requires_grad_(False)
