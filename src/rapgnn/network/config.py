@@ -335,15 +335,6 @@ def bounds(name: str) -> tuple[int, int]:
     return about["least"], about["most"]
 
 
-_KINDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a finite number",
-    str: "a name",
-    tuple: "a pair of numbers",
-}
-
-
 def _checked(about: Any, value: Any) -> Any:
     """The value of one setting; refused where it is none."""
     name, limits = about.name, about.metadata
@@ -363,20 +354,19 @@ def _checked(about: Any, value: Any) -> Any:
     else:
         good = _is(value, kind)
     if not good:
-        raise InputError(f"setting {name} cannot be {shown(value)}: it takes {_KINDS[kind]}.")
+        takes = {bool: "true or false", int: "a whole number", float: "a finite number", str: "a name"}
+        raise InputError(f"setting {name} cannot be {shown(value)}: it takes {takes.get(kind, 'a pair of numbers')}.")
     if "names" in limits:
         check_choice(name.replace("_", " "), value, (*limits["also"], *limits["names"]))
-    if kind is int and not limits["least"] <= value <= limits["most"]:
-        low = value < limits["least"]
-        raise InputError(
-            f"{name} must be at {'least' if low else 'most'} {limits['least' if low else 'most']}, got {shown(value)}."
-        )
-    if kind is float and "least" in limits:
-        value = float(value)
-        if value < limits["least"] or (limits["open"] and value == limits["least"]) or value >= limits["below"]:
-            low = f"above {limits['least']:g}" if limits["open"] else f"at least {limits['least']:g}"
-            high = "" if limits["below"] >= LARGEST else f" and below {limits['below']:g}"
-            raise InputError(f"{name} must be {low}{high}, got {shown(value)}.")
+    if "least" in limits:
+        value, least, most, above = kind(value), limits["least"], limits.get("most"), limits.get("open", False)
+        low = value < least or (above and value == least)
+        if low or (value > most if kind is int else value >= limits["below"]):
+            allowed = f"above {least:g}" if above else f"at least {least:g}"
+            allowed += f" and below {limits['below']:g}" if limits.get("below", LARGEST) < LARGEST else ""
+            raise InputError(
+                f"{name} must be {allowed if low or kind is float else f'at most {most}'}, got {shown(value)}."
+            )
     return value
 
 
