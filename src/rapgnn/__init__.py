@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rapgnn.datasets import load_dataset
     from rapgnn.errors import InputError, InputNotice
     from rapgnn.estimators import RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier, RAPNodeRegressor
-    from rapgnn.estimators.estimators import load_model
+    from rapgnn.estimators.estimators import RAPEdgeClassifier, RAPEdgeRegressor, load_model
     from rapgnn.estimators.links import RAPLinkPredictor
     from rapgnn.estimators.rows import NodeRows
     from rapgnn.graph.graph import Graph, from_pyg, from_pyg_list, make_graph, make_graphs
@@ -28,7 +28,8 @@ _NAMES = {
     "compare": "METHODS fit",
     "datasets": "load_dataset",
     "errors": "InputError InputNotice",
-    "estimators.estimators": "RAPGraphClassifier RAPGraphRegressor RAPNodeClassifier RAPNodeRegressor load_model",
+    "estimators": "RAPGraphClassifier RAPGraphRegressor RAPNodeClassifier RAPNodeRegressor",
+    "estimators.estimators": "RAPEdgeClassifier RAPEdgeRegressor load_model",
     "estimators.links": "RAPLinkPredictor",
     "estimators.rows": "NodeRows",
     "graph.graph": "Graph from_pyg from_pyg_list make_graph make_graphs",
@@ -52,6 +53,8 @@ __all__ = [
     "InputNotice",
     "NodeRows",
     "Propagation",
+    "RAPEdgeClassifier",
+    "RAPEdgeRegressor",
     "RAPGraphClassifier",
     "RAPGraphRegressor",
     "RAPLinkPredictor",

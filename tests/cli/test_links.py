@@ -75,3 +75,20 @@ def test_refusals(rapgnn, tables, tmp_path):
     assert rapgnn("fit", edges, "--links", "--no-search", "--out", model)[0] == 0
     refused(rapgnn("predict", model, edges, "--out", tmp_path / "p.csv"), "--top")
     refused(rapgnn("predict", model, edges, "--pairs", tmp_path / "no.csv", "--out", tmp_path / "p.csv"), "no.csv")
+
+
+def test_a_column_of_the_edges_is_learned(rapgnn, tables, tmp_path):
+    table = pd.read_csv(tables / "edges.csv").assign(cost=np.arange(len(pd.read_csv(tables / "edges.csv"))) % 7)
+    table["kind"] = np.where(table["cost"] > 3, "dear", "cheap")
+    table.drop(columns="when").to_csv(tmp_path / "edges.csv", index=False)
+    words = ("--edge-label", "kind", "--no-search", "--out", tmp_path / "model", "--json", tmp_path / "fit.json")
+    code, _, err = rapgnn("fit", tmp_path / "edges.csv", *words)
+    assert code == 0, err
+    record = json.loads((tmp_path / "fit.json").read_text())[0]
+    assert record["task"] == "edge-classification"
+    assert record["score"] > 0.9
+    assert rapgnn("predict", tmp_path / "model", tmp_path / "edges.csv", "--out", tmp_path / "p.csv")[0] == 0
+    predicted = pd.read_csv(tmp_path / "p.csv")
+    assert predicted["id"][0] == f"{table['source'][0]} -> {table['target'][0]}"
+    assert (predicted["label"] == table["kind"]).mean() > 0.9
+    refused(rapgnn("fit", tmp_path / "edges.csv", "--edge-label", "cost", "--label", "kind", "--out", "m"), "--label")

@@ -10,7 +10,7 @@ from rapgnn.cli import shared
 from rapgnn.errors import InputError
 
 PairsOption = Annotated[Path | None, typer.Option("--pairs", help="Links: a table of source and target.")]
-OTHERS = ("label", "group", "time", "table", "task")  # options of tables that have nothing to do with links
+OTHERS = ("label", "group", "time", "table", "task")  # options of tables that links have not, or that ``fit`` takes
 SHOWN = {
     "rocauc": "ROC-AUC, random pairs",
     "average_precision": "average precision, random pairs",
@@ -27,13 +27,6 @@ def is_model(folder: Path) -> bool:
     from rapgnn.training.checkpoint import saved_task
 
     return saved_task(folder).startswith("link-")
-
-
-def given_of(reading: Any, data_dir: Path | None) -> dict[str, Any]:
-    """What the options of a user's tables are in Python."""
-    fields = {name: "text_encoding" if name == "encoding" else name for name in shared.FOLDER_OPTIONS}
-    given = {name: getattr(reading, field) for name, field in fields.items() if name not in OTHERS}
-    return {name: value for name, value in given.items() if value} | {"data_dir": data_dir, "say": shared.say}
 
 
 def refuse(options: dict[str, Any], why: str) -> None:
@@ -61,7 +54,7 @@ def fit(
     if check_target(out):
         shared.say(f"replaces the model in {out}")
     refuse({name: getattr(reading, name) for name in OTHERS if name != "time"}, "not for --links")
-    estimator, given = RAPLinkPredictor(search=search, seed=seed), given_of(reading, data_dir)
+    estimator, given = RAPLinkPredictor(search=search, seed=seed), shared.given_of(reading, data_dir, OTHERS)
     with shared.show_progress() as track:
         track.start("links", None)
         estimator.fit(data, time=reading.time, **given)
@@ -77,6 +70,17 @@ def fit(
     named = shared.given(data, reading)
     shared.tell(f"next: rapgnn predict {out} {named} --top 10 --out recommendations.csv")
     shared.tell(f"      rapgnn predict {out} {named} --pairs pairs.csv --out predictions.csv")
+
+
+def read_labelled(data: str | None, column: str, reading: Any, data_dir: Path | None, seed: int) -> Any:
+    """The edges as rows with the labels of a column; what had to be decided on the way is said."""
+    from rapgnn.estimators.edges import read_edges
+
+    given = shared.given_of(reading, data_dir, ("label", "task", "table")) | {"seed": seed}
+    edges = read_edges(data, column, given, reading.task)
+    for note in edges.graph.notes:
+        shared.say(note)
+    return edges
 
 
 def score(estimator: Any, data: Any, given: dict[str, Any], pairs: Path | None = None) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def open_model(model: Path, data: str | None, data_dir: Path | None, reading: An
     """The estimator, and what goes with the data."""
     from rapgnn.estimators.links import RAPLinkPredictor
 
-    return RAPLinkPredictor.load(model), given_of(reading, data_dir)
+    return RAPLinkPredictor.load(model), shared.given_of(reading, data_dir, OTHERS)
 
 
 def predict(

@@ -35,6 +35,7 @@ def fit(
     overrides: Any,
     data: shared.Data = None,
     of_links: Annotated[bool, typer.Option("--links", help="Learn which nodes have a link.")] = False,
+    edge_label: Annotated[str | None, typer.Option(help="Learn this column of the edges.")] = None,
     no_search: Annotated[bool, typer.Option("--no-search", help="Train one network with general settings.")] = False,
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
@@ -74,7 +75,16 @@ def fit(
         return
     goal = {"scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
     goal |= {"pos_label": positive, "threshold": read_threshold(threshold)}
-    if data is None or not (hops.is_disk_graph(data) or any(o is not None for o in (memory, store, cluster))):
+    if edge_label is not None:
+        links.refuse({"label": reading.label, "memory": memory, "store": store, "cluster": cluster}, "not for edges")
+        edges = links.read_labelled(data, edge_label, reading, data_dir, seed)
+        check_goal(metric, class_weight, edges.task)
+        estimator = estimator_for(edges.task)(settings=overrides, search=not no_search, time_budget=budget, **goal)
+        graph = estimator.described(edges)
+        fit_and_save(estimator, graph, out, json_file)
+        if report is not None:
+            write_page(estimator, graph, report)
+    elif data is None or not (hops.is_disk_graph(data) or any(o is not None for o in (memory, store, cluster))):
         graph = shared.load(data, data_dir, reading=reading)
         shared.show_columns(graph)
         check_goal(metric, class_weight, graph.task)

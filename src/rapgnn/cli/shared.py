@@ -167,6 +167,13 @@ def given(data: str | None, reading: Any) -> str:
     return " ".join(f"{option} {shlex.quote(str(path))}" for option, path in files.items() if path is not None)
 
 
+def given_of(reading: Any, data_dir: Path | None, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What the options of a user's tables are in Python, some left out."""
+    fields = {name: "text_encoding" if name == "encoding" else name for name in FOLDER_OPTIONS if name not in without}
+    given = {name: getattr(reading, field) for name, field in fields.items()}
+    return {name: value for name, value in given.items() if value} | {"data_dir": data_dir, "say": say}
+
+
 def load(name: str | None, data_dir: Path | None, attributes: bool = False, reading: Any = None, labels: bool = True):
     """A dataset or folder; what had to be decided on the way is said.
 
@@ -198,6 +205,8 @@ def open_model(
 
     estimator = load_model(model).set_params(device=pick_device(device))
     schema = estimator.schema_
+    if schema.task.startswith("edge-"):
+        return estimator, estimator._graph(data, None, given_of(reading, data_dir), labelled)
     graph = load(data, data_dir, reading=replace(reading, **reading_of(schema, labelled)), labels=labelled)
     graph = graph if labelled else without_labels(graph, schema)
     schema.check(graph)

@@ -22,7 +22,7 @@ class EdgeRows:
     Args:
         frame: the table, where it came from included.
         ends: node numbers ``[2, m]``; -1 where there is no such node.
-        further: names of the columns that are no ends and no weight.
+        further: names of the columns that are no ends, those aside that the user leaves out.
     """
 
     frame: Frame
@@ -70,4 +70,7 @@ def edge_rows(data: Any, given: dict[str, Any], graph: Graph) -> EdgeRows:
         names = pd.Index(side)
         words = pd.api.types.is_numeric_dtype(ids.infer_objects()) != pd.api.types.is_numeric_dtype(names)
         ends.append((ids.astype(str) if words else ids).get_indexer(names.astype(str) if words else names))
-    return EdgeRows(frame, np.stack(ends), tuple(map(str, table.further)))
+    apart = {name for name, role in table.roles.items() if role in ("source", "target")}
+    ignored = {name.strip() for names in reading.ignore for name in (names, *names.split(","))}
+    further = tuple(str(name) for name in frame.table if name not in apart and name not in ignored)
+    return EdgeRows(frame, np.stack(ends), further)

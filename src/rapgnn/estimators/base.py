@@ -62,6 +62,8 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         verbose: log every candidate and the choice, through the logger ``rapgnn``.
     """
 
+    _columns: Any = None  # where rows are edges: settings -> what describes them
+
     def __init__(
         self,
         backbone: str | None = None,
@@ -259,7 +261,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """The model that ``save`` wrote; it predicts bitwise the same."""
-        model, schema = load_checkpoint(Path(folder))
+        model, schema = load_checkpoint(Path(folder), columns=cls._columns)
         if not suits(cls._task, schema.task):
             raise InputError(f"the model in {folder} is for {schema.task}, not for {cls._task}.")
         goal = {"scoring": schema.scoring, "pos_label": schema.positive, "threshold": schema.threshold}

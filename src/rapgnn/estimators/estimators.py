@@ -14,6 +14,7 @@ from rapgnn.errors import InputError
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.estimators.conformal import check_coverage, half_widths, least_probabilities
 from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
+from rapgnn.estimators.edges import EdgeEstimator
 from rapgnn.estimators.links import RAPLinkPredictor
 from rapgnn.estimators.predictions import check_graph, load_named
 from rapgnn.estimators.rows import NodeRows
@@ -244,6 +245,24 @@ class RAPGraphRegressor(_GraphEstimator, _Regressor):
     _task = "graph-regression"
 
 
+class RAPEdgeClassifier(EdgeEstimator, _Classifier):
+    """Classes of edges: of transactions, ties, reactions.
+
+    An edge is described by its own columns, the nodes at its ends, walks between these, and what the labels of other
+    edges say; see ``rapgnn.pairs.edges``. It never sees its own label.
+    """
+
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
+    _task = "edge-classification"
+
+
+class RAPEdgeRegressor(EdgeEstimator, _Regressor):
+    """Numbers of edges: ratings, amounts, times."""
+
+    __doc__ = f"{cleandoc(__doc__ or '')}\n\n{cleandoc(RAPEstimator.__doc__ or '')}"
+    _task = "edge-regression"
+
+
 def estimator_for(task: str) -> Any:
     """The estimator for a task, a name from ``TASKS``."""
     return ESTIMATORS[task.replace("multilabel", "classification")]
@@ -255,6 +274,8 @@ ESTIMATORS: dict[str, Any] = {
     "graph-classification": RAPGraphClassifier,
     "graph-regression": RAPGraphRegressor,
     "link-classification": RAPLinkPredictor,
+    "edge-classification": RAPEdgeClassifier,
+    "edge-regression": RAPEdgeRegressor,
 }
 
 

@@ -106,7 +106,7 @@ def evaluate(
     record |= {"majority": metric.measure(guess, y), "majority_answer": answer}
     record |= {"without_edges": None, "without_edges_missing": None}
     try:
-        if config is not None:
+        if config is not None and (graph.ptr is not None or graph.typed is not None or graph.edge_index.shape[1]):
             without_edges = fit_without_edges(graph, config, seed, device, scoring, class_weight)
             record["without_edges"] = metric.measure(without_edges(rows).probabilities.cpu(), y)
     except InputError as error:

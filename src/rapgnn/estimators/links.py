@@ -18,8 +18,8 @@ from rapgnn.datasets.tables import FOR_MANY, tabular
 from rapgnn.errors import InputError, check_choice, notice, shown
 from rapgnn.estimators.base import LOGGER, MOST_SEED, show_log
 from rapgnn.estimators.predictions import UnfittedError
-from rapgnn.graph.convert import only_one_way, unpack
-from rapgnn.graph.graph import NO_FEATURES, Graph, build_graph
+from rapgnn.graph.convert import ONE_WAY, only_one_way, unpack
+from rapgnn.graph.graph import NO_EDGE_FEATURES, NO_FEATURES, Graph, build_graph
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.known_labels import keys_of
@@ -31,6 +31,7 @@ from rapgnn.pairs.splits import NEGATIVES
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
 
+ABOUT_NODES = (FOR_MANY, NO_FEATURES, NO_EDGE_FEATURES, ONE_WAY)  # notes that are for estimators of nodes
 TASK = "link-classification"
 BESIDE = ("edge_index", "adjacency", "edge_weight", "directed")  # what may stand beside features
 
@@ -285,7 +286,7 @@ def read_graph(data: Any, given: dict[str, Any], encoding: Encoding | None = Non
         raw = unpack(data, **named_options(given, BESIDE))
         raw = replace(raw, y=None, train=None, val=None, test=None)
         graph = build_graph(raw, labelled=False, encoding=encoding, trained=trained)
-    graph = replace(graph, notes=tuple(note for note in graph.notes if not note.startswith((FOR_MANY, NO_FEATURES))))
+    graph = replace(graph, notes=tuple(note for note in graph.notes if not note.startswith(ABOUT_NODES)))
     if graph.ptr is not None or graph.typed is not None:
         raise InputError("links are predicted in one graph of one type of nodes, and these are several.")
     return graph
@@ -295,6 +296,19 @@ def node_features(graph: Graph) -> Any:
     """The nodes' own features; None where they are degrees and the like, which know the links."""
     structural = graph.encoding is not None and graph.encoding.kind == "structural"
     return None if structural or not graph.num_features else graph.x
+
+
+def links_of(graph: Graph, directed: bool | None = None) -> Links:
+    """The links of a graph.
+
+    Args:
+        directed: whether they have a direction; None: they have where edges are listed one way only, and not from one
+            side to another.
+    """
+    if directed is None:
+        directed = only_one_way(graph.edge_index.numpy(), graph.num_nodes)
+        directed = directed and not Links(graph.num_nodes, graph.edge_index.T).bipartite
+    return Links.of_graph(graph, directed)
 
 
 @dataclass(frozen=True)
@@ -313,16 +327,9 @@ class Parts:
 
     @classmethod
     def of(cls, graph: Graph, data: Any, given: dict[str, Any], directed: bool | None = None) -> "Parts":
-        """The parts of a graph.
-
-        Args:
-            directed: whether links have a direction; None: they have where edges are listed one way only, and not from
-                one side to another.
-        """
-        if directed is None:
-            directed = only_one_way(graph.edge_index.numpy(), graph.num_nodes)
-            directed = directed and not Links(graph.num_nodes, graph.edge_index.T).bipartite
-        links, parts = Links.of_graph(graph, directed), {s: torch.zeros(0, 2, dtype=torch.int64) for s in SPLITS}
+        """The parts of a graph; ``directed`` as in ``links_of``."""
+        links, parts = links_of(graph, directed), {s: torch.zeros(0, 2, dtype=torch.int64) for s in SPLITS}
+        directed = links.directed
         uses = () if graph.encoding is None else graph.encoding.uses
         if any(use.column.lower() == "split" or use.column.lower().endswith("_mask") for use in uses):
             rows = edge_rows(data, given, graph)

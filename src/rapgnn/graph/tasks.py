@@ -190,4 +190,3 @@ KINDS = {"classification": _CLASSES, "multilabel": _LABELS, "regression": _NUMBE
 TASKS = {f"{what}-{kind}": objective for what in ("node", "graph") for kind, objective in KINDS.items()}
 TASKS |= {"link-classification": _CLASSES, "edge-classification": _CLASSES, "edge-regression": _NUMBERS}
 """The tasks by name: what is labelled, nodes, graphs, pairs of nodes (a link or none) or edges, and with what."""
-OF_PAIRS = ("link", "edge")  # what is labelled where rows are pairs of nodes

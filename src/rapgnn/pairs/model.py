@@ -292,14 +292,18 @@ def _start(links: Links, x: Features | None, how: LinkSettings, seed: int) -> Li
     described = asdict(how.described) | {"seed": seed, "columns": columns}
     if x is None:
         return LinkModel(LinkConfig(0, links.directed, described=described), seed)
-    counts = isinstance(x, SparseMatrix) and x.nonnegative
-    components = min(how.components, max(how.least_components, how.entries // max(1, x.shape[0])))
-    components = 0 if components >= x.shape[1] else components
-    scaling = "tfidf" if counts else "standard"
+    most = min(how.components, max(how.least_components, how.entries // max(1, x.shape[0])))
+    scaling, components = scaling_for(x, most)
     model = LinkModel(LinkConfig(x.shape[1], links.directed, scaling, components, described=described), seed)
     assert model.scaling is not None
     model.scaling.fit(x)
     return model
+
+
+def scaling_for(x: Features, most: int) -> tuple[str, int]:
+    """The scaling of the nodes' features, and how many components of them are kept; 0: all columns."""
+    counts = isinstance(x, SparseMatrix) and x.nonnegative
+    return "tfidf" if counts else "standard", 0 if most >= x.shape[1] else most
 
 
 def _examples(

@@ -109,6 +109,8 @@ def save_checkpoint(folder: Path, model: Any, schema: Schema, card: str | None =
         index["members"] = described(model)
     if (rows := getattr(model, "fit_rows", None)) is not None:
         index["rows"] = rows.shape
+    if (columns := getattr(model, "edge_columns", None)) is not None:
+        index["edge_columns"] = columns.config.to_dict()
     numbers = save(state, MARK)
     checksum = hashlib.sha256(numbers).hexdigest()
     index |= {"weights": f"weights-{checksum[:16]}.safetensors", "sha256": checksum}
@@ -171,18 +173,24 @@ def _is_left_over(path: Path) -> bool:
     return left or not os.path.lexists(path)
 
 
-def load_checkpoint(folder: Path, task: str | None = None, make: Make | None = None) -> tuple[Any, Schema]:
+def load_checkpoint(
+    folder: Path,
+    task: str | None = None,
+    make: Make | None = None,
+    columns: Callable[[dict[str, Any]], nn.Module] | None = None,
+) -> tuple[Any, Schema]:
     """The model in ``folder``, ready to predict.
 
     Args:
         task: a name from ``TASKS`` that the model must be for.
         make: (its settings, its seed) -> the module without its numbers; None: networks of nodes or graphs.
+        columns: settings -> what describes the edges, for a network whose rows are edges; likewise.
     """
     folder = Path(folder)
     index, unchanged = _index(folder), 0
     while True:
         try:
-            return _load(folder, index, task, make)
+            return _load(folder, index, task, make, columns)
         except MissingError:  # a save may have replaced both files meanwhile
             if unchanged == 8:
                 raise
@@ -191,7 +199,7 @@ def load_checkpoint(folder: Path, task: str | None = None, make: Make | None = N
         unchanged = unchanged + 1 if index == before else 0
 
 
-def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | None) -> tuple[Any, Schema]:
+def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | None, columns: Any) -> tuple[Any, Schema]:
     path = folder / INDEX
     try:
         schema = Schema.from_dict(index["schema"])
@@ -201,7 +209,7 @@ def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | No
         raise InputError(f"{path} is damaged: it does not match its own digest.")
     if task is not None and schema.task != task:
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
-    if (make is None) == schema.of_pairs:
+    if (make is None) == schema.of_links or (columns is None) != ("edge_columns" not in index):
         raise InputError(f"the model in {folder} is for {schema.task}: load it by load_model.")
     _check_registered(folder, index)
     state = read_numbers(folder / index["weights"], index["sha256"])
@@ -209,10 +217,12 @@ def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | No
     def built() -> Any:
         if make is not None:
             return make(index["config"], index["seed"])
-        model = build(index, schema, len(state))
+        model: Any = build(index, schema, len(state))
         for name, part in model.named_modules():
             if isinstance(part, TreeHead):  # as many as there are
                 part.resize(len(state[f"{name}.feature"]), len(state[f"{name}.root"]))
+        if columns is not None:
+            model.edge_columns = columns(index["edge_columns"])
         return model
 
     check_tensors(folder, built, state)

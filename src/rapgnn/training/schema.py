@@ -8,7 +8,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.relations import checked_types
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import Encoding
-from rapgnn.graph.tasks import OF_PAIRS, TASKS, Objective
+from rapgnn.graph.tasks import TASKS, Objective
 
 _MAY_LACK = {"scoring", "types", "positive", "threshold"}  # of a stored schema
 
@@ -48,9 +48,9 @@ class Schema:
         return TASKS[self.task]
 
     @property
-    def of_pairs(self) -> bool:
-        """Whether rows are pairs of nodes."""
-        return self.task.partition("-")[0] in OF_PAIRS
+    def of_links(self) -> bool:
+        """Whether it is for links, which have a model of their own kind."""
+        return self.task.startswith("link-")
 
     def to_dict(self) -> dict[str, Any]:
         classes = None if self.classes is None else list(self.classes)
