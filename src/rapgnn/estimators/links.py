@@ -19,7 +19,7 @@ from rapgnn.errors import InputError, check_choice, notice, shown
 from rapgnn.estimators.base import LOGGER, MOST_SEED, show_log
 from rapgnn.estimators.predictions import UnfittedError
 from rapgnn.graph.convert import ONE_WAY, only_one_way, unpack
-from rapgnn.graph.graph import NO_EDGE_FEATURES, NO_FEATURES, Graph, build_graph
+from rapgnn.graph.graph import NO_FEATURES, Graph, build_graph
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.known_labels import keys_of
@@ -31,7 +31,7 @@ from rapgnn.pairs.splits import NEGATIVES
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
 
-ABOUT_NODES = (FOR_MANY, NO_FEATURES, NO_EDGE_FEATURES, ONE_WAY)  # notes that are for estimators of nodes
+ABOUT_NODES = (FOR_MANY, NO_FEATURES, ONE_WAY)  # notes that are for estimators of nodes
 TASK = "link-classification"
 BESIDE = ("edge_index", "adjacency", "edge_weight", "directed")  # what may stand beside features
 
