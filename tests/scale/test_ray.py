@@ -20,7 +20,7 @@ from rapgnn.errors import InputError
 from rapgnn.scale import on_ray
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
-from rapgnn.scale.homes import open_home
+from rapgnn.scale.homes import HERE, open_home
 from rapgnn.scale.hops import Budget, Hops, untrained
 from rapgnn.scale.on_ray import RayHops, connected
 from rapgnn.scale.predict import predict
@@ -85,7 +85,7 @@ def test_a_model_is_that_of_one_process(changes, ray, graph, tmp_path: Path):
     for name, value in expected.model.state_dict().items():
         assert torch.equal(found.model.state_dict()[name], value), name
     given = graph, small.objective, Budget(), rows, True
-    one, other = (list(predict(found.model, *given, hops=hops)) for hops in (home.hops, Hops))
+    one, other = (list(predict(found.model, *given, home=where)) for where in (home, HERE))
     assert all(torch.equal(a.spread, b.spread) for (_, a), (_, b) in zip(one, other, strict=True))
 
 

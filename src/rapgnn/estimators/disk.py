@@ -152,7 +152,7 @@ class DiskEstimator(RAPEstimator):
         alone = "memory" if self.hops == "torchrun" else self.hops  # each of several workers predicts by itself
         with open_home(alone) as home:
             given = self.model_, graph, self.schema_.objective, self._budget(), nodes
-            yield from predict(*given, **how, hops=home.hops)
+            yield from predict(*given, **how, home=home)
 
     def _check_disk(self, graph: DiskGraph) -> DiskGraph:
         """Refuse a graph on disk that the model was not made for."""

@@ -7,7 +7,7 @@ need the hops themselves: they go to a hop store, and are read some rows at a ti
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from rapgnn.network.polynomial import HopMoments
 from rapgnn.network.propagation import stored_hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.homes import HERE, Home
 from rapgnn.scale.hops import Budget, Hops, OnHop, block_width, check_config, hop_folder, picked_parts, silent
 from rapgnn.scale.rows import StoredRows, is_random, mean_coefficients
 from rapgnn.scale.store import Columns
@@ -42,7 +43,7 @@ def predict(
     error_bars: bool = False,
     store: Path | None = None,
     on_hop: OnHop = silent,
-    hops: Callable[[DiskGraph, RAPGNN, Budget], Hops] = Hops,
+    home: Home = HERE,
 ) -> Predicted:
     """(nodes, their prediction), some nodes at a time, in ascending order.
 
@@ -50,13 +51,13 @@ def predict(
         nodes: ascending; None: all.
         error_bars: whether predictions have a spread, from the exact variance.
         store: a folder for the hops that error bars need, or one that has them; None: a temporary one.
-        hops: where these are computed.
+        home: where these are computed.
     """
     check_config(model.config)
     nodes = np.arange(graph.num_nodes) if nodes is None else nodes
     model = model.to(budget.device).eval()
     if error_bars:
-        parts = _with_spread(hops(graph, model, budget), objective, nodes, store, on_hop)
+        parts = _with_spread(home.hops(graph, model, budget), objective, nodes, store, on_hop)
     else:
         parts = _without(graph, model, budget, objective, nodes, on_hop)
     for part, prediction in parts:
