@@ -44,8 +44,8 @@ def weigh(h: Tensor, w: Tensor) -> Tensor:
 
 def at_draw(spec: Propagation, counter: int, h: Tensor) -> tuple[dict[str, Tensor], list[Tensor]]:
     """The weights of one draw."""
-    drawn = spec.draw(counter, h.shape[1], dtype=h.dtype)
-    further = spec.further_factors(counter, h.shape[1], dtype=h.dtype)
+    drawn = spec.draw_all(counter, h.shape[1], dtype=h.dtype)
+    further = [weights for name, weights in drawn.items() if name not in spec.rule.terms]
     return {term: weights[0] for term, weights in drawn.items()}, [weights[0] for weights in further]
 
 

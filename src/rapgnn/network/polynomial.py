@@ -19,7 +19,6 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.hops import BLOCK_BYTES, WORTH_IT, Hops, bytes_of_block, hops, horner
 from rapgnn.network.propagation import (
     Propagation,
-    bare,
     coefficient_covariance,
     coefficient_root,
     coefficients,
@@ -190,7 +189,7 @@ class PolynomialFilter:
         place = {number: i for i, number in enumerate(stored_hops(self.spec))}
         spans = []
         for layer in self.spec.outputs:
-            first = place[layer] if bare(self.spec) else 0
+            first = place[layer] if self.spec.bare else 0
             spans.append((first, place[layer] + 1, layer if self.spec.rule.edges else 0))
         return spans
 

@@ -60,23 +60,14 @@ class Propagation(Propagate):
         """The layers whose output is part of the representation."""
         return range(self.num_layers + 1) if self.jumping == "cat" else range(self.num_layers, self.num_layers + 1)
 
-    def draw(self, counters: int | Sequence[int] | Tensor, channels: int, **to) -> dict[str, Tensor]:
-        """{term: weights}, ``[T, L, d]`` or, for full matrices, ``[T, L, d, d]``; ``to`` names device and dtype.
-
-        The first factor of each term; ``further_factors`` draws the rest.
-        """
-        terms = enumerate(self.rule.terms)
-        return {term: self.weights.draw(counters, self.num_layers, channels, slot, **to) for slot, term in terms}
-
-    def further_factors(self, counters: int | Sequence[int] | Tensor, channels: int, **to) -> list[Tensor]:
-        """The weights that follow the first in every layer, shaped as in ``draw``."""
-        slots = range(len(self.rule.terms), len(self.rule.terms) + self.factors - 1)
-        return [self.weights.draw(counters, self.num_layers, channels, slot, **to) for slot in slots]
-
     def draw_all(self, counters: int | Sequence[int] | Tensor, channels: int, **to) -> dict[str, Tensor]:
-        """Every weight of every layer by name: those of ``draw``, and ``factor 1``, ``factor 2`` … that follow."""
-        further = self.further_factors(counters, channels, **to)
-        return self.draw(counters, channels, **to) | {f"factor {i + 1}": w for i, w in enumerate(further)}
+        """Every weight of every layer by name, ``[T, L, d]`` or, for full matrices, ``[T, L, d, d]``.
+
+        The first factor of each term by the term's name, then ``factor 1``, ``factor 2`` … that follow in every layer;
+        ``to`` names device and dtype.
+        """
+        slots = enumerate([*self.rule.terms, *(f"factor {i}" for i in range(1, self.factors))])
+        return {name: self.weights.draw(counters, self.num_layers, channels, slot, **to) for slot, name in slots}
 
     def growth(self, channels: int) -> float:
         """The constant each layer's output is divided by: s plus what the weights add up to on average."""
@@ -88,15 +79,6 @@ class Propagation(Propagate):
         sizes = {"root": 1.0, "neighbour": self.operator_scale}
         growth = self.skip + sum(sizes[term] for term in self.rule.terms) * typical
         return growth if growth > 0 else 1.0
-
-    def first_moments(self) -> tuple[float, float]:
-        """E[a], E[b] of one channel of one layer."""
-        mean = self.weights.mean**self.factors
-        return tuple(mean if t in self.rule.terms else 0.0 for t in ("root", "neighbour"))  # type: ignore[return-value]
-
-    def weight_variance(self) -> float:
-        """Var[a] or Var[b], whichever the layer has."""
-        return self.weights.second_moment**self.factors - self.weights.mean ** (2 * self.factors)
 
     def obstacle(self, operator: GraphOperator, h: Features, e: Tensor | None = None) -> str | None:
         """Why the polynomial shortcut would not be exact here; None where it is.
@@ -130,32 +112,33 @@ class Propagation(Propagate):
         return None
 
     @property
+    def bare(self) -> bool:
+        """Whether layer l's output holds, of h⁰'s family, S^l h⁰ alone."""
+        return not self.skip and "root" not in self.rule.terms
+
+    @property
     def one_hop(self) -> bool:
         """Whether layer l's output is a multiple, channel by channel, of the one matrix S^l h⁰."""
-        return not self.skip and self.rule.terms == ("neighbour",) and not self.rule.edges
+        return self.bare and not self.rule.edges
 
 
 # The coefficients of the random polynomial: which hops there are, and c for any number of draws at once.
 
 
-def bare(spec: Propagation) -> bool:
-    """Whether layer l's output holds, of h⁰'s family, S^l h⁰ alone."""
-    return not spec.skip and "root" not in spec.rule.terms
-
-
 def stored_hops(spec: Propagation) -> list[int]:
     """Which entries of the coefficient vector can be other than zero: S^k h⁰ is number k, S^k E number L + 1 + k."""
     L = spec.num_layers
-    first = list(spec.outputs) if bare(spec) else list(range(L + 1))
+    first = list(spec.outputs) if spec.bare else list(range(L + 1))
     return first + (list(range(L + 1, 2 * L + 1)) if spec.rule.edges else [])
 
 
 def coefficients(spec: Propagation, counters: Sequence[int] | Tensor, channels: int, **to) -> Tensor:
     """c for T draws at once, ``[T, J, K, d]``: J outputs, K stored hops; ``to`` names device and dtype."""
-    drawn = spec.draw(counters, channels, **to)
-    for weights in spec.further_factors(counters, channels, **to):
-        drawn = {term: first * weights for term, first in drawn.items()}
-    return multiply_out(spec, drawn)
+    drawn = spec.draw_all(counters, channels, **to)
+    product = {term: drawn.pop(term) for term in spec.rule.terms}
+    for weights in drawn.values():
+        product = {term: first * weights for term, first in product.items()}
+    return multiply_out(spec, product)
 
 
 def multiply_out(spec: Propagation, weights: dict[str, Tensor]) -> Tensor:
@@ -209,9 +192,9 @@ def coefficient_covariance(spec: Propagation) -> Tensor:
     hop and γ δ brings E in. So first and second moments follow linear recurrences in E[u], E[b], E[u²], E[ub], E[b²].
     """
     shrink, L = 1.0 / spec.growth(1), spec.num_layers
-    mean_a, mean_b = (m * shrink for m in spec.first_moments())
-    variance = spec.weight_variance() * shrink * shrink
-    u, b = spec.skip * shrink + mean_a, mean_b
+    b = spec.weights.mean**spec.factors * shrink
+    variance = (spec.weights.second_moment**spec.factors - spec.weights.mean ** (2 * spec.factors)) * shrink * shrink
+    u = spec.skip * shrink + (b if "root" in spec.rule.terms else 0.0)
     uu, ub, bb = u * u + (variance if "root" in spec.rule.terms else 0.0), u * b, b * b + variance
     size = 2 * L + 1
     raises = torch.zeros(size, size, dtype=torch.float64)
