@@ -75,7 +75,7 @@ def _blocked(graph: Graph, config: Config, most: int, on_epoch: Callable[[], Non
     validation = ValidationRows(model, graph, embedded, representation if exact else None)
     fit_input_scale(head, representation, config, nodes=graph.ptr is None)
     data = phase2(model, head, graph, representation, validation)
-    return blocks.train_in_blocks(head, graph.objective, config, data, on_epoch, most), head
+    return blocks.train_in_blocks(data, on_epoch, most), head
 
 
 def _same(one: tuple[Loop, Head], other: tuple[Loop, Head], tolerance: float = 1e-5) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -131,6 +132,8 @@ class Phase2:
     """What a head is trained and validated on, for ``train_in_blocks``.
 
     Args:
+        objective: its task.
+        config: how it is trained.
         train: the representations of the training rows.
         y: their labels.
         order: of batches; None takes all rows in every step.
@@ -140,6 +143,9 @@ class Phase2:
         generator: of the head's dropout.
     """
 
+    head: Head
+    objective: Objective
+    config: Config
     train: Draws
     y: Tensor
     order: BatchOrder | None
@@ -164,14 +170,15 @@ class Phase2:
         """Bytes that a block may keep."""
         return max(BLOCK_BYTES, free_memory(self.y.device) // 32 if self.y.is_cuda else 0)
 
-    def steps(self, head: Head) -> int:
+    @property
+    def steps(self) -> int:
         """The most steps of one captured graph: what fits, where an epoch is long."""
-        words = 2 * head.mlp.mask_words(self.sizes[0])
-        return max(1, min(STEPS, self.budget // (4 * (self.sizes[0] * head.input_scale.numel() + words))))
+        words = 2 * self.head.mlp.mask_words(self.sizes[0])
+        return max(1, min(STEPS, self.budget // (4 * (self.sizes[0] * self.head.input_scale.numel() + words))))
 
-    def epochs(self, head: Head, config: Config, most: int) -> int:
+    def epochs(self, most: int) -> int:
         """How many epochs a block has: what fits, in blocks of one length."""
-        sizes, held = self.sizes, self.validation
+        sizes, held, head, wanted = self.sizes, self.validation, self.head, self.config.epochs
         channels, rows = head.input_scale.numel(), len(self.y_val)
         numbers = rows * head.out_channels + sum(t.numel() for t in head.state_dict().values())
         numbers += 0 if self.train.constant and self.order is None else len(sizes) * sizes[0] * channels
@@ -179,17 +186,15 @@ class Phase2:
         numbers += 2 * sum(map(head.mlp.mask_words, sizes))
         # Passes over the graph are few at a time: none is made in vain when patience or time runs out.
         most = most if self.cheap else min(most, 8)
-        fitting = min(most, config.epochs, max(1, STEPS // len(sizes)), max(1, self.budget // (4 * numbers)))
-        return -(-config.epochs // -(-config.epochs // fitting))
+        fitting = min(most, wanted, max(1, STEPS // len(sizes)), max(1, self.budget // (4 * numbers)))
+        return -(-wanted // -(-wanted // fitting))
 
 
 @torch.enable_grad()  # also where a user has switched gradients off
-def train_in_blocks(
-    head: Head, objective: Objective, config: Config, data: Phase2, on_epoch: OnEpoch | None = None, most: int = 64
-) -> Loop:
+def train_in_blocks(data: Phase2, on_epoch: OnEpoch | None = None, most: int = 64) -> Loop:
     """As ``optimise``, a block of epochs at a time; ``most`` of them. Validation counts as training time here."""
-    sizes, order, held = data.sizes, data.order, data.validation
-    epochs, steps = data.epochs(head, config, most), data.steps(head)
+    sizes, order, held, config, objective = data.sizes, data.order, data.validation, data.config, data.objective
+    epochs, steps = data.epochs(most), data.steps
     slots = epochs * len(sizes) if len(sizes) <= STEPS and epochs > 1 else min(steps, len(sizes))
     y = data.y if order is None else data.y.new_zeros(slots, order.size, *data.y.shape[1:])
 
@@ -204,10 +209,10 @@ def train_in_blocks(
         return held.fill(epochs) if isinstance(held, Draws) else None
 
     start, captured = time.perf_counter(), Captured.seconds
-    h, fixed = fill(slots), head.scaled(held)[None] if isinstance(held, Tensor) else None
+    h, fixed = fill(slots), data.head.scaled(held)[None] if isinstance(held, Tensor) else None
     drawn = fill_validation()
     held_out = drawn if fixed is None else fixed
-    block = Block(head, objective, config, h, y, sizes, epochs, slots, held_out, data.generator)
+    block = Block(data, h, y, epochs, slots, held_out)
     start += Captured.seconds - captured  # which is no part of an epoch
     best, best_state = BestEpoch(objective, config.patience), [t.clone() for t in block.state]
     epoch_ms: list[float] = []
@@ -281,9 +286,7 @@ class _Arriving:
 # Some epochs of a head's training as pieces of work, each captured once and launched as a whole.
 
 
-def copy_all(into: list[Tensor], tensors: list[Tensor]) -> None:
-    """Tensors into others of their shapes, in one launch."""
-    torch._foreach_copy_(into, tensors)  # type: ignore[reportPrivateImportUsage]
+copy_all: Any = torch._foreach_copy_  # type: ignore[reportPrivateImportUsage]
 
 
 @dataclass(frozen=True)
@@ -299,42 +302,28 @@ class Block:
     """The head's training as pieces of work, each some steps long and captured once.
 
     Args:
-        head: what is trained.
+        data: whose head is trained.
         h: ``[steps, B, channels]``, or one for all steps: the buffer that the steps read.
         y: labels ``[rows]``, or, where steps take batches, a buffer ``[steps, B]``.
-        sizes: rows of each step of an epoch.
         epochs: of the block.
         steps: of one captured graph, at most.
         validation: ``[epochs, rows, channels]``, or one for all epochs; None where there are no rows to validate on.
-        generator: of the head's dropout.
     """
 
-    def __init__(
-        self,
-        head: Head,
-        objective: Objective,
-        config: Config,
-        h: Tensor,
-        y: Tensor,
-        sizes: Sequence[int],
-        epochs: int,
-        steps: int,
-        validation: Tensor | None,
-        generator: torch.Generator,
-    ):
-        self.head, self.objective = head, objective
-        self.h, self.y, self.sizes, self.validation = h, y, sizes, validation
+    def __init__(self, data: Phase2, h: Tensor, y: Tensor, epochs: int, steps: int, validation: Tensor | None):
+        self.head, self.objective, self.sizes = data.head, data.objective, data.sizes
+        self.h, self.y, self.validation = h, y, validation
         wake_backward(h.device)
-        self.parameters = [p for p in head.parameters() if p.requires_grad]
-        self.state = [t.detach() for t in (*self.parameters, *head.buffers())]
-        self.optimizer = torch.optim.Adam(
-            self.parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True, capturable=h.is_cuda
-        )
+        self.parameters = [p for p in self.head.parameters() if p.requires_grad]
+        self.state = [t.detach() for t in (*self.parameters, *self.head.buffers())]
+        how = {"lr": data.config.lr, "weight_decay": data.config.weight_decay}
+        self.optimizer = torch.optim.Adam(self.parameters, **how, fused=True, capturable=h.is_cuda)
         self.states = [t.new_empty(epochs, *t.shape) for t in self.state]
         rows = 0 if validation is None else validation.shape[1]
-        self.scores = h.new_empty(epochs, rows, head.out_channels)
-        parts = pieces(sizes, epochs, steps)
-        words = {piece: sum(map(head.mlp.mask_words, piece)) for piece in parts}
+        self.scores = h.new_empty(epochs, rows, self.head.out_channels)
+        parts = pieces(self.sizes, epochs, steps)
+        words = {piece: sum(map(self.head.mlp.mask_words, piece)) for piece in parts}
+        generator = data.generator
         on_cpu = h.is_cuda and generator.device.type == "cpu"
         self.noise: Noise = Masks(generator, max(words.values()), h.device) if on_cpu else generator
         used = [] if on_cpu else [generator]

@@ -30,7 +30,7 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
     lower_unseen(head, graph)
     if in_blocks(model, embedded):
         data = phase2(model, head, graph, representation, validation)
-        loop = train_in_blocks(head, graph.objective, model.config, data, on_epoch)
+        loop = train_in_blocks(data, on_epoch)
         model.draw_counter.fill_(model.config.epochs * len(data.sizes))
         return loop
     batches = TrainingBatches(model, head, graph, representation)
@@ -69,6 +69,9 @@ def phase2(
         counters = (weights.evaluation_counter(epoch) for epoch in count())
         held = Draws(validation.rows, head, counters, count(EVALUATION))
     return Phase2(
+        head,
+        graph.objective,
+        config,
         train,
         model.output.standardise(graph.y[graph.train]),
         None if per_epoch == 1 else BatchOrder(rows, size, seeded(model.seed, Stream.BATCHES), device),
