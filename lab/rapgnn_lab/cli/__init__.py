@@ -4,4 +4,4 @@ In: words a user types. Out: as for the library's own commands. The entry-point 
 module; importing it adds the commands.
 """
 
-from rapgnn_lab.cli import bench, paper, reproduce, tune  # noqa: F401 - each adds its commands to the app
+from rapgnn_lab.cli import bench, reproduce, tune  # noqa: F401 - each adds its commands to the app

@@ -1,4 +1,4 @@
-"""``rapgnn reproduce``: the paper's tables and figures."""
+"""``rapgnn reproduce`` and ``rapgnn paper``: the paper's tables and figures, and all of them as one page."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rapgnn.cli.model import check_report
 from rapgnn.cli.shared import DataDir, Device, JsonFile, Quiet, app, say, show_progress, wide_console, write_json
 from rapgnn.errors import InputError
 
@@ -108,3 +109,24 @@ def _show_list(items: Sequence[Any], scale: Any, graphs: Any, store: Any) -> lis
     shown = [r | {"state": r.get("failed") or f"{r['there']} of {r['cells']}"} for r in records]
     wide_console().print(Markdown(make_table(shown, "item: {item} | what it is: {title} | cells there: {state:s}")))
     return records
+
+
+@app.command()
+def paper(
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("paper.html"),
+    results: Annotated[Path, typer.Option(help="A folder of rapgnn reproduce --out.")] = Path("results/reproduce"),
+    quiet: Quiet = False,
+) -> None:
+    """Write one self-contained HTML page of the paper's tables, figures and claims, ours beside the published values.
+
+    Example: rapgnn paper --results results/reproduce --out paper.html
+    """
+    from rapgnn_lab.paper.items import ITEMS
+    from rapgnn_lab.paper.page import write_report
+
+    check_report(out)
+    measured = write_report(results, out)
+    missing = [name for name in ITEMS if name not in measured]
+    if missing:
+        say(f"not measured yet, and said so on the page: {', '.join(missing)}.")
+    typer.echo(f"wrote {out} ({len(measured)} of {len(ITEMS)} items, {out.stat().st_size / 1e6:.1f} MB)")
