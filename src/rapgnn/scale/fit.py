@@ -17,6 +17,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, same_gaps
 from rapgnn.network.propagation import coefficient_covariance, stored_hops
 from rapgnn.network.rapgnn import RAPGNN
+from rapgnn.network.representation import MOMENT_BYTES
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.homes import HERE, Home
 from rapgnn.scale.hops import Budget, FirstHop, OnHop, check_config, hop_folder, one_by_one, silent
@@ -152,10 +153,10 @@ def check_room(small: Graph, model: RAPGNN, budget: Budget) -> None:
         summed = 12 * PART_BYTES  # of the hops of the rows that are added up together, in double precision
         budget.room(equations + labels + summed, f"for a ridge head on {width:,} columns", 1)
     else:
-        # Draws of a batch and their gradients, the validation rows, and on the CPU the hops of all training rows.
+        # Draws of a batch and their gradients, the validation rows, moments, and on the CPU all training rows' hops.
         hops = model.embedding.out_channels * len(stored_hops(model.spec))
         batch = min(model.config.batch_size or train, train)
-        need = PART_BYTES + 4 * (batch * (2 * hops + 6 * (width + model.config.hidden_channels)) + 2 * val * width)
+        need = MOMENT_BYTES + 4 * (batch * (2 * hops + 6 * (width + model.config.hidden_channels)) + 2 * val * width)
         need += 0 if torch.device(budget.device).type == "cuda" else 8 * train * hops
         budget.room(need, f"to train on {train:,} rows at once (or set batch_size)", 1)
     if model.embedding.kind.trained == "before":
