@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rapgnn.errors import InputError
 from rapgnn.graph.tasks import Objective
 from rapgnn.memory import blocks
 from rapgnn.network.polynomial import HopMoments
@@ -26,7 +25,7 @@ from rapgnn.scale.homes import HERE, Home
 from rapgnn.scale.hops import Budget, Hops, OnHop, block_width, check_config, hop_folder, picked_parts, silent
 from rapgnn.scale.rows import StoredRows, is_random, mean_coefficients
 from rapgnn.scale.store import Columns
-from rapgnn.training.predict import Prediction, as_prediction, with_parts
+from rapgnn.training.predict import Prediction, as_prediction, check_finite, with_parts
 from rapgnn.training.uncertainty import spread_of
 
 MOMENT_BYTES = 64 << 20  # of the covariances of the rows that get error bars together
@@ -61,12 +60,7 @@ def predict(
     else:
         parts = _without(graph, model, budget, objective, nodes, on_hop)
     for part, prediction in parts:
-        prediction = prediction.each(Tensor.cpu)
-        if not bool(torch.isfinite(prediction.scores).all()):
-            raise InputError(
-                "the predictions are not finite: the features or edge weights are too large, rescale them."
-            )
-        yield part, prediction
+        yield part, check_finite(prediction.each(Tensor.cpu))
 
 
 @torch.no_grad()

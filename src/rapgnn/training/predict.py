@@ -168,6 +168,13 @@ def with_parts(
     return replace(prediction, parts=parts, missing=missing | {"members": "the model is one network"})
 
 
+def check_finite(prediction: Prediction) -> Prediction:
+    """The prediction, refused where a score is no finite number."""
+    if not bool(torch.isfinite(prediction.scores).all()):
+        raise InputError("the predictions are not finite: the features or edge weights are too large, rescale them.")
+    return prediction
+
+
 def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> Prediction:
     """Raw scores of a head, read."""
     scores = output(scores)
@@ -241,11 +248,7 @@ def model_on(
         predict = predictor(model, embedded, graph.objective, chosen, samples, error_bars)
 
     def checked(rows: Tensor) -> Prediction:
-        prediction = predict(rows.to(graph.y.device))
-        if not bool(torch.isfinite(prediction.scores).all()):
-            raise InputError(
-                "the predictions are not finite: the features or edge weights are too large, rescale them."
-            )
+        prediction = check_finite(predict(rows.to(graph.y.device)))
         return prediction if device is None else prediction.each(Tensor.cpu)
 
     return checked
