@@ -172,6 +172,11 @@ class SparseMatrix:
         return self.values.numel()
 
     @property
+    def nbytes(self) -> int:
+        """Of the entries and where they are."""
+        return self.values.nbytes + self.col.nbytes + self.crow.nbytes
+
+    @property
     def nonnegative(self) -> bool:
         """Whether no entry is below zero."""
         return bool((self.values >= 0).all())

@@ -167,8 +167,8 @@ def test_the_best_of_each_kind_and_the_next():
     nets = [LAYERS, LAYERS.update(pooling="mean"), COLOURS, FILTER, FILTER.update(num_layers=5)]
     points = list(kernel_points(rings(), START, nets))
     bare = [net.update(kernel="none", landmarks=0) for net in points]
-    assert bare == 2 * [LAYERS, COLOURS, FILTER, LAYERS.update(pooling="mean")]
-    assert [net.kernel for net in points] == ["gauss"] * 4 + ["laplace"] * 4
+    assert bare == [net for net in (LAYERS, COLOURS, FILTER, LAYERS.update(pooling="mean")) for _ in range(2)]
+    assert [net.kernel for net in points] == 4 * ["gauss", "laplace"]
     assert {net.landmarks for net in points} == {252}  # all training graphs
 
 

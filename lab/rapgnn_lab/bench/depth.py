@@ -27,7 +27,7 @@ from rapgnn.graph.operator import edge_bounds
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
 from rapgnn.search.start import graph_backbone
-from rapgnn.sparse import SparseMatrix, dense
+from rapgnn.sparse import dense
 from rapgnn.training.fit import build_rapgnn
 from rapgnn_lab.bench import timing
 from rapgnn_lab.bench.generated import PowerLaw
@@ -407,7 +407,7 @@ def peak_of(request: Record, graph: ReadyGraph) -> Record:
     config = bench_config(request["num_layers"], request["hidden_channels"])
     _train(name, tiny_graph(device), bench_config(2, 8))  # what libraries take is nobody's
     sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
-    sizes["data_mb"] = (bytes_of(graph.x) + bytes_of(graph.operator("gcn").matrix)) / 2**20
+    sizes["data_mb"] = (graph.x.nbytes + graph.operator("gcn").matrix.nbytes) / 2**20
     if not fits(needed_bytes(name, graph, config), device):
         return sizes | {"peak_memory_mb": None, "note": "does not fit"}
     gc.collect()
@@ -438,12 +438,6 @@ def _train(name: str, graph: ReadyGraph, config: Config) -> None:
     else:
         config = config.update(epochs=epochs, engine="stepwise" if name == "rap-stepwise" else config.engine)
     fit("rap" if name == "rap-stepwise" else name, graph, config, 0)
-
-
-def bytes_of(x: torch.Tensor | SparseMatrix) -> int:
-    """Of a table, or of a sparse matrix."""
-    parts = (x.values, x.col, x.crow) if isinstance(x, SparseMatrix) else (x,)
-    return sum(part.element_size() * part.numel() for part in parts)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,10 +27,10 @@ from rapgnn.errors import InputNotice
 from rapgnn.estimators.estimators import RAPNodeClassifier
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.splits import split_per_class
+from rapgnn.graph.validate import SPLITS
 from rapgnn.memory import anonymous_bytes
 from rapgnn.network.config import Config
 from rapgnn.sparse import SparseMatrix, dense
-from rapgnn_lab.bench.depth import bytes_of
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.bench.suite.compare import PLAIN, time_run
 from rapgnn_lab.bench.suite.graphs import documents
@@ -79,10 +80,17 @@ class Cell:
             graph = size.generate()
         else:
             graph = documents(self.nodes, self.columns, CLASSES, counts=False)
-        x = dense(graph.x) if self.kind == "dense-words" else graph.x
+        x = graph.x
         train = self.labels if self.labels < 1 else int(self.labels)
         rows = split_per_class(graph.y.numpy(), train)
         return make_graph(x, graph.edge_index, graph.y, *rows, name="cell", sparse=isinstance(x, SparseMatrix))
+
+    def given(self, graph: Graph) -> tuple[Any, Record, Record]:
+        """What a user hands over: the graph, or a dense table of words and its edges; for a fit labels too."""
+        if self.kind != "dense-words":
+            return graph, {}, {}
+        labels = {"y": graph.y.numpy(), **{split: graph.rows(split).numpy() for split in SPLITS}}
+        return dense(graph.x).numpy(), {"edge_index": graph.edge_index.numpy()}, labels
 
 
 def grid(nodes: Sequence[int], columns: Sequence[int], labels: Sequence[float], kinds: Sequence[str]) -> list[Cell]:
@@ -106,19 +114,20 @@ def measure(request: Record) -> Record:
     """The fits of one graph, its rivals and its floor."""
     cell = Cell(**{name: request[name] for name in ("nodes", "columns", "kind", "labels")})
     graph = cell.generate()
+    data, edges, labels = cell.given(graph)
     warm_up(["rap"], "cpu")
     watches, predictions, values, candidates = [], [], [], 0
     for seed in request["seeds"]:
         model = RAPNodeClassifier(seed=seed)
         with warnings.catch_warnings(), Watch() as watch:
             warnings.simplefilter("ignore", InputNotice)
-            model.fit(graph)
+            model.fit(data, **edges, **labels)
         watches.append(watch)
-        predictions.append(seconds_of(partial(model.predict, graph), "cpu"))
+        predictions.append(seconds_of(partial(model.predict, data, **edges), "cpu"))
         values.append(float(model.score(graph, split="test")))
         candidates = len(model.trials_)
     median = sorted(watches, key=lambda watch: watch.wall)[len(watches) // 2]
-    sizes = {"edges": graph.edge_index.shape[1], "labelled": len(graph.train), "feature_mb": bytes_of(graph.x) / 2**20}
+    sizes = {"edges": graph.edge_index.shape[1], "labelled": len(graph.train), "feature_mb": graph.x.nbytes / 2**20}
     beside = {"gcn_seconds": _gcn_seconds(graph), "trees_seconds": None} | floor(graph)
     if cell.columns <= TREE_COLUMNS and fits(12 * graph.num_nodes * cell.columns, "cpu"):
         beside |= _trees(graph)
@@ -195,7 +204,7 @@ def kind_of(config: Config) -> str:
 def floor(graph: Graph) -> Record:
     """The least: bytes of one hop (matrix, features in and out), flops of one ridge solve, and seconds of both here."""
     rows, columns = len(graph.train), graph.num_features
-    moved = bytes_of(graph.operator("gcn").matrix) + 2 * bytes_of(graph.x)
+    moved = graph.operator("gcn").matrix.nbytes + 2 * graph.x.nbytes
     small = min(rows, columns)
     flops = rows * columns * small + small**3 / 3
     side = torch.rand(1024, 1024)

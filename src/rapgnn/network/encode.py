@@ -16,6 +16,7 @@ from rapgnn.network.weights import DISTRIBUTIONS
 from rapgnn.prng import DRAWN_EMBEDDING, RANDOM_NODE_FEATURES, Stream, random_words, seeded
 from rapgnn.sparse import Features, SparseMatrix, dense, indicator, row_block, row_sums
 
+SUMMED = 512  # rows that are added up in single precision, while they are in the cache; their sums in double
 SMALLEST = 1e-6  # share of what a deviation is compared with up to which it is rounding
 
 
@@ -44,8 +45,11 @@ class Standard(nn.Module):
     def fit(self, z: Tensor) -> None:
         if not len(z) or not z.shape[1]:
             return
-        mean = z.mean(0, dtype=torch.float64)
-        square = (z - mean.to(z.dtype)).square().mean(0, dtype=torch.float64)
+        blocks = z.split(SUMMED)
+        mean = torch.stack([block.sum(0) for block in blocks]).sum(0, dtype=torch.float64) / len(z)
+        shift = mean.to(z.dtype)
+        spread = torch.stack([(block - shift).square_().sum(0) for block in blocks])
+        square = spread.sum(0, dtype=torch.float64) / len(z)
         if self.together:
             square = square.mean().expand_as(square)
         std = square.sqrt()
@@ -53,7 +57,7 @@ class Standard(nn.Module):
         self.scale.copy_(inverse(std, SMALLEST * std.amax()))
 
     def forward(self, z: Tensor) -> Tensor:
-        return (z - self.shift.to(z.dtype)) * self.scale.to(z.dtype)
+        return (z - self.shift.to(z.dtype)).mul_(self.scale.to(z.dtype))
 
 
 DEGREES = 6  # 0, 1, 2, 3, 4 and more neighbours

@@ -361,7 +361,7 @@ class RidgeRegression:
         self._labels, self._device, self._targets = [], mean.device, targets
         groups = list(same_gaps(targets))
         for (columns, known), covariance in zip(groups, scatter or [None] * len(groups), strict=True):
-            m, t = mean[known], targets[known][:, columns].double()
+            m, t = mean if bool(known.all()) else mean[known], targets[known][:, columns].double()
             w = t.new_ones(len(t)) if weights is None else weights[known].double()
             share = w / w.sum()
             center, level = (share.to(m.dtype) @ m).double(), share @ t
@@ -464,17 +464,17 @@ class _Equations:
         channels = len(gram) if m is None else m.shape[1]
         # In the order of the representation: outputs outermost.
         self.variance: Any = None if self.scatter is None else self.scatter.diagonal(dim1=1, dim2=2).T.flatten()
-        square = gram.diagonal().sum() if m is None else m.square().sum(dtype=torch.float64)
-        self.size = float(square if self.variance is None else square + self.variance.sum()) / max(1, channels)
         # With a covariance the dual is built anew for every penalty.
         self.dual = m is not None and (len(m) <= channels if scatter is None else 2 * len(m) <= channels)
         if m is not None and self.dual:
             gram, right = (m @ m.T).double() if scatter is None else None, t
         elif m is not None:
             gram, right = (m.T @ m).double(), (m.T @ t.to(m.dtype)).double()
+        square = self.m.square().sum(dtype=torch.float64) if gram is None else gram.diagonal().sum()
+        self.size = float(square if self.variance is None else square + self.variance.sum()) / max(1, channels)
         self.gram, self.right = gram, right
         if self.scatter is not None and not self.dual:
-            self._add_scatter(gram, self.scatter)
+            self._add_scatter(self.gram, self.scatter)
         self._factor: tuple[float, Tensor] | None = None
         self.values = None
         if self.gram is not None and len(self.gram) <= decomposed and m is not None:
@@ -504,15 +504,15 @@ class _Equations:
         floor = self._floor(penalty)
         if self.values is not None:
             found = self.vectors @ (self.turned / (self.values + floor)[:, None])
-            return self.m.T.double() @ found if self.dual else found
+            return _product(self.m.T, found) if self.dual else found
         factor, _, left = self._factored(floor)
         found = torch.cholesky_solve(self.right, factor)
-        return found if left is None else left @ found
+        return found if left is None else _product(left, found)
 
     def left_over(self, penalty: float) -> Tensor:
         """The minimised objective ``[t, t]``: TᵀT - TᵀMW."""
         weight, square = self.solve(penalty), self.t.T @ self.t if self.square is None else self.square
-        return square - (self.t.T @ (self.m.double() @ weight) if self.dual else self.right.T @ weight)
+        return square - (self.t.T @ _product(self.m, weight) if self.dual else self.right.T @ weight)
 
     def root(self, penalty: float, generator: torch.Generator) -> Tensor:
         """R ``[J·d, k]`` of R Rᵀ = (MᵀM + Σ + λI)⁻¹, in expectation where there are more than 64 columns."""
@@ -528,7 +528,7 @@ class _Equations:
         m = self.m.double()
         drawn = m.T @ _normal(len(m), generator, m.device) + self._of_penalty(floor, noise, root=True)
         drawn = self._of_penalty(floor, drawn)
-        return drawn - left @ torch.cholesky_solve(m @ drawn, factor)
+        return drawn - left.double() @ torch.cholesky_solve(m @ drawn, factor)
 
     def fitted(self, penalty: float) -> tuple[Tensor, Tensor]:
         """What the solution gives for its own rows ``[r, t]``, and how much each of them counts in its own."""
@@ -554,7 +554,7 @@ class _Equations:
             return factored(self.m.double() @ left, 1.0), 1.0, left
         if self._factor is None or self._factor[0] != floor:
             self._factor = floor, factored(self.gram, floor)
-        return self._factor[1], floor, self.m.T.double() if self.dual else None
+        return self._factor[1], floor, self.m.T if self.dual else None
 
     def _floor(self, penalty: float) -> float:
         if not self.size > 0:
@@ -578,6 +578,11 @@ class _Equations:
     def _add_scatter(gram: Tensor, scatter: Tensor) -> None:
         d, outputs = scatter.shape[:2]
         gram.view(outputs, d, outputs, d).diagonal(dim1=1, dim2=3).add_(scatter.permute(1, 2, 0))
+
+
+def _product(rows: Tensor, x: Tensor) -> Tensor:
+    """Of rows in their precision, which may be many."""
+    return (rows @ x.to(rows.dtype)).to(x.dtype)
 
 
 def _identity_root(rows: int, generator: torch.Generator, device: torch.device) -> Tensor:

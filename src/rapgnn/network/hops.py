@@ -174,6 +174,7 @@ class Walk:
         self._slices: dict[int, Tensor] = {}
         self._place: Tensor | None = None
         self.rows = None if rows is None else torch.unique(rows)
+        self._few = self.rows is None or 4 * len(self.rows) * inputs.shape[1] <= ROW_BLOCK_BYTES
         if self.rows is not None:
             self._place = torch.full((inputs.shape[0],), -1, dtype=torch.int64, device=self.rows.device)
             self._place[self.rows] = torch.arange(len(self.rows), device=self.rows.device)
@@ -191,16 +192,21 @@ class Walk:
             return row_block(self._whole_hop(k), rows)  # type: ignore[return-value]
         return self._slices[k].index_select(0, places)
 
+    @property
+    def nbytes(self) -> int:
+        """Of what is stored."""
+        return sum(hop.nbytes for hop in (*self._whole.values(), *self._slices.values()))
+
     def after(self, k: int, hop: Tensor) -> Tensor:
-        """Hop k + 1 of all nodes, given hop k of all."""
-        if self._last == k:
+        """Hop k + 1 of all nodes, given hop k of all; on the way to a sum much is not stored."""
+        if self._last == k and self._few:
             self._step()
         stored = self._whole.get(k + 1)
-        return next_hop(self.operator.matrix, hop, ROW_BLOCK_BYTES) if stored is None else dense(stored)
+        return next_hop(self.operator.matrix, hop, BLOCK_BYTES) if stored is None else dense(stored)
 
     def _step(self) -> None:
         k = self._last
-        hop = next_hop(self.operator.matrix, self._whole[k], ROW_BLOCK_BYTES)
+        hop = next_hop(self.operator.matrix, self._whole[k], BLOCK_BYTES)
         if self.rows is not None:
             if k > self.near:
                 del self._whole[k]
@@ -212,7 +218,7 @@ class Walk:
         near = max(j for j in self._whole if j <= k)
         hop = self._whole[near]
         for _ in range(near, k):
-            hop = next_hop(self.operator.matrix, hop, ROW_BLOCK_BYTES)
+            hop = next_hop(self.operator.matrix, hop, BLOCK_BYTES)
         return hop
 
 
@@ -240,6 +246,12 @@ class Hops:
         self._predicted: dict[int, Hops] = {}
         self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
         self._sums: dict[tuple[int, float], Tensor] = {}  # of personalised PageRank, by depth and α
+
+    @property
+    def nbytes(self) -> int:
+        """Of what is stored."""
+        walked = [self._along, *([] if self._back is None else [self._back]), *self._predicted.values()]
+        return sum(part.nbytes for part in (*walked, *self._sums.values()))
 
     @property
     def ways(self) -> list[GraphOperator]:

@@ -124,6 +124,15 @@ class Validation:
         one = torch.vmap(lambda score, y: self.objective.loss(score[None], y[None]))
         return one(scores[self._counted], self.y[self._counted]).double()
 
+    def gains(self, average: Sequence[Scored], one: Scored) -> bool:
+        """Whether a candidate alone, or joining an average, has a loss that is lower by more than chance."""
+        reached = self.loss_by_row(mean_scores(average, self))
+        for joined in ([one], [*average, one]):
+            less = reached - self.loss_by_row(mean_scores(joined, self))
+            if float(less.mean()) > PRESET.gain * float(less.std(correction=0)) / max(1, len(less)) ** 0.5:
+                return True
+        return False
+
 
 # The average of the best candidates: which, how many, further draws of them, and how sure they are together.
 
@@ -145,17 +154,25 @@ def chosen_members(seen: list[Scored], validation: Validation, by_metric: bool) 
     chance, and a larger average depends less on it. Where the user's own metric decides, they are taken in its order,
     as many as reach the most of it.
     """
-    order = ranked(seen, by_metric)
-    best = order[: PRESET.members] if by_metric else _joined_in_turn(order[: PRESET.pool], validation)
+    order = ranked(seen, by_metric)[: PRESET.members if by_metric else PRESET.pool]
+    judged = order
+    if len(validation.y) > PRESET.judges and not by_metric:
+        drawn = torch.randperm(len(validation.y), generator=torch.Generator().manual_seed(0))[: PRESET.judges]
+        rows = drawn.sort().values.to(validation.y.device)
+        judged, validation = (
+            [replace(one, probabilities=one.probabilities[rows]) for one in order],
+            validation.part(rows),
+        )
+    best = judged if by_metric else _joined_in_turn(judged, validation)
     together = {size: mean_scores(best[:size], validation) for size in PRESET.sizes if size <= len(best)}
     losses = {size: validation.loss(scores) for size, scores in together.items()}
     if by_metric:
         size = max(together, key=lambda s: (validation.merit(together[s]), -losses[s], s))
-        return best[:size]
-    lowest = min(together, key=lambda s: (losses[s], -s))
-    rows = validation.loss_by_row(together[lowest])
-    size = max(s for s in together if s == lowest or not _clearly_more(validation.loss_by_row(together[s]), rows))
-    return best[:size]
+    else:
+        lowest = min(together, key=lambda s: (losses[s], -s))
+        rows = validation.loss_by_row(together[lowest])
+        size = max(s for s in together if s == lowest or not _clearly_more(validation.loss_by_row(together[s]), rows))
+    return [order[next(i for i, one in enumerate(judged) if one is member)] for member in best[:size]]
 
 
 def _joined_in_turn(pool: list[Scored], validation: Validation) -> list[Scored]:

@@ -137,7 +137,7 @@ class Candidate:
         if self._scores is not None:
             return self._scores
         solution, regression = self._solution(penalty), self._regression
-        raw = [self._held_out.double() @ solution.weight + solution.bias]
+        raw = [(self._held_out @ solution.weight.to(self._held_out.dtype)).double() + solution.bias]
         if left_out:
             assert regression is not None
             raw.append(regression.left_out(penalty))

@@ -9,16 +9,20 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.relations import walks_of
 from rapgnn.network.config import Config
 from rapgnn.network.encode import DEGREE_COLUMNS, EMBEDDINGS
-from rapgnn.network.heads import DECOMPOSED, PENALTIES, same_gaps
+from rapgnn.network.heads import DECOMPOSED, same_gaps
 from rapgnn.network.typed import TypeColumns
+from rapgnn.search.candidate import judged_by_left_out
 from rapgnn.search.preset import PRESET
 from rapgnn.sparse import SparseMatrix
 
-DENSE, SPARSE = 2e10, 1e9  # multiply-adds per second of a matrix product, of a sparse one: a laptop's two cores
-STEP, CANDIDATE = 8e-4, 0.01  # seconds around every optimiser step, around every candidate
-MASKED = 5e-9  # seconds that dropout takes for every entry of features that are not sparse
-THIN = 0.05  # share of the features that are not 0 below which a GNN gains by sparse products
-SMALL_COST = 0.1  # seconds below which a second thread costs more than it saves
+# Multiply-adds per second of two cores: of a matrix product, of a sparse one, of a factorisation in double precision.
+DENSE, SPARSE, SOLVED = 1e11, 3e9, 4e10
+TOUCHED, JUDGED = 2e8, 4e6  # numbers per second: of a representation, scaled and centred; of scores, for all penalties
+STEP, CANDIDATE = 7e-4, 0.004  # seconds around every optimiser step, around every candidate
+# Seconds of an epoch of a GNN with 64 channels: around it, for every node, for every edge, score and edge, feature.
+EPOCH, OF_NODE, OF_EDGE, OF_SCORE, OF_ENTRY, OF_SPARSE = 2e-3, 7e-7, 8.5e-8, 1.3e-9, 1.1e-8, 2.2e-8
+SHARERS = 16  # candidates with the same components
+SMALL_COST = 0.05  # seconds below which a second thread costs more than it saves
 SOLVES = 4  # penalties tried per ridge head on random coefficients
 VISITED = 5  # penalties on the way downhill to the best
 
@@ -29,19 +33,16 @@ def threads_by_cost(cost: float) -> AbstractContextManager[None]:
 
 
 def training_cost(graph: Graph) -> float:
-    """What a search may cost: less than the seconds, by counted operations, of 200 epochs of a GNN with 64 channels."""
-    n, c, m = graph.num_nodes, graph.num_features, graph.edge_index.shape[1] + graph.num_nodes
+    """What a search may cost: a share of 200 epochs of a GNN with two layers of 64 channels, zeros skipped."""
+    n, m = graph.num_nodes, graph.edge_index.shape[1]
+    entries = graph.x.nnz * OF_SPARSE if isinstance(graph.x, SparseMatrix) else graph.x.numel() * OF_ENTRY
     if graph.typed is not None:
-        n, m = graph.typed.num_nodes, graph.typed.num_edges + graph.typed.num_nodes
-        c = max(16, *graph.typed.widths.values())
-    passes = 3 * (n * c * 64 / DENSE + m * (64 + min(64, graph.num_outputs)) / SPARSE)
-    if not isinstance(graph.x, SparseMatrix):
-        passes += n * c * MASKED
+        n, m = graph.typed.num_nodes, 2 * graph.typed.num_edges  # both ways
+        entries = n * max(16, *graph.typed.widths.values()) * OF_ENTRY
+    epoch = n * OF_NODE + m * (OF_EDGE + OF_SCORE * min(64, graph.num_outputs)) + entries
     batches = 1 if graph.ptr is None else max(1, len(graph.train) // 128)
-    # Batches of graphs are put together anew in every epoch, which is not counted; of sparse features 0 is skipped.
-    few = isinstance(graph.x, SparseMatrix) and graph.x.nnz < THIN * n * c
-    share = 2.0 if graph.ptr is not None else 0.55 if few else 0.8
-    return share * 200 * (passes + 2.5 * STEP * batches)
+    share = PRESET.of_training if graph.ptr is None and graph.typed is None else PRESET.of_sets
+    return share * 200 * (epoch + EPOCH * batches)
 
 
 def cost(graph: Graph, config: Config) -> float:
@@ -73,9 +74,10 @@ def _random_cost(graph: Graph, config: Config) -> float:
         seconds += config.pretrain_epochs * (3 * rows * c * config.hidden_channels / DENSE + STEP)
     seen = width * (depth + 1 if config.jumping == "cat" else 1)
     if config.head == "ridge":
+        seconds += rows * width * (depth + 1) / TOUCHED + len(graph.val) * graph.num_outputs / JUDGED
         if 2 * rows <= seen:
-            return seconds + SOLVES * rows * rows * (seen + rows / 3) / DENSE
-        return seconds + (rows * seen * seen + SOLVES * seen**3 / 3) / DENSE
+            return seconds + SOLVES * rows * rows * (seen / DENSE + rows / 3 / SOLVED)
+        return seconds + rows * seen * seen / DENSE + SOLVES * seen**3 / 3 / SOLVED
     inner = config.hidden_channels if config.head == "mlp" else graph.num_outputs
     batches = -(-rows // (config.batch_size or max(1, rows)))
     epoch = 3 * rows * seen * inner / DENSE + rows * (depth + 1) * width / SPARSE + STEP * batches
@@ -98,8 +100,10 @@ def hop_bytes(graph: Graph, config: Config) -> int:
         return 4 * (graph.num_nodes * joined + 2 * max(graph.typed.counts.values()) * walked) + compared
     hops = 1 + {"last": 1, "cat": config.num_layers, "ppr": 2}[config.jumping]
     hops += 2 * config.known_labels * graph.num_outputs // max(1, _base_width(graph, config))  # both ways
-    further = config.unit_hops * config.units * len(graph.train) // max(1, graph.num_nodes)
-    return 4 * graph.num_nodes * (_base_width(graph, config) * hops + further) + compared
+    hops += config.num_layers if config.edges == "both" else 0
+    labelled = len(graph.train) + len(graph.val)
+    seen = 2 * joined_width(graph, config) + config.unit_hops * config.units
+    return 4 * (graph.num_nodes * _base_width(graph, config) * hops + labelled * seen) + compared
 
 
 def joined_width(graph: Graph, config: Config) -> int:
@@ -119,11 +123,10 @@ def _hop_cost(graph: Graph, config: Config) -> float:
         walks, times = walks_of(config.relations), max(1, len(graph.typed.cuts))
         m = sum(graph.typed.relation(key).edge_index.shape[1] for walk in walks for key in walk)
         base = typed_widths(graph, config)[0] // (1 if config.anchors else max(1, len(graph.typed.features)))
-        seconds += times * m / SPARSE * 20  # to sort edges
+        seconds += times * m / SPARSE * 60  # to sort edges
     elif config.components and isinstance(graph.x, SparseMatrix):
-        # Shared by the candidates with the same features.
-        entries = min(graph.x.nnz / SPARSE, n * graph.num_features / DENSE)
-        seconds += entries * config.components / 4
+        turned = graph.x.nnz / SPARSE + graph.num_features * config.components / DENSE
+        seconds += 3 * turned * config.components / SHARERS
     joined = joined_width(graph, config)
     if config.coefficients == "colours":
         seconds += depth * m * 4 / SPARSE
@@ -143,15 +146,17 @@ def _hop_cost(graph: Graph, config: Config) -> float:
     if config.head != "ridge":
         inner = config.hidden_channels if config.head == "mlp" else graph.num_outputs
         each = (3 * train + len(graph.val)) * inner * (width + graph.num_outputs) / DENSE
-        return seconds + config.epochs * (each + STEP * -(-train // (config.batch_size or max(1, train)))) / 2
+        epochs = max(config.epochs / 2, min(config.epochs, config.patience or config.epochs))
+        return seconds + epochs * (each + STEP * -(-train // (config.batch_size or max(1, train))))
     if config.landmarks:
         marks = config.landmarks
         seconds += (rows * marks * (width + marks) + marks**3) / DENSE
         width = marks
     least = min(train, width)
-    solves = 9 * least**3 if least <= DECOMPOSED else VISITED * least**3 / 3
-    each = train * width * least + solves
+    solves = 4 * least**3 if least <= DECOMPOSED else VISITED * least**3 / 3
     apart = 1  # labels with other gaps are solved apart
     if graph.y.dim() == 2 and graph.y.is_floating_point():
         apart = max(1, sum(1 for _ in same_gaps(graph.y[graph.train])))
-    return seconds + (apart * each + len(PENALTIES) * rows * width * graph.num_outputs) / DENSE
+    seconds += apart * (train * width * (least / DENSE + 1 / TOUCHED) + solves / SOLVED)
+    judges = rows if judged_by_left_out(graph) else len(graph.val)
+    return seconds + judges * graph.num_outputs * (VISITED * width / DENSE + 1 / JUDGED)

@@ -6,7 +6,7 @@ constrains every point (``constrained``); a point that does not have such a sett
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import torch
@@ -33,15 +33,17 @@ class Stage:
 
     Args:
         points: (graph, base, the best configurations so far) -> configurations.
-        share: which part of the cost they may take: ``filters``, ``rest`` or ``left``.
+        share: which part of the cost they may take: ``filters``, ``rest``, or, of what is ``left``, anything.
         single: True: for single graphs alone; False: for sets of graphs alone; None: for both.
         typed: whether it is for graphs with types, and for no others.
+        idle: after how many in a row that do not make the average better the rest is left out; 0: none is.
     """
 
     points: Callable[[Graph, Config, Sequence[Config]], Iterator[Config]]
     share: str = "rest"
     single: bool | None = None
     typed: bool = False
+    idle: int = 0
 
     def suits(self, graph: Graph) -> bool:
         """Whether it is for such a graph."""
@@ -65,8 +67,8 @@ def random_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
         linear = {"embedding": "identity", "head": "ridge", "activation": "identity", "normalize_features": False}
         shapes = (("gcn", 4, "last"), ("gcn", 8, "last"), ("sage", 2, "last"), ("gcn", 2, "cat"))
         tried = list(product(shapes, scalings(graph)))
-        if graph.num_features <= PRESET.narrow:
-            tried += [(shapes[0], AS_GIVEN), (shapes[2], AS_GIVEN)]
+        if len(graph.train) >= PRESET.many_rows:  # hops side by side are wide, and one scaling has been better
+            tried = [(shape, best_scaling(graph, best)) for shape in shapes if shape[2] != "cat"]
         for (backbone, depth, jumping), (scaling, components) in tried:
             shape = {"backbone": backbone, "num_layers": depth, "jumping": jumping, "self_loops": backbone == "gcn"}
             yield base.update(**linear, **shape, scaling=scaling, components=components)
@@ -93,6 +95,12 @@ def scalings(graph: Graph) -> tuple[tuple[str, int], ...]:
     return ("length", components), ("standard", components)
 
 
+def best_scaling(graph: Graph, best: Sequence[Config]) -> tuple[str, int]:
+    """(scaling, components) of the best configuration so far that has one of the usual ones; else the first."""
+    usual = scalings(graph)
+    return next((one for config in best if (one := (config.scaling, config.components)) in usual), usual[0])
+
+
 def filter_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
     """Linear filters of a single graph: what is done to the features, and how they are propagated."""
     narrow, directed = graph.num_features <= PRESET.narrow, is_directed(graph)
@@ -101,13 +109,12 @@ def filter_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
         for (jumping, depth), (backbone, loops) in product((("last", 3), ("ppr", 8), ("cat", 3)), WALKS):
             walk = {"backbone": backbone, "self_loops": loops, "edges": one_way, "num_layers": depth}
             yield HOPS.update(node_columns=PRESET.node_columns, jumping=jumping, standardize=False, **walk)
-    depth, teleport = PRESET.far
-    far = (("ppr", depth),) if scarce_labels(graph) else ()
-    shapes = (("ppr", 8), *far, ("cat", 2), ("last", 4), ("last", 2), ("cat", 4))
-    if not narrow and len(graph.train) >= PRESET.many_rows:
-        # Hops side by side are wide, so that only the best are tried, as probes.
-        shapes = tuple(shape for shape in shapes if shape[0] != "cat")
+    shapes = (("last", 2), ("ppr", 8), ("last", 4), ("cat", 2), ("cat", 4))
     tried = list(product(shapes, scalings(graph), WALKS))
+    if not narrow and len(graph.train) >= PRESET.many_rows:
+        # Hops side by side are wide: only the best are tried, as probes. A last hop of the walk forgets the node.
+        fine = {("ppr", walk) for walk in WALKS} | {("last", WALKS[0])}
+        tried = [point for point in tried if (point[0][0], point[2]) in fine]
     if narrow:
         tried += [(("ppr", 8), AS_GIVEN, WALKS[0]), (("last", 2), AS_GIVEN, WALKS[0]), (("cat", 1), AS_GIVEN, WALKS[1])]
     for (jumping, hops), (scaling, components), (backbone, loops) in tried:
@@ -120,9 +127,16 @@ def filter_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
             edges="both" if directed and jumping == "cat" else one_way,
             num_layers=hops,
             jumping=jumping,
-            teleport=teleport if hops == depth else HOPS.teleport,
             standardize=scaling == "standard" and narrow,
         )
+
+
+def far_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """Where labels are scarce, the best of personalised PageRank over more hops."""
+    if scarce_labels(graph):
+        depth, teleport = PRESET.far
+        for net in [net for net in hop_points(best) if net.jumping == "ppr"][:2]:
+            yield net.update(num_layers=depth, teleport=teleport)
 
 
 def set_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
@@ -135,7 +149,7 @@ def set_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[C
         for pooling in ("log", "sum", "mean"):
             yield config.update(pooling=pooling)
         if config is start and buckets is not None:
-            for depth, pooling in ((3, "log"), (3, "sum"), (2, "log"), (5, "log")):
+            for depth, pooling in ((3, "log"), (5, "log")):
                 colours = {"coefficients": "colours", "width": buckets, "standardize": False}
                 yield HOPS.update(num_layers=depth, pooling=pooling, **colours)
 
@@ -146,11 +160,9 @@ def larger_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
     for net in hop_points(best)[:3]:
         if net.coefficients == "layers":
             larger |= {net.update(width=256): None, net.update(width=256, num_layers=2): None}
-        elif net.coefficients == "colours":
-            larger |= {net.update(num_layers=net.num_layers + 1): None}
         elif net.units:
             larger |= {net.update(units=2048): None, net.update(units=1024, num_layers=5): None}
-        else:
+        elif net.coefficients != "colours":
             larger |= {net.update(num_layers=6): None}
     yield from larger
 
@@ -193,8 +205,8 @@ def kernel_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
     kernels = (("gauss", False), ("laplace", False))
     if graph.objective.metric == "rmse":  # numbers may lie beyond those of the training graphs
         kernels = (("gauss", False), ("gauss", True), ("laplace", True))
-    for kernel, trend in kernels:
-        for net in chosen:
+    for net in chosen:
+        for kernel, trend in kernels:
             yield net.update(kernel=kernel, trend=trend, landmarks=min(PRESET.landmarks, len(graph.train)))
 
 
@@ -227,7 +239,7 @@ def knows_labels(graph: Graph) -> bool:
 
 def trained(graph: Graph, net: Config, **settings: Any) -> Config:
     """The same network with a head that is trained."""
-    epochs = max(PRESET.patience, min(150, PRESET.steps * PRESET.batch // max(1, len(graph.train))))
+    epochs = max(PRESET.least_epochs, min(150, PRESET.steps * PRESET.batch // max(1, len(graph.train))))
     steps = {"lr": PRESET.learning_rate, "weight_decay": PRESET.weight_decay, "batch_size": PRESET.batch}
     steps |= {"epochs": epochs, "patience": PRESET.patience, "hidden_channels": PRESET.hidden, "dropout": 0.0}
     return net.update(head="mlp", ridge=1.0, **(steps | settings))
@@ -302,6 +314,11 @@ def probe_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator
             yield _far(first, known_labels=PRESET.label_hops)
 
 
+def first_head_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """The first of the trained heads."""
+    yield from islice(head_points(graph, base, best), 1)
+
+
 def head_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
     """Trained heads: on what was best to see, then on the rest."""
     views = Views.of(graph, best)
@@ -342,13 +359,12 @@ def expanded_points(graph: Graph, base: Config, best: Sequence[Config]) -> Itera
         deep = start.update(units=256, unit_inputs=4, unit_hops=2)
         yield deep
         if trains:
+            yield trained(graph, start, num_layers=4)
             yield trained(graph, start, num_layers=4, dropout=0.4)
             yield trained(graph, deep, dropout=0.2)
             yield trained(graph, start, dropout=0.4)
     for start in starts:
         yield start.update(units=1024, unit_inputs=4)
-        if trains:
-            yield trained(graph, start, num_layers=4)
         yield start.update(num_layers=4, units=512, unit_inputs=4, unit_hops=1)
 
 
@@ -430,15 +446,17 @@ PORTFOLIO = (
     Stage(walk_points, "filters", typed=True),
     Stage(beside_points, typed=True),
     Stage(typed_head_points, typed=True),
-    Stage(random_points, "filters"),
     Stage(filter_points, "filters", single=True),
+    Stage(random_points, "filters"),
+    Stage(far_points, "filters", single=True),
     Stage(set_points, "filters", single=False),
     Stage(probe_points, single=True),
     Stage(larger_points, single=False),
-    Stage(head_points, single=True),
-    Stage(expanded_points, single=True),
-    # Here networks on another network's predictions are tried (``second_points``).
-    Stage(kernel_points, "left", single=False),
+    Stage(first_head_points, single=True),
+    # Here networks on another network's predictions are tried (``second_points``), and self-training.
+    Stage(head_points, "left", single=True, idle=2),
+    Stage(expanded_points, "left", single=True, idle=2),
+    Stage(kernel_points, "left", single=False, idle=3),
     Stage(further_kernel_points, "left", single=False),
 )
 """The stages in their order."""

@@ -71,6 +71,8 @@ class Preset:
     patience: int = 12
     head_views: int = 2
     """Ways to see a node that heads are trained on."""
+    least_epochs: int = 6
+    """Of many rows, where an epoch is many steps."""
 
     # Kernels
     landmarks: int = 2000
@@ -83,12 +85,18 @@ class Preset:
     count_bytes: int = 1 << 29
 
     # Shares of what all candidates may cost
-    filters_share: float = 0.25
+    of_training: float = 0.5
+    """Share of the nominal seconds of a GCN's training, zeros skipped, that a search on one graph may cost."""
+    of_sets: float = 0.8
+    """On a set of graphs, whose networks have more layers and put batches together."""
+    filters_share: float = 0.3
     """Of linear filters, where heads can be trained after them."""
-    previous_share: float = 0.35
+    previous_share: float = 0.25
     """Of networks on another network's predictions."""
     most_bytes: int = 1 << 30
-    """Of the hops of all nodes beyond which a candidate is not tried."""
+    """Of the hops of all nodes, and of what a head sees, beyond which a candidate is not tried."""
+    stored: tuple[int, float] = (1 << 30, 1.5)
+    """Bytes of the hops that candidates share: so many, or so many times the features' where that is more."""
 
     # The average
     members: int = 8
@@ -97,6 +105,10 @@ class Preset:
     sizes: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
     clear: float = 2.0
     """Standard errors of a difference that is not chance."""
+    gain: float = 1.0
+    """Standard errors by which the average's loss must fall, or else the next of its stage is less worth while."""
+    judges: int = 5000
+    """Rows that judge which members join an average: more would not choose others."""
     draws: int = 3
     """Of a member's random layers, where training rows are few."""
     seed_step: int = 1000

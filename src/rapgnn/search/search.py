@@ -21,6 +21,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.heads import RidgeHead
 from rapgnn.network.hop_network import walk_of
+from rapgnn.network.hops import Hops
 from rapgnn.network.network import engine_of, is_bound
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.search.average import (
@@ -178,8 +179,9 @@ class Search:
         left += PRESET.previous_share * allowance
         if graph.ptr is None and graph.num_outputs <= PRESET.most_outputs:
             left = self._try_previous(left)
-        left = self._stages("left", left)
-        return self._self_train(left) if can_self_train(graph) and self.scored else left
+        if can_self_train(graph) and self.scored:
+            left = self._self_train(left)
+        return self._stages("left", left)
 
     def _forget_walks(self) -> None:
         """Let go of the hops that only random coefficients had: they are all among the first points."""
@@ -188,10 +190,22 @@ class Search:
         for walk in {walk_of(config) for config in configs} - others:
             self._shared.pop(walk, None)
 
+    def _forget_hops(self, latest: tuple[Any, ...]) -> None:
+        """Let go of the hops that were used longest ago, where those of all candidates take too much."""
+        if latest in self._shared:
+            self._shared[latest] = self._shared.pop(latest)
+        held = {walk: hops.nbytes for walk, hops in self._shared.items() if isinstance(hops, Hops) and walk != latest}
+        most, times = PRESET.stored
+        over = sum(held.values()) - max(most, int(times * self.graph.x.nbytes))
+        for walk, size in held.items():
+            if over > 0:
+                del self._shared[walk]
+            over -= size
+
     def _stages(self, share: str, left: float) -> float:
         for stage in PORTFOLIO:
             if stage.share == share and stage.suits(self.graph):
-                left = self._walk(self._points(stage), left)
+                left = self._walk(self._points(stage), left, stage.idle)
         return left
 
     def _points(self, stage: Stage) -> Iterator[Config]:
@@ -201,10 +215,23 @@ class Search:
     def _ranked(self) -> list[Scored]:
         return ranked(self.scored, self.by_metric)
 
-    def _walk(self, points: Iterable[Config], left: float) -> float:
-        """Attempt points for so many nominal seconds; those that are left over."""
+    def _walk(self, points: Iterable[Config], left: float, most_idle: int = 0) -> float:
+        """Attempt points for so many nominal seconds; those that are left over.
+
+        Args:
+            most_idle: as in ``Stage``.
+        """
+        average = chosen_members(self.scored, self.validation, self.by_metric) if most_idle and self.scored else []
+        idle = 0
         for point in points:
+            before = len(self.scored)
             left = self._afford(point, left)
+            if average and len(self.scored) > before:
+                idle += 1
+                if self.validation.gains(average, self.scored[-1]):
+                    average, idle = chosen_members(self.scored, self.validation, self.by_metric), 0
+                elif idle == most_idle and not self.by_metric:
+                    break
         return left
 
     def _afford(self, point: Config, left: float, **how: Any) -> float:
@@ -255,6 +282,7 @@ class Search:
             return
         # Dozens of candidates on many rows would fill the memory.
         candidate.forget_rows(None if self._again and not candidate.final else one.penalty)
+        self._forget_hops(walk_of(config))
         self.scored.append(one)
         value = graph.objective.merit(one.merit)
         settings = candidate.settings | ({} if on is None else {"class_weight": BALANCED})
@@ -268,8 +296,12 @@ class Search:
         typed = self.graph.typed is not None
         free = [one for one in nets if may_come_before(one.candidate.config, typed)]
         for one in free[:2]:
+            before = len(self.scored)
+            average = chosen_members(self.scored, self.validation, self.by_metric)
             for point in second_points(self.graph, one.candidate.config):
                 left = self._afford(point, left, previous=one)
+            if not any(self.validation.gains(average, other) for other in self.scored[before:]):
+                break
         return left
 
     def _self_train(self, left: float) -> float:
