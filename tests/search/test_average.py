@@ -65,6 +65,24 @@ def test_a_member_that_errs_elsewhere_joins_before_more_of_the_same():
     assert members[1] is other
 
 
+def test_only_what_lowers_the_loss_by_more_than_chance_is_a_gain():
+    validation = rows_that_judge(600)
+    good = scored(validation, 0.8, 0)
+    assert validation.gains([good], scored(validation, 0.8, 1))  # errs elsewhere
+    assert not validation.gains([good], good)
+    assert not validation.gains([good], scored(validation, 0.4, 2))
+
+
+def test_some_of_many_rows_choose_the_members_that_all_would(monkeypatch):
+    validation = rows_that_judge(600)
+    seen = [scored(validation, 0.8, 0), scored(validation, 0.8, 1), scored(validation, 0.3, 2)]
+    chosen = chosen_members(seen, validation, by_metric=False)
+    monkeypatch.setattr(average, "PRESET", replace(PRESET, judges=200))
+    some = chosen_members(seen, validation, by_metric=False)
+    assert [id(one) for one in some] == [id(one) for one in chosen]
+    assert len(some[0].probabilities) == 600
+
+
 def test_the_metric_of_a_user_decides_by_itself():
     validation = rows_that_judge(400)
     seen = [scored(validation, 0.7 - 0.05 * seed, seed) for seed in range(6)]

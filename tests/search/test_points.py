@@ -9,8 +9,12 @@ import torch
 
 from rapgnn import Config, RAPNodeClassifier
 from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.network.hop_network import walk_of
+from rapgnn.network.hops import Hops
+from rapgnn.search import search
 from rapgnn.search.costs import cost
 from rapgnn.search.portfolio import (
+    Stage,
     Views,
     expanded_points,
     further_kernel_points,
@@ -115,6 +119,36 @@ def test_a_search_trains_first_on_features_alone_where_neighbours_say_nothing():
     heads = [trial.settings for trial in model.trials_ if trial.settings["head"] == "mlp"]
     assert (heads[0]["num_layers"], heads[0]["known_labels"]) == (0, 0)
     assert model.score(graph, split="test") > 0.8  # what is linear: a half
+
+
+def test_a_stage_ends_where_nothing_gets_better(monkeypatch):
+    """All points of a stage without a limit are tried."""
+    graph, tried = own_features(), []
+
+    def points(graph, base, best):
+        for penalty in (1e3, 2e3, 3e3, 4e3, 5e3):
+            tried.append(penalty)
+            yield HOPS.update(scaling="standard", num_layers=1, ridge=penalty)
+
+    counts = []
+    for idle in (0, 2):
+        stages = (Stage(lambda graph, base, best: iter([HOPS.update(ridge=1.0)])), Stage(points, idle=idle))
+        monkeypatch.setattr(search, "PORTFOLIO", stages)
+        tried.clear()
+        search.Search(graph, START, {}, 0, lambda: False)._stages("rest", 10.0)
+        counts.append(len(tried))
+    assert counts == [5, 2]
+
+
+def test_hops_that_were_used_longest_ago_are_let_go(monkeypatch):
+    one = search.Search(own_features(), START, {}, 0, lambda: False)
+    walks = [HOPS.update(scaling=scaling) for scaling in ("none", "standard", "length")]
+    for room, kept in ((1 << 20, walks), (0, walks[-1:])):
+        monkeypatch.setattr(search, "PRESET", replace(PRESET, stored=(room, 0.0)))
+        for config in walks:
+            one.attempt(config)
+        held = [walk for walk, hops in one._shared.items() if isinstance(hops, Hops)]
+        assert held == [walk_of(config) for config in kept]
 
 
 def wide(values, rows=40):
