@@ -245,13 +245,14 @@ def reservoirs_table(root: Path) -> str:
 
 def budgets_table(root: Path) -> str:
     """How many settings of the paper's space were tried for each method, and on how many seeds the choice rests."""
-    searches: dict[str, dict[str, str]] = {}
-    for c in read_records(root, "tune/faithful"):
+    searches: dict[str, dict[str, list[str]]] = {}
+    for c in sorted(read_records(root, "tune/faithful"), key=lambda c: c["embedding"]):  # an MLP, then a GNN layer
         if c["embedding"] in ("pretrained", "pretrained-gnn"):
             earlier = f" + {c['earlier_trials']}" if c.get("earlier_trials") else ""
-            searches.setdefault(c["dataset"], {})[c["method"]] = f"{c['trials']}{earlier} ({len(c['val_values'])})"
+            tried = searches.setdefault(c["dataset"], {}).setdefault(c["method"], [])
+            tried.append(f"{c['trials']}{earlier} ({len(c['val_values'])})")
     methods = [method for method in METHODS if any(method in tried for tried in searches.values())]
-    rows = [[d, *(searches[d].get(m, NONE) for m in methods)] for d in SEARCHED if d in searches]
+    rows = [[d, *("; ".join(searches[d].get(m, [NONE])) for m in methods)] for d in SEARCHED if d in searches]
     return format_table(["trials (seeds of the chosen one)", *(METHODS[m].title for m in methods)], rows)
 
 

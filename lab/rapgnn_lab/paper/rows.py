@@ -121,6 +121,8 @@ def settings(graph: Graph, row: Row, column: str) -> Config | None:
         return None
     if row.method == "rap" and (column in (FAITHFUL, REACHABLE) or (column == BEST and config.inference == "sample")):
         config = config.update(inference="sample", keep_draw=True)  # the draw that was best on validation
+    if column == OF_LAYER and chosen_config(graph, "rap", FAITHFUL).embedding != row.embedding:
+        return None  # it stands beside RAP-GNN with the same embedding
     config = config.update(**row.changes)
     return None if column == EXPECTATION and _signed(config) else config
 
@@ -227,6 +229,8 @@ def figure(record: Record | None, prefix: str = "") -> str:
 def _ours(line: Line) -> str:
     if line.row.method == ESTIMATOR:
         return ""
+    if line.ours is None and line.row.column == OF_LAYER:
+        return NONE
     if line.ours is None:
         return NO_EXACT_FORM if line.row.column == EXPECTATION and line.searched else NOT_SEARCHED
     return figure(line.ours)
