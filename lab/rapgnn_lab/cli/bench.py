@@ -236,6 +236,22 @@ def peers(
 
 
 @benchmark
+def links(
+    graphs: Annotated[str, typer.Option(help="Which graphs, separated by commas; all.")] = "all",
+    methods: Methods = "all",
+    splits: Annotated[int, typer.Option(help="Random divisions of the links.")] = 3,
+) -> Planned:
+    """Hidden links: the model of links with nothing set beside common neighbours, popularity, a GCN autoencoder, EASE.
+
+    Example: rapgnn bench links --graphs cora,blocks --splits 2
+    """
+    from rapgnn_lab.bench.links import GRAPHS, METHODS, plan
+
+    rows = plan(read_names("graph", graphs, GRAPHS), read_names("method", methods, METHODS), splits)
+    return "hidden links", rows, list
+
+
+@benchmark
 def fit(
     nodes: Annotated[str, typer.Option(help="Nodes, separated by commas.")] = "1000,10000,100000,1000000",
     columns: Annotated[str, typer.Option(help="Columns; from 512 on words.")] = "8,128,1000,10000",

@@ -2,11 +2,12 @@
 
 import json
 
+import networkx as nx
 import pytest
 
 from commands import SBM, refused
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn_lab.bench import depth, fit, peers, spmm
+from rapgnn_lab.bench import depth, fit, links, peers, spmm
 from rapgnn_lab.bench.generated import SIZES, PowerLaw
 from rapgnn_lab.bench.suite.graphs import GRAPHS, NODES, Entry
 
@@ -155,3 +156,16 @@ def test_what_does_not_go_together_is_refused(rapgnn):
     refused(rapgnn("bench", "auto", "--suite", "most"), "'most'")
     refused(rapgnn("bench", "auto", "--suite", "all", "--measure", "theirs"), "'theirs'")
     refused(rapgnn("bench", "auto", "--suite", "nodes", "--graphs", "molecules"), "'molecules'")
+
+
+def test_bench_links(bench, monkeypatch):
+    monkeypatch.setitem(
+        links.GENERATED, "blocks", lambda seed: nx.planted_partition_graph(3, 20, 0.5, 0.02, seed=seed).edges
+    )
+    monkeypatch.setitem(links.GENERATED, "bipartite", lambda seed: links.bipartite(seed)[:600])
+    monkeypatch.setattr(links, "AUTOENCODERS", [{"channels": 8, "epochs": 5}])
+    records, out, _ = bench("links", "--graphs", "blocks,bipartite", "--splits", 1)
+    assert [r["method"] for r in records if r["dataset"] == "blocks"] == [links.OURS, *links.RIVALS]
+    assert {r["method"] for r in records if r["dataset"] == "bipartite"} >= {"EASE", "item-kNN"}
+    assert all(r["mean"] == r[r["metric"]] for r in records)
+    assert "NDCG@20" in out
