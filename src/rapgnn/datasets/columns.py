@@ -200,14 +200,13 @@ class Given:
         splits: ``train``, ``val``, ``test``, masks or row numbers; likewise.
         ids: what the nodes are called, where the tables only number them.
         directed: whether edges count one way, where they say it themselves.
-        unseen_classes, divide: as in ``build_graph``.
+        divide: as in ``build_graph``.
     """
 
     y: Any = None
     splits: dict[str, Any] = field(default_factory=dict)
     ids: np.ndarray | None = None
     directed: bool | None = None
-    unseen_classes: bool = False
     divide: bool = True
 
 

@@ -262,7 +262,7 @@ def graph_of_tables(
             there = np.flatnonzero(place >= 0)
             relations.append(Relation(table, column, about.foreign[column], np.stack([there, place[there]])))
     how: dict[str, Any] = {"classes": reading.classes, "trained": reading.trained, "seed": reading.seed}
-    how |= {"labelled": bool(reading.labelled), "unseen_classes": reading.trained, "notes": tuple(notes)}
+    how |= {"labelled": bool(reading.labelled), "notes": tuple(notes)}
     uses: dict[str, Any] = {table: about.to_dict() for table, about in keys.items()}
     uses[target]["label"] = labels.column if known is None else _label_of(reading, known)
     y, task = labels.values if reading.labelled is not False else None, labels.task

@@ -286,7 +286,6 @@ def graph_of(frames: dict[str, Frame], name: str, reading: Reading, given: Given
         trained=reading.trained,
         seed=reading.seed,
         name=name,
-        unseen_classes=given.unseen_classes,
         divide=given.divide,
     )
     encoding = graph.encoding or Encoding("given")

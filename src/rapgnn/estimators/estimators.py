@@ -170,8 +170,7 @@ class _NodeEstimator(RAPEstimator):
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         named = schema.classes is not None or schema.objective.metric == "rmse"
         classes = schema.classes if named else tuple(range(schema.out_channels))
-        known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True}
-        known |= {"labelled": labelled, "unseen_classes": True}
+        known: dict[str, Any] = {"classes": classes, "encoding": schema.encoding, "trained": True, "labelled": labelled}
         if is_typed(data):
             return build_typed(data, y, given, task=self._kind, types=schema.types, **known)
         return build_graph(self._raw(data, y, given), task=self._kind, **known)
@@ -226,9 +225,8 @@ class _GraphEstimator(RAPEstimator):
         return self.fit_graph(graph_set(graphs, y, task=self._kind, **_with_splits(splits)))
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
-        known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "trained": True}
-        known |= {"labelled": labelled, "unseen_classes": True}
-        return graph_set(data, y, task=self._kind, **known, **_with_splits(given))
+        known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "labelled": labelled}
+        return graph_set(data, y, task=self._kind, trained=True, **known, **_with_splits(given))
 
 
 class RAPGraphClassifier(_GraphEstimator, _Classifier):

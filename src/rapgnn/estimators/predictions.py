@@ -73,11 +73,10 @@ class Predicting:
             data, given = load_named(data, given or {}, Reading(**reading_of(self.schema_, labelled))), None
             data = data if labelled else without_labels(data, self.schema_)
         reading = Reading(**reading_of(self.schema_, labelled))
-        how: dict[str, Any] = {"unseen_classes": True, "divide": False}
         if isinstance(data, Graph):
             graph = check_graph(as_read(data, self.schema_, labelled), self._task, self.schema_, y, given)
         else:
-            graph = tabular(data, y, given or {}, reading, **how)
+            graph = tabular(data, y, given or {}, reading)
             graph = graph or self._graph_for(self.schema_, data, y, given or {}, labelled)
             graph = as_schema(graph, self.schema_, labelled)
         for note in graph.notes:

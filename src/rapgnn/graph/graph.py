@@ -389,8 +389,7 @@ def build_graph(
         trained: whether this is for a model that is trained already: ``encoding`` None then means features as given.
         seed: of the split, where none is given.
         task, sparse: as in ``make_graph``.
-        unseen_classes: for a trained model: number labels that it does not know after its classes, instead of refusing
-            them; as given: as in ``make_graph``.
+        unseen_classes: as in ``make_graph``. (Labels that a trained model does not know come after its classes.)
         divide: split the labelled rows where no split is given; otherwise all of them are for training.
     """
     check_choice("task", task, KINDS)
@@ -444,7 +443,7 @@ def build_graph(
     elif as_given:
         y = check_labels(raw.y, count, f"{what}s")
     else:
-        y, classes, rows = _classes(raw, count, what, classes, rows, unseen_classes)
+        y, classes, rows = _classes(raw, count, what, classes, rows)
         notes += blank_labels(raw.y)
     if not trained:
         if all(part is None for part in given.values()):
@@ -452,7 +451,7 @@ def build_graph(
             if as_given or divide:
                 rows, note = make_split(y, seed, f"{what}s", AS_GIVEN if as_given else SHARES)
                 notes += [] if as_given else [note]
-        check_splits(y, rows, f"{what}s", as_given and unseen_classes, classes)
+        check_splits(y, rows, f"{what}s", unseen_classes, classes)
         notes += unseen_note(y, rows, classes)
     outputs = len(classes) if classes is not None else y.shape[1] if y.dim() == 2 else int(y.max()) + 1
     parts |= rows | {"classes": None if classes is None else tuple(classes), "notes": tuple(notes)}
@@ -460,14 +459,14 @@ def build_graph(
 
 
 def _classes(
-    raw: RawGraph, n: int, what: str, classes: Sequence[Any] | None, rows: dict[str, Tensor], unseen_classes: bool
+    raw: RawGraph, n: int, what: str, classes: Sequence[Any] | None, rows: dict[str, Tensor]
 ) -> tuple[Tensor, Sequence[Any], dict[str, Tensor]]:
     """Class numbers, what they stand for, and the splits."""
     column = label_column(raw.y)
     if len(column) != n:
         raise InputError(f"there are {n} {what}s but {len(column)} labels.")
     if classes is not None:
-        classes = with_unseen(column, classes) if unseen_classes else classes
+        classes = with_unseen(column, classes)
         return torch.from_numpy(to_numbers(column, classes)), classes, rows
     rows = _with_rest(raw, torch.from_numpy(column.notna().to_numpy(copy=True)), rows)
     used = torch.cat(list(rows.values())).numpy()

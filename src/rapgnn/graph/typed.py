@@ -74,7 +74,7 @@ def typed_graph(
         time: of its nodes, in seconds: each is predicted as of its time; None: the type's own times, if it has any.
         known: what a trained model knows of types, from ``Types.described``.
         plain: whether one type with one relation is a graph without types.
-        how: as in ``build_graph``: ``classes``, ``encoding``, ``trained``, ``labelled``, ``unseen_classes``.
+        how: as in ``build_graph``: ``classes``, ``encoding``, ``trained``, ``labelled``.
     """
     types = {str(name): one for name, one in types.items()}
     check_choice("target", target, types)
