@@ -43,6 +43,7 @@ from rapgnn.datasets.columns import (
     refuse_empty,
     row_ids,
     row_of,
+    times_of,
 )
 from rapgnn.datasets.frames import ENDINGS, FEATURES, Frame, checked, feature_array, read_file
 from rapgnn.errors import InputError, shown
@@ -57,7 +58,11 @@ FOR_MANY = "edge features are for many graphs"
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """The columns of the edges: both ends, a weight where there is one, the edge's graph likewise, and what is left."""
+    """The columns of the edges: both ends, a weight where there is one, the edge's graph likewise, and what is left.
+
+    Args:
+        ends: node numbers ``[2, m]``, where they are known; -1 where there is no such node.
+    """
 
     frame: Frame
     source: pd.Series
@@ -65,6 +70,14 @@ class EdgeTable:
     weight: np.ndarray | None
     further: list[str]
     roles: Roles
+    ends: Any = None
+
+    def times(self, name: str) -> np.ndarray:
+        """A column of numbers or dates, as numbers."""
+        if name not in self.frame.table:
+            raise InputError(f"{self.frame.path} has no column {shown(name)}; it has {self.frame.names}.")
+        refuse_empty(self.frame.path, name, self.frame.table[name])
+        return times_of(self.frame, name, self.frame.table[name])
 
 
 def edge_table(edges: Frame, reading: Reading) -> EdgeTable:
@@ -515,3 +528,32 @@ def tabular(data: Any, y: Any, given: dict[str, Any], reading: Reading, **how: A
     reading = reading.with_options(named)
     frames = (data, edges) if nodes is None else (nodes, edges, data)
     return read_tables(*frames, reading=reading, **how)
+
+
+def edge_rows(data: Any, given: dict[str, Any], graph: Graph) -> EdgeTable:
+    """The table of the edges of what a user gave, its nodes numbered as in ``graph``.
+
+    Args:
+        data, given: a folder, a file of edges, a network, or ``nodes`` and ``edges`` among what is given: DataFrames or
+            files.
+    """
+    files = {name for name in ("nodes", "edges") if isinstance(given.get(name), str | Path)}
+    known = {name: value for name, value in given.items() if name in {*OPTIONS} - {"nodes", "edges"} | files}
+    data = Path(given["nodes"] if "nodes" in files else given["edges"]).parent if files else data
+    reading = Reading(labelled=False, encoding=graph.encoding).with_options(named_options(known, OPTIONS))
+    if is_network(data):
+        rows = [{**own, "source": u, "target": v} for u, v, own in parts_of_network(data).edges]
+        frame = Frame(Path("edges"), pd.DataFrame(rows, columns=None if rows else ["source", "target"]))
+    elif isinstance(data, str | Path) and (Path(data).is_dir() or is_table_file(Path(data))):
+        frame = read_frames(Path(data), reading.as_trained())["edges"]
+    elif isinstance(given.get("edges"), pd.DataFrame):
+        frame = table_frame(given["edges"], "edges")
+    else:
+        raise InputError("columns of edges are in a table of edges: give a folder, DataFrames or a network.")
+    table = edge_table(frame, reading.as_trained())
+    ids = pd.RangeIndex(graph.num_nodes) if graph.ids is None else pd.Index(graph.ids)
+    ends = np.stack([row_of(side, ids) for side in (table.source, table.target)])
+    apart = {name for name, role in table.roles.items() if role in ("source", "target")}
+    ignored = {name.strip() for names in reading.ignore for name in (names, *names.split(","))}
+    further = [str(name) for name in frame.table if name not in apart and name not in ignored]
+    return replace(table, ends=ends, further=further)

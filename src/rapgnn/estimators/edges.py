@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.datasets.columns import Given, Labels, Reading, Roles, find_labels, learn_table
-from rapgnn.datasets.edges import edge_rows
+from rapgnn.datasets.tables import edge_rows
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.estimators.links import links_of, node_features, read_graph

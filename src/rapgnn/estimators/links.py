@@ -13,8 +13,7 @@ from torch import Tensor
 
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.columns import OPTIONS, Reading, named_options, splits_of
-from rapgnn.datasets.edges import edge_rows
-from rapgnn.datasets.tables import FOR_MANY, tabular
+from rapgnn.datasets.tables import FOR_MANY, edge_rows, tabular
 from rapgnn.errors import InputError, check_choice, notice, shown
 from rapgnn.estimators.base import LOGGER, MOST_SEED, show_log
 from rapgnn.estimators.predictions import UnfittedError
