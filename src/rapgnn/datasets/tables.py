@@ -76,8 +76,9 @@ class EdgeTable:
         """A column of numbers or dates, as numbers."""
         if name not in self.frame.table:
             raise InputError(f"{self.frame.path} has no column {shown(name)}; it has {self.frame.names}.")
-        refuse_empty(self.frame.path, name, self.frame.table[name])
-        return times_of(self.frame, name, self.frame.table[name])
+        values = pd.Series(self.frame.table[name])
+        refuse_empty(self.frame.path, name, values)
+        return times_of(self.frame, name, values)
 
 
 def edge_table(edges: Frame, reading: Reading) -> EdgeTable:
