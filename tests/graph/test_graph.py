@@ -9,7 +9,7 @@ import torch
 
 from rapgnn import InputError, make_graph, make_graphs
 from rapgnn.graph.splits import make_folds
-from rapgnn.graph.table import Encoding
+from rapgnn.graph.table import Column, Encoding, Numbers
 from rapgnn.graph.validate import check_features
 from rapgnn.sparse import SparseMatrix, dense
 
@@ -135,3 +135,21 @@ def test_columns_of_different_size_are_scaled_whole_or_in_parts(at_once, monkeyp
     assert parts is not None
     np.testing.assert_allclose(encoding.encode_array(x), (x - x.mean(0)) / x.std(0), atol=1e-5)
     np.testing.assert_allclose(encoding.encode_array(x), parts.encode_array(x), atol=1e-6)
+
+
+def test_columns_of_numbers_are_learned_in_blocks_as_at_once():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(1e3, 5, 50), rng.random(50), np.arange(50.0), np.full(50, np.nan)])
+    x[rng.random(50) < 0.3, 0] = np.nan
+    whole, parts = Numbers(4), Numbers(4)
+    whole.add(x)
+    for block in np.split(x, [0, 7, 8, 31]):
+        parts.add(block)
+    height = whole.column(0, "height")
+    assert (height.shift, height.scale) == pytest.approx((np.nanmean(x[:, 0]), np.nanstd(x[:, 0])))
+    again = parts.column(0, "height")
+    assert (again.shift, again.scale) == pytest.approx((height.shift, height.scale), rel=1e-12)
+    for numbers in (whole, parts):
+        assert numbers.column(1, "share") == Column("share")
+        assert numbers.column(2, "row") == "it numbers the rows"
+        assert numbers.column(3, "nothing") == "it is empty"

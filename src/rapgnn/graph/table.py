@@ -429,8 +429,9 @@ class Encoding:
             if kind != WORD and not isinstance(kind, LeftOut)
         }
         spreads, rows, gaps = Numbers(len(numbers)), len(table) if whole else table.rows, dict[str, int]()
-        place = {name: j for j, name in enumerate(numbers)}
-        for part in () if not numbers else [first] if whole else table.parts(list(numbers)):
+        place, step = {name: j for j, name in enumerate(numbers)}, max(1, AT_ONCE // max(1, len(numbers)))
+        slices = ({name: first[name].iloc[start : start + step] for name in numbers} for start in range(0, rows, step))
+        for part in () if not numbers else slices if whole else table.parts(list(numbers)):
             spreads.add(np.column_stack([numbers_of(part[name], column) for name, column in numbers.items()]))
         for name, kind in kinds.items():
             with faults.collect():
