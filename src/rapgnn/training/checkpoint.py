@@ -68,10 +68,12 @@ def check_target(folder: Path) -> bool:
         raise write_error(folder, error) from error
     index = folder / INDEX
     held = index in entries
-    if held and not _is_ours(index):
-        raise InputError(
-            f"cannot save to {folder}: its {INDEX} is not a model of rapgnn; name an empty or a new folder."
-        )
+    if held:
+        try:
+            _content(index)
+        except InputError as error:
+            is_none = f"its {INDEX} is not a model of rapgnn; name an empty or a new folder."
+            raise InputError(f"cannot save to {folder}: {is_none}") from error
     if not held and not all(_is_left_over(path) for path in entries):
         raise InputError(f"cannot save to {folder}: it holds other files; name an empty or a new folder.")
     check_writable(index)
@@ -149,14 +151,6 @@ def _named(folder: Path) -> Path | None:
         return folder / _index(folder)["weights"]
     except InputError:
         return None
-
-
-def _is_ours(index: Path) -> bool:
-    try:
-        content = json.loads(read_regular(index, MOST_INDEX))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def _is_left_over(path: Path) -> bool:
@@ -271,27 +265,29 @@ def _check_registered(folder: Path, index: dict[str, Any]) -> None:
             )
 
 
+def _content(path: Path) -> dict[str, Any]:
+    """What an index holds, of whatever version."""
+    try:
+        content = json.loads(read_regular(path, MOST_INDEX))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: it is not JSON.") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path} is not a model of rapgnn.")
+    return content
+
+
 def _index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     if not is_regular(path):
         raise InputError(f"{folder} holds no model: {INDEX} is missing.")
-    try:
-        index = json.loads(read_regular(path, MOST_INDEX).decode("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: it is not JSON.") from error
-    if not isinstance(index, dict) or index.get("format") != FORMAT:
-        raise InputError(f"{path} is not a model of rapgnn.")
+    index = _content(path)
     if index.get("version") != VERSION:
         given = shown(index.get("version"))
         raise InputError(f"{path} has format {given}, and this rapgnn reads {VERSION}: fit the model again.")
     kinds = {"weights": str, "sha256": str, "digest": str, "schema": dict, "config": dict, "seed": int}
-    wrong = next((key for key, kind in kinds.items() if not isinstance(index.get(key), kind)), None)
-    if wrong is None and not _FILE_NAME.fullmatch(index["weights"]):
-        wrong = "weights"
-    if wrong is None and isinstance(index["seed"], bool):
-        wrong = "seed"
-    if wrong is not None:
-        raise InputError(f"{path} is damaged: {wrong} is missing or not what it should be.")
+    wrong = [key for key, kind in kinds.items() if type(index.get(key)) is not kind]
+    if wrong or not _FILE_NAME.fullmatch(index["weights"]):
+        raise InputError(f"{path} is damaged: {[*wrong, 'weights'][0]} is missing or not what it should be.")
     return index
 
 
