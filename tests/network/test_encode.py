@@ -6,7 +6,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from rapgnn import RAPGNN
+from rapgnn import RAPGNN, Config
 from rapgnn.datasets.published import one_hot
 from rapgnn.network.encode import DEGREE_COLUMNS, SCALINGS, FeatureScaling, Standard, degree_columns
 from rapgnn.network.heads import Head
@@ -142,3 +142,17 @@ def test_the_encoder_is_a_sum_of_lookups():
     table = encoder.table.weight
     by_hand = torch.stack([table[1] + table[3], table[2] + table[4]])
     torch.testing.assert_close(encoder(one_hot(codes, (3, 2), "atom")), by_hand)
+
+
+@pytest.mark.parametrize("name", ["linear", "mlp", "ridge"])
+def test_a_head_is_its_first_map_and_the_rest(name):
+    generator = torch.Generator().manual_seed(0)
+    config = Config(head=name, head_layers=3, hidden_channels=7, batch_norm=True, dropout=0.0)
+    head = config.make_head(5, 3, generator).requires_grad_(False)
+    for value in head.state_dict().values():
+        if value.is_floating_point():
+            value.copy_(torch.rand(value.shape, generator=generator))
+    h = torch.randn(11, 5, generator=generator)
+    weight, finish = head.first_map()
+    torch.testing.assert_close(finish(h @ weight), head(h))
+    assert (head.solved, head.linear) == (name == "ridge", name != "mlp")
