@@ -102,21 +102,17 @@ def predictor(
             return as_prediction(_expected_scores(model, embedded, rows), objective, model.output)
         # The shortcut stores hops of what it predicts: some rows at a time, so that this stays small on any graph.
         size = max(1, HOP_BYTES // max(1, hop_size)) if embedded.engine == "polynomial" else max(1, len(rows))
-        parts = [drawn(list(embedded.rows(part).draws(counters, steps=steps))) for part in rows.split(size)]
-        return Prediction.joined(parts or [drawn([model.head(embedded.expectation(rows))])])
+        return Prediction.joined(
+            [drawn(list(embedded.rows(part).draws(counters, steps=steps))) for part in rows.split(size)]
+        )
 
     def drawn(h: list[Tensor]) -> Prediction:
-        scores = torch.stack([model.head(one) for one in h])
+        each = as_prediction(torch.stack([model.head(one) for one in h]), objective, model.output)
         if count == 1:
-            prediction = as_prediction(scores[0], objective, model.output)
-            return (
-                with_parts(prediction, model, objective, h[0], None)
-                if error_bars or inference == "mean"
-                else prediction
-            )
-        read = as_prediction(scores, objective, model.output).probabilities
-        prediction = Prediction(read.mean(0), read.mean(0))
-        return with_parts(prediction, model, objective, torch.stack(h).mean(0), read.std(0))
+            one = each.each(lambda t: t[0])
+            return with_parts(one, model, objective, h[0], None) if error_bars or inference == "mean" else one
+        mean = each.probabilities.mean(0)
+        return with_parts(Prediction(mean, mean), model, objective, torch.stack(h).mean(0), each.probabilities.std(0))
 
     return predict
 
