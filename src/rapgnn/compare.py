@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.device import hardware, versions
+from rapgnn.device import hardware, own_settings, versions
 from rapgnn.errors import InputError, InputNotice, check_choice
 from rapgnn.estimators.describe import describe_model
 from rapgnn.estimators.estimators import estimator_for
@@ -140,7 +140,7 @@ def named_methods(names: str) -> list[str]:
     return chosen
 
 
-@torch.inference_mode(False)  # also where a user has switched it on
+@own_settings()
 def fit(method: str, graph: Graph, config: Config, seed: int, on_epoch: Callable[[], None] | None = None) -> Fitted:
     """Train one method once."""
     check_choice("method", method, methods())

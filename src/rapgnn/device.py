@@ -3,7 +3,7 @@
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
@@ -29,6 +29,23 @@ def threads_for(work: int) -> Iterator[None]:
     """One thread for an epoch of few multiply-adds, the usual number otherwise."""
     with threads(1 if work < SMALL_WORK else torch.get_num_threads()):
         yield
+
+
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Results are the same whatever the caller has set: default precision and device, autocast, inference mode."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with ExitStack() as inside:
+            inside.enter_context(torch.inference_mode(False))
+            for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda")):
+                inside.enter_context(torch.autocast(kind, enabled=False))
+            if torch.get_default_device().type != "cpu":
+                inside.enter_context(torch.device("cpu"))
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def pick_device(name: str) -> str:

@@ -5,24 +5,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 
-from rapgnn.device import pick_device
+from rapgnn.device import own_settings, pick_device
 from rapgnn.errors import InputError, notice, shown
 from rapgnn.estimators.card import describe_graph, model_card
 from rapgnn.estimators.describe import describe
 from rapgnn.estimators.predictions import Predicting, as_classes, suits
 from rapgnn.estimators.threshold import check_threshold, class_number
-from rapgnn.graph.goal import goal_metric, with_goal
+from rapgnn.graph.goal import goal_metric, with_goal, with_sample_weight
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import as_plain
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import SETTINGS, Config, refuse_unknown
 from rapgnn.network.fit_rows import FitRows
+from rapgnn.network.heads import RidgeHead
 from rapgnn.network.network import Average, engine_of
 from rapgnn.search.search import OnTrial, train
 from rapgnn.search.start import check_settings, start_config
@@ -32,7 +34,7 @@ from rapgnn.training.schema import Schema
 MOST_SEED = (1 << 63) - 1
 
 
-class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators share. A setting that is None is chosen on validation, or stays at its default.
 
     Args:
@@ -63,6 +65,10 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
     """
 
     _columns: Any = None  # where rows are edges: settings -> what describes them
+    # What scikit-learn calls X is no metadata; ``sample_weight`` is.
+    __metadata_request__predict: ClassVar[dict[str, Any]] = {"data": UNUSED}
+    __metadata_request__predict_proba = __metadata_request__score = __metadata_request__predict
+    __metadata_request__transform = __metadata_request__predict
 
     def __init__(
         self,
@@ -125,6 +131,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         self._take(new)
         return super().set_params(**{name: value for name, value in params.items() if name not in new})
 
+    @own_settings()
     def fit_graph(
         self, graph: Graph, on_trial: OnTrial | None = None, on_epoch: Callable[[], None] | None = None
     ) -> Self:
@@ -182,6 +189,13 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             self.class_weight_ = dict(zip(self.classes_.tolist(), trained.class_weight, strict=True))
         return self
 
+    def _fit_weighted(self, graph: Graph, sample_weight: Any) -> Self:
+        if sample_weight is not None:
+            if self.memory_limit is not None or self.hops != "memory":
+                raise InputError("rows count the same where hops are not in memory: leave sample_weight out.")
+            graph = with_sample_weight(graph, sample_weight)
+        return self.fit_graph(graph)
+
     def _positive_of(self, graph: Graph) -> int | None:
         """The number of the class that ``pos_label`` names; None: it names none."""
         if self.pos_label is None:
@@ -226,7 +240,11 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
             )
         self.model_, self.schema_ = model.requires_grad_(False), schema  # as a loaded one: the same numbers
         self.config_: Config = model.config
+        table = schema.encoding is not None and schema.encoding.kind == "table"
         self.n_features_in_ = schema.in_channels
+        if table and schema.encoding is not None:
+            self.feature_names_in_ = np.array([column.name for column in schema.encoding.columns], dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
         if schema.objective.metric != "rmse":
             self.classes_ = as_classes(schema.classes or tuple(range(schema.out_channels)))
 
@@ -246,6 +264,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         schema = replace(self.schema_, scoring=named, positive=positive, threshold=self.threshold)
         save_checkpoint(Path(folder), model, schema, model_card(self, scores))
 
+    @own_settings()
     def report(self, path: str | Path, data: Any, y: Any = None, **given: Any) -> None:
         """Write one HTML page about the model: the data, the choice, how good it is and why (``rapgnn[report]``).
 
@@ -259,6 +278,7 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         write_model_report(self, self._graph(data, y, given, labelled=True), Path(path))
 
     @classmethod
+    @own_settings()
     def load(cls, folder: str | Path) -> Self:
         """The model that ``save`` wrote; it predicts bitwise the same."""
         model, schema = load_checkpoint(Path(folder), columns=cls._columns)
@@ -275,13 +295,26 @@ class RAPEstimator(Predicting, TransformerMixin, BaseEstimator):  # type: ignore
         loaded._adopt(model, schema)
         return loaded
 
+    @property
+    def _n_features_out(self) -> int:
+        """Columns of ``transform``, which scikit-learn names."""
+        model: Any = self._fitted()
+        head: Any = (model.widest if isinstance(model, Average) else model).head
+        return len(head.weight if isinstance(head, RidgeHead) else head.input_scale)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.no_validation = True
+        tags.no_validation = True  # a graph is no table: it is checked here
+        tags.transformer_tags.preserves_dtype = []
+        tags.target_tags.two_d_labels = True
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = True
+        if tags.regressor_tags is not None:
+            tags.target_tags.multi_output = True
         return tags
 
 

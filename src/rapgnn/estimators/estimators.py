@@ -2,14 +2,16 @@
 
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metadata_routing import UNUSED
 from torch import Tensor
 
 from rapgnn.datasets.columns import Reading, named_options
 from rapgnn.datasets.tables import tabular
+from rapgnn.device import own_settings
 from rapgnn.errors import InputError
 from rapgnn.estimators.base import RAPEstimator
 from rapgnn.estimators.conformal import check_coverage, half_widths, least_probabilities
@@ -29,19 +31,9 @@ from rapgnn.training.schema import Schema
 
 class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
     classes_: np.ndarray
+    score: Any = RAPEstimator.score
 
-    def score(  # type: ignore[override]
-        self, data: Any, y: Any = None, *, split: str | None = None, scoring: str | None = None, **given: Any
-    ) -> float:
-        """Accuracy, ROC-AUC where there are many labels, or the metric ``scoring``: of all labelled rows, or a split.
-
-        Args:
-            split: ``"train"``, ``"val"`` or ``"test"``; None: every labelled row. Where the data name no splits, those
-                that ``fit`` made count.
-            scoring: another metric, for this call; its negative is returned where less is better.
-        """
-        return self._score(data, y, split, scoring, given)
-
+    @own_settings()
     def predict_proba(
         self,
         data: Any,
@@ -86,12 +78,9 @@ class _Classifier(ClassifierMixin, RAPEstimator):  # type: ignore[misc]
 
 
 class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
-    def score(  # type: ignore[override]
-        self, data: Any, y: Any = None, *, split: str | None = None, scoring: str | None = None, **given: Any
-    ) -> float:
-        """R², or the metric ``scoring``, on all labelled rows or on those of a split (see the classifiers)."""
-        return self._score(data, y, split, scoring, given)
+    score: Any = RAPEstimator.score
 
+    @own_settings()
     def predict(  # type: ignore[override]
         self,
         data: Any,
@@ -133,10 +122,14 @@ class _Regressor(RegressorMixin, RAPEstimator):  # type: ignore[misc]
 
 
 class _NodeEstimator(RAPEstimator):
-    def fit(self, data: Any, y: Any = None, **given: Any) -> Self:
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"data": UNUSED}
+
+    @own_settings()
+    def fit(self, data: Any, y: Any = None, sample_weight: Any = None, **given: Any) -> Self:
         """Train.
 
         Args:
+            sample_weight: how much each row counts in the equations of the head; rows of weight 0 do not train.
             data: a folder of tables or the name of a dataset, with the options of ``load_dataset`` beside it; a PyG
                 ``Data``, a graph of networkx or igraph (its attributes are columns), a rapgnn ``Graph``, or node
                 features (array, sparse, DataFrame; None: there are none); or ``NodeRows``, the part of a graph's nodes
@@ -154,18 +147,25 @@ class _NodeEstimator(RAPEstimator):
                 of these, in seconds: each row is predicted as of its time.
         """
         if isinstance(self, DiskEstimator) and (disk := on_disk(data)) is not None:
+            if sample_weight is not None:
+                raise InputError("the rows of a graph on disk count the same: leave sample_weight out.")
             return self.fit_disk(check_alone(disk, y, given))
+        if isinstance(data, NodeRows):
+            sample_weight = data.of_all(sample_weight)
+        return self._fit_weighted(self._read_graph(data, y, given), sample_weight)
+
+    def _read_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
         if isinstance(data, str | Path):
             data, given = load_named(data, given), {}
         if is_typed(data):
-            return self.fit_graph(build_typed(data, y, given, task=self._kind, seed=self._seed))
+            return build_typed(data, y, given, task=self._kind, seed=self._seed)
         if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
             data, y = graph, None
         if (graph := tabular(data, y, given, Reading(task=self._kind, seed=self._seed))) is not None:
             data, y, given = graph, None, {}
         if isinstance(data, Graph):
-            return self.fit_graph(check_graph(data, self._task, None, y, given))
-        return self.fit_graph(build_graph(self._raw(data, y, given), task=self._kind, seed=self._seed))
+            return check_graph(data, self._task, None, y, given)
+        return build_graph(self._raw(data, y, given), task=self._kind, seed=self._seed)
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         named = schema.classes is not None or schema.objective.metric == "rmse"
@@ -204,10 +204,14 @@ class RAPNodeRegressor(_NodeEstimator, _Regressor):
 
 
 class _GraphEstimator(RAPEstimator):
-    def fit(self, graphs: Any, y: Any = None, **splits: Any) -> Self:
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"graphs": UNUSED}
+
+    @own_settings()
+    def fit(self, graphs: Any, y: Any = None, sample_weight: Any = None, **splits: Any) -> Self:
         """Train on a list of graphs.
 
         Args:
+            sample_weight: how much each graph counts in the equations of the head; those of weight 0 do not train.
             graphs: a list or dataset of PyG ``Data``, of networkx graphs, of tuples (features, edge_index), after
                 which edge features (a table), edge weights (one number per edge) or both may come, or a rapgnn
                 ``Graph``.
@@ -221,8 +225,10 @@ class _GraphEstimator(RAPEstimator):
         if (graph := tabular(graphs, y, splits, reading, divide=False)) is not None:
             graphs, y, splits = graph, None, {}
         if isinstance(graphs, Graph):
-            return self.fit_graph(check_graph(graphs, self._task, None, y, splits))
-        return self.fit_graph(graph_set(graphs, y, task=self._kind, **_with_splits(splits)))
+            graph = check_graph(graphs, self._task, None, y, splits)
+        else:
+            graph = graph_set(graphs, y, task=self._kind, **_with_splits(splits))
+        return self._fit_weighted(graph, sample_weight)
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
         known: dict[str, Any] = {"classes": schema.classes, "encoding": schema.encoding, "labelled": labelled}

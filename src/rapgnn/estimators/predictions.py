@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
 from torch import Tensor
 
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.columns import OPTIONS, Reading, named_options
 from rapgnn.datasets.tables import tabular
+from rapgnn.device import own_settings
 from rapgnn.errors import InputError, check_choice, notice, shown
 from rapgnn.estimators.explain import Explainer, Explanation
 from rapgnn.estimators.importances import Importances, Shuffling
@@ -22,7 +24,7 @@ from rapgnn.estimators.serving import Served
 from rapgnn.estimators.table import prediction_table
 from rapgnn.estimators.threshold import check_threshold, class_number, find_threshold
 from rapgnn.estimators.threshold import decided as answers_of
-from rapgnn.graph.goal import goal_metric
+from rapgnn.graph.goal import check_weights, goal_metric
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import NO_SPLIT, unseen_labels_note, unseen_note
 from rapgnn.graph.scores import metrics_for
@@ -141,6 +143,7 @@ class Predicting:
         numbers = named_rows(graph, rows)
         return Nearby(self.model_, graph).part(numbers) if isinstance(graph, Graph) else (graph, numbers)
 
+    @own_settings()
     def predict(self, data: Any, *, rows: Any = None, **given: Any) -> np.ndarray:
         """Labels (or numbers) of all rows, or of some; the same in every call.
 
@@ -153,6 +156,7 @@ class Predicting:
         """
         return self._read(self._prediction(*self._asked(data, rows, given)).probabilities)
 
+    @own_settings()
     def explain(self, data: Any, rows: Any, *, label: Any = None, **given: Any) -> list[Explanation]:
         """Why each of some rows has its prediction: which columns, distances, neighbours and known labels moved it.
 
@@ -171,6 +175,7 @@ class Predicting:
         explainer = Explainer(self.model_, graph, names, None if label is None else names.index(label))
         return [explainer.of(row) for row in named_rows(graph, rows).tolist()]
 
+    @own_settings()
     def importances(self, data: Any, y: Any = None, *, repeats: int | None = None, **given: Any) -> Importances:
         """How much worse the model is when a column, or the features of all nodes at a distance, are shuffled.
 
@@ -195,6 +200,7 @@ class Predicting:
             hops = shuffling.hops()
         return Importances(columns, hops, measured.measure(shuffling.before, graph.y[rows]), together)
 
+    @own_settings()
     def serve(self, data: Any, *, walk: bool = True, **given: Any) -> Served:
         """The model with a graph, ready to answer for rows by id, and to take new nodes and edges.
 
@@ -243,6 +249,7 @@ class Predicting:
         drawn = self._prediction(graph, rows, inference="mean")
         return replace(found, parts=drawn.parts, missing=drawn.missing)
 
+    @own_settings()
     def error_bars(self, data: Any, **given: Any) -> pd.DataFrame:
         """How sure the predictions are, and what that comes from: a table with a line per row.
 
@@ -262,6 +269,7 @@ class Predicting:
             graph, lambda rows: self._own_way(graph, rows), classes, rows=rows, parts=True, decide=self.decided
         )
 
+    @own_settings()
     def transform(self, data: Any, **given: Any) -> np.ndarray:
         """The propagated representation ``[rows, channels]``: its expectation, or else a draw."""
         self._fitted()
@@ -274,7 +282,38 @@ class Predicting:
         shape = {key: value for key, value in given.items() if key.removesuffix("_mask") not in SPLITS}
         return self.transform(data, **shape)
 
-    def _score(self, data: Any, y: Any, split: str | None, scoring: str | None, given: dict[str, Any]) -> float:
+    @own_settings()
+    def score(
+        self,
+        data: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        split: str | None = None,
+        scoring: str | None = None,
+        **given: Any,
+    ) -> float:
+        """Accuracy, ROC-AUC of many labels, R² of numbers, or the metric ``scoring``; more is better.
+
+        Args:
+            sample_weight: how much each row counts, for accuracy and R².
+            split: ``"train"``, ``"val"`` or ``"test"``; None: every labelled row. Where the data name no splits, those
+                that ``fit`` made count.
+            scoring: another metric, for this call; its negative is returned where less is better.
+        """
+        if sample_weight is None:
+            return self._score(data, y, split, scoring, given)
+        weights = data.of_all(sample_weight) if isinstance(data, NodeRows) else sample_weight
+        graph, rows = self._scored_rows(data, y, split, given)
+        weights = check_weights(weights, graph)[rows].numpy()
+        if (self.scoring if scoring is None else scoring) is not None or self._kind_of_label == "multilabel":
+            raise InputError("sample_weight is for accuracy and R²: leave scoring, or sample_weight, out.")
+        p, truth = self._prediction(graph, rows).probabilities, graph.y[rows].numpy()
+        if self._kind == "regression":
+            return float(r2_score(truth, p.numpy(), sample_weight=weights))
+        return float(np.average(self.decided(p).argmax(1).numpy() == truth, weights=weights))
+
+    def _scored_rows(self, data: Any, y: Any, split: str | None, given: dict[str, Any]) -> tuple[Any, Tensor]:
         self._fitted()
         if split is not None:
             check_choice("split", split, SPLITS)
@@ -292,6 +331,10 @@ class Predicting:
                 if split is None
                 else f"the {split} split is empty (validation_score_ is the score of what fit held out)."
             )
+        return graph, rows
+
+    def _score(self, data: Any, y: Any, split: str | None, scoring: str | None, given: dict[str, Any]) -> float:
+        graph, rows = self._scored_rows(data, y, split, given)
         found = self._prediction(graph, rows)
         y, scoring = graph.y[rows], self.scoring if scoring is None else scoring
         if scoring is None and self.threshold is None:

@@ -15,7 +15,7 @@ from rapgnn.errors import InputError, shown
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import UNKNOWN, fill_gaps, find_classes, label_column, to_numbers
-from rapgnn.graph.validate import check_rows, shape_of
+from rapgnn.graph.validate import as_array, check_rows, shape_of
 
 
 class NodeRows:
@@ -103,6 +103,16 @@ class NodeRows:
             graph = replace(graph, classes=tuple(classes), num_outputs=len(classes))
         none = torch.zeros(0, dtype=torch.int64)
         return replace(graph, y=found, train=torch.from_numpy(self.index), val=none, test=rest)
+
+    def of_all(self, weights: Any) -> Any:
+        """Weights of these rows as weights of all nodes; None stays None."""
+        if weights is None:
+            return None
+        full, given = np.ones(self._nodes), as_array(weights, "sample_weight")
+        if given.shape != self.shape:
+            raise InputError(f"there are {len(self)} rows but sample_weight of shape {given.shape}.")
+        full[self.index] = given
+        return full
 
     def unpacked(self, y: Any, numbers: bool) -> RawGraph:
         """The arrays of the graph, with the labels y (None: their own) of these rows."""

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.device import threads, threads_for
+from rapgnn.device import own_settings, threads, threads_for
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph, Part
 from rapgnn.graph.part import Parts, surroundings, taken
@@ -68,10 +68,12 @@ class Served:
     def __len__(self) -> int:
         return self._parts.incidence.num_nodes
 
+    @own_settings()
     def predict(self, rows: Any) -> np.ndarray:
         """Labels (or numbers) of rows, by their ids, or by their numbers where there are no ids."""
         return self._estimator._read(self._answered(rows))
 
+    @own_settings()
     def predict_proba(self, rows: Any) -> np.ndarray:
         """Probabilities ``[rows, classes]`` (or numbers) likewise."""
         return self._answered(rows).numpy()
@@ -86,6 +88,7 @@ class Served:
             edges = torch.cat([graph.edge_index, later], dim=1)
             return replace(graph, edge_index=edges, y=torch.cat([graph.y, y]), ids=ids, read_as=None, **fields)
 
+    @own_settings()
     def update(
         self,
         nodes: Any = None,

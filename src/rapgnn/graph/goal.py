@@ -1,4 +1,4 @@
-"""A goal of the user's own: another metric to choose by, and classes that count more than others."""
+"""A goal of the user's own: another metric to choose by, and classes or rows that count more than others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import shown_label
 from rapgnn.graph.scores import CLASS_METRICS, Metric, check_metric, metrics_for, ranked, scorer_metric, scorer_of
 from rapgnn.graph.tasks import average_precision, rocauc
+from rapgnn.graph.validate import as_array
 
 BALANCED = "balanced"
 
@@ -78,3 +80,34 @@ def class_weights(graph: Graph, given: Any) -> tuple[float, ...]:
     if not (np.isfinite(total) and total > 0):
         raise InputError("class_weight leaves no training row with a weight above 0.")
     return tuple(float(w) for w in weights * counts.sum() / total)
+
+
+def with_sample_weight(graph: Graph, sample_weight: Any) -> Graph:
+    """The graph with a weight for each row, whose mean over training rows is 1; rows of weight 0 do not train."""
+    weights = check_weights(sample_weight, graph).to(graph.y.device)
+    train = graph.train[weights[graph.train] > 0]
+    if not len(train):
+        raise InputError("every sample_weight of a training row is zero: at least one must be above.")
+    return replace(graph, train=train, sample_weight=weights / weights[train].mean())
+
+
+def check_weights(given: Any, graph: Graph) -> Tensor:
+    """A weight for each row."""
+    weights = torch.as_tensor(as_array(given, "sample_weight").astype(np.float64))
+    if weights.shape != (graph.num_rows,) or not bool((weights.isfinite() & (weights >= 0)).all()):
+        raise InputError(f"sample_weight must be {graph.num_rows} numbers from 0, one for each row.")
+    return weights
+
+
+def row_weights(graph: Graph, shares: Tensor | None = None) -> Tensor | None:
+    """How much every training row counts, by its class and by itself; None where all count the same.
+
+    Args:
+        shares: how much of every class the rows have ``[rows, classes]``; None: each has its label's.
+    """
+    weights = None if graph.sample_weight is None else graph.sample_weight[graph.train]
+    if graph.class_weight is not None:
+        each = torch.tensor(graph.class_weight, dtype=torch.float64, device=graph.y.device)
+        each = each[graph.y[graph.train]] if shares is None else shares.double() @ each
+        weights = each if weights is None else weights * each
+    return weights

@@ -75,6 +75,7 @@ class Graph:
         typed: the types and relations, where there are several: the nodes above are then those of one type.
         scoring: a metric, or the name of one, that is trained for instead of the task's own.
         class_weight: how much a row of each class counts; their mean over the training rows is 1.
+        sample_weight: how much each row counts ``[rows]``, where it is a training row; likewise.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Graph:
     typed: Types | None = field(default=None, compare=False, repr=False)
     scoring: Any = None
     class_weight: tuple[float, ...] | None = None
+    sample_weight: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -157,7 +159,7 @@ class Graph:
         Edges and their weights stay on the CPU: layers see only the operator, which is built where x lies, and the
         edges travel there for that moment only.
         """
-        names = ("x", "y", "ptr", "edge_attr", *SPLITS)
+        names = ("x", "y", "ptr", "edge_attr", "sample_weight", *SPLITS)
         return replace(self, **{f: getattr(self, f).to(device) for f in names if getattr(self, f) is not None})
 
     def normalized_features(self) -> "Graph":

@@ -27,6 +27,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
     """A numpy array of numbers from an array, a tensor or nested lists; ``what`` names it in a refusal."""
     try:
         array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        array = np.array(array.tolist()) if array.dtype == object else array  # its cells may be numbers
     except (TypeError, ValueError, RuntimeError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(f"{what} cannot be read as an array: {reason}.") from error

@@ -53,7 +53,7 @@ class FitRows(nn.Module):
         found.nodes.features.copy_(features_hash(graph, rows))
         found.split.copy_(codes[order])
         found.probabilities.copy_(probabilities)
-        found.labels.copy_(y.reshape(len(y), -1).float().nan_to_num(GAP))
+        found.labels.copy_(y.reshape(found.labels.shape).float().nan_to_num(GAP))
         return found
 
     @property

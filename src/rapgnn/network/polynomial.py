@@ -209,12 +209,17 @@ class PolynomialFilter:
             parts.append((weighted * block[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0))
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
 
-    def scatter(self, rows: Tensor) -> Tensor:
-        """The exact covariance between a channel's outputs, summed over some of the stored rows: ``[d, J, J]``."""
+    def scatter(self, rows: Tensor, weights: Tensor | None = None) -> Tensor:
+        """The exact covariance between a channel's outputs, summed over some of the stored rows: ``[d, J, J]``.
+
+        Args:
+            weights: how often each of them counts.
+        """
         covariance = coefficient_covariance(self.spec)
         every = len(rows) == self.hops.shape[2]
         chosen = (block if every else block[:, :, rows] for _, block in self._blocks())
-        gram = torch.cat([block @ block.mT for block in chosen]).double()
+        w = None if weights is None else weights.to(self.device, self.dtype)
+        gram = torch.cat([(block if w is None else block * w) @ block.mT for block in chosen]).double()
         return torch.einsum("jkml,dkl->djm", covariance.to(gram), gram)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rapgnn.device import own_settings
 from rapgnn.errors import InputError
 from rapgnn.graph.goal import with_goal
 from rapgnn.graph.graph import Graph
@@ -72,7 +73,7 @@ def labelled_graph(graph: DiskGraph, scoring: str | None = None, class_weight: A
     return with_goal(small, scoring, class_weight), nodes
 
 
-@torch.inference_mode(False)
+@own_settings()
 def fit(
     graph: DiskGraph,
     small: Graph,

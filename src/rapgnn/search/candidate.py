@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rapgnn.graph.goal import BALANCED, with_goal
+from rapgnn.graph.goal import BALANCED, row_weights, with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.heads import PENALTIES, Head, Posterior, RidgeHead, RidgeRegression, RidgeSolution
@@ -17,7 +17,7 @@ from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.trees import TreeHead
 from rapgnn.prng import Stream
 from rapgnn.search.preset import PRESET
-from rapgnn.training.fit import embed_trained, equations_of, fit_head, ridge_targets, row_weights
+from rapgnn.training.fit import embed_trained, equations_of, fit_head, ridge_targets
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import schedule
 from rapgnn.training.predict import Shared, hops_for, once
@@ -112,8 +112,7 @@ class Candidate:
         if pseudo_labels is None:
             targets, weights = ridge_targets(network.output, graph, h.dtype), row_weights(graph)
         else:
-            targets, counts = 2 * pseudo_labels - 1, graph.objective.class_weight
-            weights = None if counts is None else pseudo_labels @ torch.tensor(counts).to(pseudo_labels)
+            targets, weights = 2 * pseudo_labels - 1, row_weights(graph, pseudo_labels)
         left_out = judged_by_left_out(graph) and pseudo_labels is None
         self._regression = RidgeRegression(h, targets, None, weights, many=left_out)
         before = sum(shared[key][0].channels for key in shared if key[0] == "learned")

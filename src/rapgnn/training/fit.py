@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rapgnn.device import threads, threads_for
+from rapgnn.device import own_settings, threads, threads_for
 from rapgnn.errors import InputError
+from rapgnn.graph.goal import row_weights
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
@@ -120,14 +121,6 @@ def _expectation(representation: Representation) -> Tensor:
     return next(representation.draws([0]))
 
 
-def row_weights(graph: Graph) -> Tensor | None:
-    """How much every training row counts, by its class; None where all count the same."""
-    weights = graph.objective.class_weight
-    if weights is None:
-        return None
-    return torch.tensor(weights, dtype=torch.float64, device=graph.y.device)[graph.y[graph.train]]
-
-
 def _scatter(
     representation: Representation, mean: Tensor, targets: Tensor, weights: Tensor | None = None
 ) -> list[Tensor]:
@@ -136,13 +129,7 @@ def _scatter(
     if not isinstance(representation, PolynomialRepresentation) or representation.embedded.constant:
         return [mean.new_zeros(mean.shape[1], 1, 1) for _ in known]
     scatter = representation.filter.scatter
-    if weights is None:
-        return [scatter(rows.nonzero()[:, 0]) for rows in known]
-    sums = []
-    for rows in known:  # rows of one class have one weight: a sum over classes instead of one over rows
-        parts = [float(w) * scatter((rows & (weights == w)).nonzero()[:, 0]) for w in weights.unique()]
-        sums.append(torch.stack(parts).sum(0))
-    return sums
+    return [scatter(rows.nonzero()[:, 0], None if weights is None else weights[rows]) for rows in known]
 
 
 def _seen(graph: Graph) -> Tensor:
@@ -185,7 +172,7 @@ class Fitted:
     chosen: dict[str, Any] | None = None
 
 
-@torch.inference_mode(False)  # also where a user has switched it on
+@own_settings()
 def fit_rap(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None) -> Fitted:
     """Phase 1, where the embedding is pretrained, then phase 2: train the head on a new draw per forward pass."""
     model, graph, operator = build_rapgnn(graph, config, seed)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.device import threads_for
+from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.heads import Head, TargetScale
@@ -22,6 +23,7 @@ from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled
 
 def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph, on_epoch: OnEpoch | None) -> Loop:
     """Train the head; with a learnable embedding the gradient goes on through the layers into it."""
+    refuse_weights(graph)
     learnable = model.embedding.kind.trained == "with"
     exact = embedded.has_expectation and model.config.inference != "sample"
     representation = embedded.rows(graph.train, expect=graph.val if exact else None)
@@ -158,6 +160,12 @@ class ValidationRows:
         return rows.draws([weights.evaluation_counter(e) for e in epochs], steps=[EVALUATION + e for e in epochs])
 
 
+def refuse_weights(graph: Graph) -> None:
+    """Rows that count differently are part of the equations of a head, and of no loss."""
+    if graph.sample_weight is not None:
+        raise InputError('sample_weight is for heads that are solved: leave `head` out, or set it to "ridge".')
+
+
 @torch.no_grad()
 def lower_unseen(head: Head, graph: Graph, logit: float = -5.0) -> None:
     """Let classes that no training row has begin, and so end, as unlikely ones, however early training stops."""
@@ -197,6 +205,7 @@ def train_on_features(
         output: the scale of targets that are numbers.
         how: lr, weight_decay, epochs and patience, as in ``optimise``.
     """
+    refuse_weights(graph)
     y, order = output.standardise(graph.y[graph.train]), seeded(seed, Stream.BATCHES)
 
     def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
