@@ -1,5 +1,6 @@
 """A class that only validation or test rows have is a notice: it is a class like others, and never learned."""
 
+import json
 import warnings
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from sklearn.model_selection import cross_val_score
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg, from_pyg_list
 from rapgnn.graph.scores import CLASS_METRICS
 from rapgnn.graph.splits import make_folds
+from rapgnn.training.checkpoint import index_digest
 from samples import FAST, graph_list, node_data
 
 SAID = "classes 1, 3 occur in validation or test rows only: not learned, and such rows count as errors."
@@ -87,15 +89,29 @@ def test_the_class_is_as_good_as_impossible_and_its_rows_are_errors(settings, tm
     assert np.isfinite(spread).all()
 
 
-def test_the_other_classes_are_learned_as_if_it_were_not_there():
-    """The temperature too: rows of a class that cannot be answered do not make other answers less sure."""
+@pytest.mark.parametrize(
+    "settings", [{}, {"search": False}, {"search": False, "head": "linear", "epochs": 20}], ids=str
+)
+def test_the_other_classes_are_learned_as_if_it_were_not_there(settings, tmp_path):
+    """Hidden labels move nothing, whatever they are."""
     data, plain = rare(), rare()
     seen = ~torch.isin(data.y, torch.tensor([1, 3]))
     plain.val_mask, plain.test_mask = plain.val_mask & seen, plain.test_mask & seen
-    settings = {**FAST, "ridge": 1.0}
-    with_it, without = (RAPNodeClassifier(**settings).fit(d).predict_proba(d) for d in (data, plain))
-    assert RAPNodeClassifier(**settings).fit(plain).classes_.tolist() == [0, 2, 4]
-    np.testing.assert_allclose(with_it[:, [0, 2, 4]], without, atol=1e-4)
+    model, other = (RAPNodeClassifier(**settings).fit(d) for d in (data, plain))
+    assert other.classes_.tolist() == [0, 2, 4]
+    np.testing.assert_array_equal(model.predict_proba(data)[:, [0, 2, 4]], other.predict_proba(data))
+    np.testing.assert_array_equal(model.error_bars(data)["spread"], other.error_bars(data)["spread"])
+    one, two = model.explain(data, rows=[0])[0], other.explain(plain, rows=[0])[0]
+    assert (one.label, one.score) == (two.label, two.score)
+    with pytest.raises(InputError, match="label 3 is none"):
+        model.explain(data, rows=[0], label=3)
+    model.save(tmp_path)
+    index = json.loads((tmp_path / "checkpoint.json").read_text())
+    for wrong in ([0], [0, 7], [2, 0], "all"):
+        changed = index | {"answers": wrong}
+        (tmp_path / "checkpoint.json").write_text(json.dumps(changed | {"digest": index_digest(changed)}))
+        with pytest.raises(InputError, match="damaged"):
+            RAPNodeClassifier.load(tmp_path)
 
 
 def test_lists_of_graphs():

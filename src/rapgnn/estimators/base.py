@@ -21,6 +21,7 @@ from rapgnn.estimators.threshold import check_threshold, class_number
 from rapgnn.graph.goal import goal_metric, with_goal, with_sample_weight
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import as_plain
+from rapgnn.graph.splits import of_seen_classes, with_all_classes
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import SETTINGS, Config, refuse_unknown
 from rapgnn.network.fit_rows import FitRows
@@ -145,15 +146,16 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         for name, default in (("memory_limit", None), ("hops", "memory")):
             if getattr(self, name) != default:
                 raise InputError(f"{name} is for the nodes of one graph: leave it out here.")
+        whole, (graph, classes) = graph, of_seen_classes(graph)
         start = start_config(graph)
         fixed = self.fixed_settings()
         check_settings(graph, start, fixed)
         check_threshold(self.threshold, graph.task)
-        if self.threshold is not None and graph.objective.metric == "accuracy" and graph.num_outputs != 2:
+        if self.threshold is not None and graph.objective.metric == "accuracy" and whole.num_outputs != 2:
             raise InputError(
-                f"a threshold is for two classes, or many labels, and these are {graph.num_outputs} classes."
+                f"a threshold is for two classes, or many labels, and these are {whole.num_outputs} classes."
             )
-        positive = self._positive_of(graph)
+        positive = self._positive_of(whole)
         scoring = goal_metric(self.scoring, graph, positive)
         with_goal(graph, None, self.class_weight)
         for note in graph.notes:
@@ -177,7 +179,13 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             notice(note)
         fitted, graph = trained.fitted, trained.graph
         model: Any = fitted.model.cpu()
-        model.fit_rows = FitRows.of(graph, trained.judged.probabilities, trained.judged.y)
+        p, y = trained.judged.probabilities, trained.judged.y
+        if classes is not None:
+            average: Any = model if isinstance(model, Average) else Average([model])
+            average.classes, average.out_channels, model = tuple(classes.tolist()), whole.num_outputs, average
+            graph = with_all_classes(graph, whole)
+            p, y = model.of_all(p, 0.0), classes[y]
+        model.fit_rows = FitRows.of(graph, p, y)
         self._adopt(model, Schema.of(graph))
         self.ranked_by_ = trained.judged.ranked_by
         self.trials_, self.validation_score_ = list(trained.trials), trained.validation_score
@@ -186,7 +194,8 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.notes_, self.data_ = list(graph.notes), describe_graph(graph)
         self.class_weight_ = None
         if trained.class_weight is not None:
-            self.class_weight_ = dict(zip(self.classes_.tolist(), trained.class_weight, strict=True))
+            named = self.classes_ if classes is None else self.classes_[classes]
+            self.class_weight_ = dict(zip(named.tolist(), trained.class_weight, strict=True))
         return self
 
     def _fit_weighted(self, graph: Graph, sample_weight: Any) -> Self:

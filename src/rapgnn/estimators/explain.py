@@ -103,12 +103,13 @@ class Explainer:
 
     Args:
         model: one network, or an average.
-        names: what the outputs are called.
+        names: what the outputs that the model has learned are called.
         label: the number of the output that is explained; None: the likeliest of each row.
     """
 
     def __init__(self, model: Any, graph: Graph, names: Sequence[Any], label: int | None):
         self.model, self.graph, self.names, self.label = model, graph, names, label
+        self.learned: tuple[int, ...] | None = getattr(model, "classes", None)
         self.near = Nearby(model, graph)
         self.average = torch.zeros(1, graph.num_features, dtype=torch.float32)
         if graph.num_features <= NARROW:
@@ -137,6 +138,7 @@ class Explainer:
         part, place = self.part(row)
         assert part.part is not None
         values = model_on(self.model, part)(torch.tensor([place])).probabilities[0]
+        values = values if self.learned is None else values[list(self.learned)]
         label = int(values.argmax()) if self.label is None else self.label
         outputs = torch.eye(len(values))[label]
         outputs = outputs - 1 / len(values) if self.graph.objective.metric == "accuracy" else outputs

@@ -170,6 +170,7 @@ class Predicting:
             raise InputError("explanations are for graphs in memory, and this one is on disk.")
         check_untyped(graph, "explanations are")
         names = list(self.schema_.classes or range(self.schema_.out_channels))
+        names = [names[c] for c in getattr(self.model_, "classes", None) or range(len(names))]
         if label is not None and label not in names:
             raise InputError(f"label {shown(label)} is none of this model's: {', '.join(map(str, names[:10]))}.")
         explainer = Explainer(self.model_, graph, names, None if label is None else names.index(label))

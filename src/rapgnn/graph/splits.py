@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.labels import split_rows
+from rapgnn.graph.labels import UNKNOWN, split_rows
 
 FOLDS = 10
 
@@ -24,6 +24,30 @@ def hold_out(graph: Graph, seed: int, share: float = 0.2) -> Graph:
         return graph
     note = f"no validation rows were given: {len(val)} of the {len(graph.train)} training rows serve, seed {seed}."
     return replace(graph, train=train, val=val, notes=(*graph.notes, note))
+
+
+def of_seen_classes(graph: Graph) -> tuple[Graph, Tensor | None]:
+    """The graph with the classes that training rows have, and their numbers; None: these are all.
+
+    A class that only held-out rows have is no part of the training: it would move what is said of other rows.
+    """
+    if graph.y.dim() == 2 or graph.objective.metric == "rmse" or not len(graph.train):
+        return graph, None
+    seen = graph.y[graph.train].unique()
+    if not 1 < len(seen) < graph.num_outputs:
+        return graph, None
+    place = torch.full((graph.num_outputs + 1,), UNKNOWN, device=graph.y.device)  # the last for rows without a label
+    place[seen] = torch.arange(len(seen), device=graph.y.device)
+    y, names = place[graph.y], graph.classes or tuple(range(graph.num_outputs))
+    rows = {split: graph.rows(split)[y[graph.rows(split)] >= 0] for split in ("val", "test")}
+    return replace(graph, y=y, num_outputs=len(seen), classes=tuple(names[c] for c in seen.tolist()), **rows), seen
+
+
+def with_all_classes(graph: Graph, whole: Graph) -> Graph:
+    """What ``of_seen_classes`` made, after training, with all classes and held-out rows of the graph it came from."""
+    val = torch.cat([graph.val, whole.val.to(graph.val)]).unique()
+    labels = {"y": whole.y.to(graph.y), "num_outputs": whole.num_outputs, "classes": whole.classes}
+    return replace(graph, **labels, val=val, test=whole.test.to(graph.test))
 
 
 def split_per_class(y: np.ndarray, train: float | int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

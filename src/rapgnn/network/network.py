@@ -84,13 +84,21 @@ class Average(nn.Module):
         members: the best one first.
         uses: where each of them counts, a word from ``USES``; None: everywhere.
         weights: how much each of them counts; None: all the same.
+        classes: the classes that they answer about, ascending; None: all. No training row has another.
+        out_channels: how many classes there are, where these are not all.
     """
 
     def __init__(
-        self, members: Sequence[Network], uses: Sequence[str] | None = None, weights: Sequence[float] | None = None
+        self,
+        members: Sequence[Network],
+        uses: Sequence[str] | None = None,
+        weights: Sequence[float] | None = None,
+        classes: Sequence[int] | None = None,
+        out_channels: int = 0,
     ):
         super().__init__()
         self.fit_rows: FitRows | None = None
+        self.classes, self.out_channels = None if classes is None else tuple(classes), out_channels
         if not members:
             raise InputError("an average needs at least one member.")
         self.members, self.uses = nn.ModuleList(members), tuple(uses or ("both",) * len(members))
@@ -101,6 +109,14 @@ class Average(nn.Module):
         self.weights = (1.0,) * len(members) if weights is None else tuple(weights)
         if len(self.weights) != len(members) or not all(type(w) in (int, float) and 0 < w <= 1 for w in self.weights):
             raise InputError("every member needs a weight, a number above 0 and up to 1.")
+
+    def of_all(self, values: Tensor, absent: float) -> Tensor:
+        """Values by class ``[rows, the members' classes]`` as values by every class, ``absent`` for the others."""
+        if self.classes is None:
+            return values
+        full = values.new_full((len(values), self.out_channels), absent)
+        full[:, list(self.classes)] = values
+        return full
 
     def weighted_for(self, graph: Graph) -> list[tuple[Network, float]]:
         """The members that count on a graph, each with its weight."""

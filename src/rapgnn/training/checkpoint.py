@@ -109,6 +109,7 @@ def save_checkpoint(folder: Path, model: Any, schema: Schema, card: str | None =
     index["draw_counter"] = int(model.draw_counter) if isinstance(model, RAPGNN) else 0
     if isinstance(model, Average):
         index["members"] = described(model)
+        index |= {} if model.classes is None else {"answers": list(model.classes)}
     if (rows := getattr(model, "fit_rows", None)) is not None:
         index["rows"] = rows.shape
     if (columns := getattr(model, "edge_columns", None)) is not None:
@@ -324,7 +325,11 @@ def build(index: dict[str, Any], schema: Schema, tensors: int) -> RAPGNN | Avera
     Args:
         tensors: how many there are, each module having one at least.
     """
-    channels: dict[str, Any] = {"out_channels": schema.out_channels, "edge_channels": schema.edge_channels}
+    classes, there = index.get("answers"), range(schema.out_channels)
+    if classes is not None and not (len(classes) > 1 and sorted({*there} & {*classes}) == classes):
+        raise InputError("its answers are no classes of its")
+    outputs = schema.out_channels if classes is None else len(classes)
+    channels: dict[str, Any] = {"out_channels": outputs, "edge_channels": schema.edge_channels}
     members, built = index.get("members", [index]), []
     if len(members) > tensors:
         raise InputError("its numbers are those of fewer members")
@@ -340,7 +345,8 @@ def build(index: dict[str, Any], schema: Schema, tensors: int) -> RAPGNN | Avera
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
     model: Any = built[0]
     if "members" in index:
-        model = Average(built, *([member[key] for member in members] for key in ("use", "weight")))
+        uses, weights = ([member[key] for member in members] for key in ("use", "weight"))
+        model = Average(built, uses, weights, classes, schema.out_channels)
     model.fit_rows = FitRows(*index["rows"]) if "rows" in index else None
     return model
 

@@ -24,6 +24,7 @@ HOP_BYTES = 512 << 20  # of the hops stored for the rows that are predicted toge
 MOMENT_BYTES = 1 << 30  # of the expectations and variances of rows that get error bars together, features being wide
 
 
+IMPOSSIBLE = -100.0  # score of a class that no training row has
 PARTS = ("draws", "head", "members")
 """Of the spread: over draws of the weights, of the solved head's posterior, between the members of an average."""
 
@@ -296,7 +297,14 @@ def _average_on(average: Average, graph: Graph, spread: bool, on: Callable[[Netw
     if "here" in average.uses and not any(is_bound(member.config) for member, _ in members):
         notice("none of the nodes that the model knows by their ids are in these data: members that know none answer")
     predictors, weights = [on(member) for member, _ in members], [weight for _, weight in members]
-    return lambda rows: mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
+
+    def predict(rows: Tensor) -> Prediction:
+        mean = mean_prediction([predict(rows) for predict in predictors], weights, graph.objective, spread)
+        parts = mean.parts and {name: average.of_all(part, 0.0) for name, part in mean.parts.items()}
+        p, scores = average.of_all(mean.probabilities, 0.0), average.of_all(mean.scores, IMPOSSIBLE)
+        return replace(mean, scores=scores, probabilities=p, parts=parts)
+
+    return predict
 
 
 def mean_prediction(
