@@ -166,6 +166,24 @@ def test_declared_keys_win(tmp_path):
     assert {one.key for one in graph.typed.relations} == {"deals buyer people", "people rev_buyer deals"}
 
 
+def test_columns_of_a_database_are_numbers_dates_and_words(tmp_path):
+    days = [f"2024-01-{i + 1:02d}" for i in range(20)]
+    rows = [(i, b"x", i % 2 if i % 3 else None, days[i] if i % 4 else None, i if i % 2 else "b") for i in range(20)]
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, photo BLOB, paid BOOLEAN, born DATE, kind)")
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?)", rows)
+        connection.execute("CREATE TABLE photos (photo BLOB)")
+    url = f"sqlite:///{tmp_path / 't.db'}"
+    graph = load_dataset(url, table="people", label="kind")
+    assert graph.typed is not None
+    assert {c.name: c.read_as for c in graph.typed.encodings["people"].columns} == {"paid": "number", "born": "date"}
+    assert graph.num_outputs == 11
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("UPDATE people SET born = 'soon'")
+    with pytest.raises(InputError, match="soon"):
+        load_dataset(url, table="people", label="kind")
+
+
 def test_duckdb(folder, tmp_path):
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:

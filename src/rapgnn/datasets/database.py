@@ -74,7 +74,9 @@ def _engine(url: str, write: bool = False) -> Iterator[Any]:
             alchemy.event.listen(engine, "connect", lambda raw, _: setattr(raw, "isolation_level", None))
             alchemy.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
         yield engine
-    except (alchemy.exc.SQLAlchemyError, ImportError) as error:
+    except InputError:
+        raise
+    except (alchemy.exc.SQLAlchemyError, pd.errors.DatabaseError, ImportError, ValueError) as error:
         reason = str(getattr(error, "orig", None) or error).splitlines()[0].rstrip(".")
         raise InputError(f"cannot use {hidden(url)}: {reason}.") from None
     finally:
@@ -91,12 +93,14 @@ def _read_sql(url: str) -> tuple[dict[str, pd.DataFrame], dict[str, Keys]]:
         with engine.connect().execution_options(stream_results=True) as connection:
             for name, table in data.tables.items():
                 columns = [one for one in table.columns if not isinstance(one.type, alchemy.LargeBinary)]
+                if not columns:  # nothing but bytes
+                    continue
                 parts = pd.read_sql_query(alchemy.select(*columns), connection, chunksize=ROWS)
                 whole = pd.concat(parts, ignore_index=True)
                 tables[name] = pd.DataFrame({column: _plain(values) for column, values in whole.items()})
         keys = {name: [one.name for one in table.primary_key.columns] for name, table in data.tables.items()}
-        keys = {name: key[0] for name, key in keys.items() if len(key) == 1}
-        for name in data.tables:
+        keys = {name: key[0] for name, key in keys.items() if len(key) == 1 and key[0] in tables.get(name, ())}
+        for name in tables:
             ends = [one for one in about.get_foreign_keys(name) if len(one["constrained_columns"]) == 1]
             foreign = {one["constrained_columns"][0]: one["referred_table"] for one in ends}
             foreign = {column: other for column, other in foreign.items() if other in keys}

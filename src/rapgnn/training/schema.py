@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.relations import checked_types
 from rapgnn.graph.scores import metrics_for
@@ -100,7 +100,8 @@ class Schema:
                     f"the model was trained with {getattr(self, name)} {what}, the data have {getattr(other, name)}."
                 )
         if other.out_channels > self.out_channels:
-            raise InputError(f"the model knows {self.out_channels} classes, the data have {other.out_channels}.")
+            new = "" if graph.classes is None else f", {shown(graph.classes[self.out_channels])} among them"
+            raise InputError(f"the model knows {self.out_channels} classes, the data have {other.out_channels}{new}.")
 
 
 def _are_classes(classes: Any) -> bool:
