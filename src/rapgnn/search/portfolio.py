@@ -344,18 +344,14 @@ def expanded_points(graph: Graph, base: Config, best: Sequence[Config]) -> Itera
     if len(graph.train) < PRESET.few_rows or not views.walks:
         return
     known, trains = next(known for hops, known in views.order if hops), can_train(graph)
-    starts = [walk.update(known_labels=known) for walk in views.walks]
-    if starts[0].components:
-        for start in starts:
-            wide = _wider(graph, start)
-            if wide > start.components:
-                yield _far(start, components=wide)
-                yield start.update(components=wide, standardize=False, edges=_one_way(start), num_layers=1)
+    for start in [walk.update(known_labels=known) for walk in views.walks]:
+        if start.components:
+            wide = _far(start, components=_wider(graph, start))
+            if wide.components > start.components:
+                yield wide
             if trains:
-                yield trained(graph, _far(start, components=wide), dropout=0.5)
-            yield start.update(units=1024)
-        return
-    for start in starts:
+                yield trained(graph, wide, dropout=0.5)
+            continue
         deep = start.update(units=256, unit_inputs=4, unit_hops=2)
         yield deep
         if trains:
@@ -363,9 +359,6 @@ def expanded_points(graph: Graph, base: Config, best: Sequence[Config]) -> Itera
             yield trained(graph, start, num_layers=4, dropout=0.4)
             yield trained(graph, deep, dropout=0.2)
             yield trained(graph, start, dropout=0.4)
-    for start in starts:
-        yield start.update(units=1024, unit_inputs=4)
-        yield start.update(num_layers=4, units=512, unit_inputs=4, unit_hops=1)
 
 
 def _far(walk: Config, **more: Any) -> Config:
