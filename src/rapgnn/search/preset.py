@@ -95,7 +95,7 @@ class Preset:
     """Of networks on another network's predictions."""
     most_bytes: int = 1 << 30
     """Of the hops of all nodes, and of what a head sees, beyond which a candidate is not tried."""
-    stored: tuple[int, float] = (1 << 30, 1.5)
+    stored: tuple[int, float] = (768 << 20, 1.5)
     """Bytes of the hops that candidates share: so many, or so many times the features' where that is more."""
 
     # The average
