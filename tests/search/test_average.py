@@ -294,7 +294,7 @@ def test_a_draw_that_cannot_be_solved_is_left_out(fault, monkeypatch):
 def test_a_weight_that_is_none_is_refused(model, tmp_path, weight):
     model.save(tmp_path)
     alter(tmp_path, lambda index: index["members"][0].update(weight=weight))
-    with pytest.raises(InputError, match="members is not what it should be"):
+    with pytest.raises(InputError, match="damaged"):
         load_checkpoint(tmp_path)
     net = HopNetwork(3, 2, config=PLAIN)
     with pytest.raises(InputError, match="weight"):
