@@ -249,8 +249,7 @@ class HopNetwork(Network):
             share = [alpha * (1 - alpha) ** k if ppr else float(k == depth) for k in range(depth + 1)]
             total = horner(hops.operator.matrix, depth, lambda k: share[k] * once if share[k] else None)
         if count > 1 + depth:
-            assert hops.back is not None
-            total = total + horner(hops.back.matrix, depth, lambda k: z @ own[depth + k] if k else None)
+            total = total + horner(hops.ways[1].matrix, depth, lambda k: z @ own[depth + k] if k else None)
         beside = self._before(graph, hops) + self._labels(graph, hops)
         if beside:
             columns = torch.cat(beside, dim=1).to(total)

@@ -241,8 +241,8 @@ class Hops:
         near: int = NEAR,
     ):
         self.operator, self.inputs = operator, inputs
-        self._along = Walk(operator, inputs, rows, near)
-        self.back, self._back = back, None if back is None else Walk(back, inputs, rows, near)
+        self.ways = [operator] if back is None else [operator, back]
+        self._walks = [Walk(way, inputs, rows, near) for way in self.ways]
         self._predicted: dict[int, Hops] = {}
         self._labels: dict[int, tuple[KnownLabels, list[list[Tensor]]]] = {}
         self._sums: dict[tuple[int, float], Tensor] = {}  # of personalised PageRank, by depth and α
@@ -250,22 +250,11 @@ class Hops:
     @property
     def nbytes(self) -> int:
         """Of what is stored."""
-        walked = [self._along, *([] if self._back is None else [self._back]), *self._predicted.values()]
-        return sum(part.nbytes for part in (*walked, *self._sums.values()))
+        return sum(part.nbytes for part in (*self._walks, *self._predicted.values(), *self._sums.values()))
 
-    @property
-    def ways(self) -> list[GraphOperator]:
-        """S, and S against the edges where both directions count."""
-        return [self.operator] if self._back is None else [self.operator, self._back.operator]
-
-    def of(self, k: int, rows: Tensor | None = None) -> Tensor:
-        """Hop k of some nodes, or of all."""
-        return self._along.at(k, rows)
-
-    def against(self, k: int, rows: Tensor | None = None) -> Tensor:
-        """Likewise, against the direction of the edges."""
-        assert self._back is not None
-        return self._back.at(k, rows)
+    def of(self, k: int, rows: Tensor | None = None, way: int = 0) -> Tensor:
+        """Hop k of some nodes, or of all; along the edges, or against them: ``way`` 1."""
+        return self._walks[way].at(k, rows)
 
     def suits(self, spec: Propagation, h: Features) -> bool:
         """Whether these are the hops of a network with random coefficients and this h⁰."""
@@ -298,7 +287,7 @@ class Hops:
         if config.jumping == "cat":
             parts = [self.of(k, rows) for k in range(depth + 1)]
             if config.edges == "both":
-                parts += [self.against(k, rows) for k in range(1, depth + 1)]
+                parts += [self.of(k, rows, 1) for k in range(1, depth + 1)]
             return torch.cat(parts, dim=1)
         total = self._sum(depth, config.teleport)
         return total if rows is None else total[rows]
@@ -309,7 +298,7 @@ class Hops:
             hop = self.of(0)
             total = alpha * hop
             for k in range(1, depth + 1):
-                hop = self._along.after(k - 1, hop)
+                hop = self._walks[0].after(k - 1, hop)
                 total.add_(hop, alpha=alpha * (1 - alpha) ** k)
             self._sums[depth, alpha] = total
         return self._sums[depth, alpha]
