@@ -9,20 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from rapgnn.datasets import published
 from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.database import is_database, read_database
 from rapgnn.datasets.frames import ENDINGS
 from rapgnn.datasets.keyed import is_folder_of_tables, read_folder_of_tables
-from rapgnn.datasets.published import (
-    MOLECULES,
-    NODE_GRAPHS,
-    PLANETOID,
-    TU,
-    read_molecules,
-    read_node_graph,
-    read_planetoid,
-    read_tu,
-)
 from rapgnn.datasets.sources import FileSet, Say, locate
 from rapgnn.datasets.tables import is_table_file, read_folder
 from rapgnn.errors import InputError, shown
@@ -58,12 +49,7 @@ _ABOUT = {
 }
 DATASETS = {
     name: Dataset(files, read, _ABOUT[name], name in ("proteins", "ogbn-proteins"))
-    for family, read in (
-        (PLANETOID, read_planetoid),
-        (TU, read_tu),
-        (MOLECULES, read_molecules),
-        (NODE_GRAPHS, read_node_graph),
-    )
+    for family, read in published.FAMILIES
     for name, files in family.items()
 }
 """The published datasets by name."""
@@ -86,14 +72,12 @@ def find_dataset(name: str) -> Dataset:
 
 def read_own(folder: Path, name: str, reading: Reading | None = None) -> Graph:
     """A user's folder, in whichever of the layouts it is: tables, OGB's CSV files, TU's text files; or one table."""
-    if folder.is_file():
-        return read_folder(folder, name, reading)
     if (folder / "raw/graph-label.csv.gz").is_file():
-        return read_molecules(name, folder)
+        return published.read_molecules(name, folder)
     if (folder / "raw/node-label.csv.gz").is_file():
-        return read_node_graph(name, folder)
+        return published.read_node_graph(name, folder)
     if any(folder.glob("*_A.txt")):
-        return read_tu(name, folder)
+        return published.read_tu(name, folder)
     return read_folder(folder, name, reading)
 
 

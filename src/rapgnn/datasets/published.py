@@ -387,3 +387,12 @@ def _chunks(path: Path, kind: type, columns: int = 1) -> Iterator[np.ndarray]:
         yield np.zeros((0, columns), dtype=kind)
     except (EOFError, OSError, zlib.error, ValueError) as error:
         raise InputError(f"cannot read {path}: it is missing or damaged ({error}).") from error
+
+
+FAMILIES = (
+    (PLANETOID, read_planetoid),
+    (TU, read_tu),
+    (MOLECULES, read_molecules),
+    (NODE_GRAPHS, read_node_graph),
+)
+"""The published datasets by name, each family with what reads it."""
