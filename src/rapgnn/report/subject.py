@@ -15,6 +15,7 @@ from rapgnn.estimators.evaluation import counting_split, evaluate, shown
 from rapgnn.estimators.importances import Shuffling
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metric_name, metrics_for
+from rapgnn.search.portfolio import decides
 from rapgnn.training.predict import Prediction
 
 MANY_ROWS = 100_000  # beyond which error bars are left out, and fewer rows are looked at one by one
@@ -135,7 +136,8 @@ class Subject:
     def refit(self, graph: Graph, **changes: Any) -> np.ndarray:
         """Predictions of one model with the chosen settings, and these changes, trained anew without a search."""
         again: Any = clone(self.estimator)
-        settings = self.config.settings() | {"previous": None} | changes
+        config = self.config.update(previous=None, **changes)
+        settings = {name: value for name, value in config.settings().items() if decides(config, name)}
         again.set_params(search=False, settings=settings, class_weight=self._class_weight)
         with quiet():
             again.fit_graph(graph)

@@ -474,10 +474,10 @@ def constrained(config: Config, fixed: dict[str, Any]) -> Config | None:
         point = config.update(**changes)
     except InputError:
         return None
-    return point if all(_has(point, name) for name in fixed) else None
+    return point if all(decides(point, name) for name in fixed) else None
 
 
-def _has(config: Config, name: str) -> bool:
+def decides(config: Config, name: str) -> bool:
     """Whether a setting decides anything at this point."""
     mapped = EMBEDDINGS[config.embedding].mlp
     if name in _TRAINED_HEAD:
