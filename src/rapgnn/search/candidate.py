@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rapgnn.device import threads_for
 from rapgnn.graph.goal import BALANCED, row_weights, with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
@@ -225,6 +226,8 @@ def train_on_rows(network: HopNetwork, h: Tensor, held_out: Tensor, graph: Graph
     assert isinstance(head, Head)
     size = min(config.batch_size or rows, rows)
     noise = dropout_generator(network.seed, Stream.DROPOUT, h.device, 8 * head.mlp.mask_words(size))
-    train_on_features(head, graph, h, held_out, network.output, network.seed, noise, size, **schedule(config))
+    work = size * sum(p.numel() for p in head.parameters())  # of a step forwards, which is handed over many times
+    with threads_for(work // 4):
+        train_on_features(head, graph, h, held_out, network.output, network.seed, noise, size, **schedule(config))
     with torch.no_grad():
         return network.scores(held_out)
