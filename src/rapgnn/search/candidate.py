@@ -117,7 +117,7 @@ class Candidate:
         left_out = judged_by_left_out(graph) and pseudo_labels is None
         self._regression = RidgeRegression(h, targets, None, weights, many=left_out)
         before = sum(shared[key][0].channels for key in shared if key[0] == "learned")
-        if pseudo_labels is not None and weights is None and 4 * len(h) * (before + h.shape[1]) <= PRESET.most_bytes:
+        if pseudo_labels is not None and weights is None and 4 * len(h) * (before + h.shape[1]) <= PRESET.stored[0]:
             shared["learned", config] = self.network, self._regression, self._held_out  # for the next pseudo-labels
 
     def _learn_scaling(self, network: Network, shared: Shared) -> None:

@@ -174,7 +174,6 @@ class Search:
         filters = PRESET.filters_share if graph.ptr is None and can_train(graph) else rest
         left = filters * allowance
         left = self._stages("filters", left)
-        self._forget_walks()
         left = self._stages("rest", left + (rest - filters) * allowance)
         left += PRESET.previous_share * allowance
         if graph.ptr is None and graph.num_outputs <= PRESET.most_outputs:
@@ -182,13 +181,6 @@ class Search:
         if can_self_train(graph) and self.scored:
             left = self._self_train(left)
         return self._stages("left", left)
-
-    def _forget_walks(self) -> None:
-        """Let go of the hops that only random coefficients had: they are all among the first points."""
-        configs = [one.candidate.config for one in self.scored]
-        others = {walk_of(config) for config in configs if config.coefficients != "random"}
-        for walk in {walk_of(config) for config in configs} - others:
-            self._shared.pop(walk, None)
 
     def _forget_hops(self, latest: tuple[Any, ...]) -> None:
         """Let go of the hops that were used longest ago, where those of all candidates take too much."""
@@ -320,6 +312,7 @@ class Search:
                 if seconds <= left:
                     left -= seconds
                     self.attempt(config, seconds=seconds, pseudo_labels=labels)
+        self._shared = {key: held for key, held in self._shared.items() if key[0] != "learned"}
         return left
 
     @torch.no_grad()
