@@ -191,6 +191,7 @@ def cut(graph: Graph, method: str, config: Config, scale: Scale) -> tuple[Config
 # In Markdown: a table per dataset, ours beside the paper's, and below what was measured.
 
 NOT_SEARCHED, NO_EXACT_FORM, DIVERGED = "not searched", "no exact form", "diverged"
+ABSENT = {EXPECTATION: NO_EXACT_FORM, OF_LAYER: NONE}  # why a column has no cell although the method was searched
 UNITS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE, lower is better"}
 
 
@@ -229,10 +230,8 @@ def figure(record: Record | None, prefix: str = "") -> str:
 def _ours(line: Line) -> str:
     if line.row.method == ESTIMATOR:
         return ""
-    if line.ours is None and line.row.column == OF_LAYER:
-        return NONE
     if line.ours is None:
-        return NO_EXACT_FORM if line.row.column == EXPECTATION and line.searched else NOT_SEARCHED
+        return ABSENT.get(line.row.column if line.searched else None, NOT_SEARCHED)
     return figure(line.ours)
 
 

@@ -31,7 +31,8 @@ def trials_of(searches: Sequence[Record], dataset: str) -> list[Trial]:
     """RAP-GNN's trials with an embedding that is the paper's, each with the name of its search."""
     mine = [s for s in searches if s["search"].startswith(f"{dataset}-rap")]
     trials = [trial | {"search": s["search"], "own": trial} for s in mine for trial in s["trials"]]
-    return [t for t in trials if EMBEDDINGS[t["settings"]["embedding"]].trained == "before" and _finite(t["values"])]
+    ended = [t for t in trials if None not in t["values"].values()]
+    return [t for t in ended if EMBEDDINGS[t["settings"]["embedding"]].trained == "before"]
 
 
 def best_of(trials: Sequence[Trial], key: str, count: int, higher: bool) -> list[Trial]:
@@ -75,10 +76,6 @@ def score(
     scored = [t | {"test": {k: v for k, v in t["own"].get("test", {}).items() if k in first_seeds}} for t in trials]
     for trial in best_of([t for t in scored if t["test"]], "test", finalists, higher):
         run_on(trial, ALL)
-
-
-def _finite(values: dict[str, float | None]) -> bool:
-    return None not in values.values()
 
 
 @one_sentence
