@@ -191,7 +191,7 @@ def cut(graph: Graph, method: str, config: Config, scale: Scale) -> tuple[Config
 # In Markdown: a table per dataset, ours beside the paper's, and below what was measured.
 
 NOT_SEARCHED, NO_EXACT_FORM, DIVERGED = "not searched", "no exact form", "diverged"
-ABSENT = {EXPECTATION: NO_EXACT_FORM, OF_LAYER: NONE}  # why a column has no cell although the method was searched
+ABSENT: dict[str | None, str] = {EXPECTATION: NO_EXACT_FORM, OF_LAYER: NONE}  # although the method was searched
 UNITS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE, lower is better"}
 
 
