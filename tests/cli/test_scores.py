@@ -88,6 +88,7 @@ def test_evaluate_says_the_same_or_why_not(rapgnn, fraud, tmp_path):
     assert code == 0, err
     found = json.loads(report.read_text())[0]
     assert found["without_edges"] is not None
+    assert load_model(tmp_path / "model").evaluate(fraud).items() <= found.items()  # in Python, too
     assert set(record) - set(found) == {"candidates", "class_weight", "config", "engine", "val", "validation_score"}
     write(fraud, nodes=nodes.assign(split=nodes["split"].replace("train", "")))
     code, out, err = rapgnn("evaluate", tmp_path / "model", fraud, "--json", report)

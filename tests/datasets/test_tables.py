@@ -182,3 +182,21 @@ def test_arrays_of_other_machines_and_half_precision(tmp_path):
     graph = load_dataset(tmp_path)
     assert graph.classes == (0, 1, 2)
     assert graph.num_features == 1
+
+
+def test_tables_in_memory_hold_what_files_hold(tmp_path):
+    """Marked numbers are numbers, but in a label; numbers of other machines are those of this one."""
+    nodes, edges = tables()
+    cells = {"price": [f"${1000 + 40 * i:,.2f}" for i in range(90)], "share": [f"{i / 3:.1f} %" for i in range(90)]}
+    nodes = nodes.assign(**cells, label=["5 %", "10 %"] * 45)
+    here = RAPNodeClassifier(search=False).fit(nodes, edges=edges, label="label")
+    file = RAPNodeClassifier(search=False).fit(write(tmp_path, nodes=nodes.assign(label=["a", "b"] * 45), edges=edges))
+    assert here.classes_.tolist() == ["10 %", "5 %"]
+    assert here.feature_names_in_.tolist() == file.feature_names_in_.tolist()
+    assert {"price", "share"} <= set(here.feature_names_in_)
+    assert here.schema_.in_channels == file.schema_.in_channels
+    other = nodes.assign(height=nodes["height"].to_numpy(">f8"))
+    np.testing.assert_array_equal(here.predict_proba(other, edges=edges), here.predict_proba(nodes, edges=edges))
+    numbers = pd.DataFrame({"id": np.arange(60, dtype=">i8"), "a": np.arange(60.0) % 7, "label": np.arange(60) % 2})
+    ends = pd.DataFrame({"source": np.arange(60, dtype=">i8"), "target": (np.arange(60) * 7 % 60).astype(">i8")})
+    assert RAPNodeClassifier(search=False).fit(numbers, edges=ends).n_features_in_ == 1

@@ -341,14 +341,7 @@ def evaluate(
 
 def score_model(estimator: Any, graph: Any) -> dict[str, Any]:
     """The record of a model's scores, by the metric it was trained for."""
-    from rapgnn.estimators.evaluation import evaluate as evaluate_model
-    from rapgnn.training.predict import model_on
-
-    predictor = model_on(estimator.model_, graph, device=estimator.device)
-    weights = getattr(estimator, "class_weight_", None) or estimator.class_weight
-    goal = {"scoring": estimator.goal(graph), "class_weight": weights, "seed": estimator.seed}
-    goal |= {"positive": estimator.pos_label, "threshold": estimator.threshold_}
-    record = evaluate_model(graph, predictor, estimator.model_.config, device=estimator.device, **goal)
+    record = estimator.evaluate(graph)
     if "all" in record:
         shared.say("the data name no split: every labelled row counts, also any that the model was trained on.")
     return record

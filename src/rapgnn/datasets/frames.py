@@ -126,8 +126,8 @@ def checked(frame: Frame) -> Frame:
                 changed[str(name)] = values.map(lambda v: v.decode() if isinstance(v, bytes) else v)
             except UnicodeDecodeError:
                 raise InputError(f"{frame.path}: column {shown(name)} holds bytes that are no words.") from None
-        elif values.dtype == np.float16:  # pandas has no index of such
-            changed[str(name)] = values.astype(np.float32)
+        elif isinstance(values.dtype, np.dtype) and values.dtype != native(values.to_numpy()[:0]).dtype:
+            changed[str(name)] = pd.Series(native(values.to_numpy()), values.index)
     return replace(frame, table=table.assign(**changed)) if changed else frame
 
 

@@ -24,6 +24,7 @@ from rapgnn.datasets.columns import (
     GRAPH,
     GRAPH_ID,
     ID,
+    LABEL,
     NO_IDS,
     OPTIONS,
     SOURCE,
@@ -45,6 +46,7 @@ from rapgnn.datasets.columns import (
     row_of,
     times_of,
 )
+from rapgnn.datasets.dialect import as_numbers
 from rapgnn.datasets.frames import ENDINGS, FEATURES, Frame, checked, feature_array, read_file
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.convert import RawGraph, as_table, both_ways, is_network
@@ -404,7 +406,24 @@ def read_tables(
     """
     tables = {"graphs": graphs, "nodes": nodes, "edges": edges}
     frames = {stem: table_frame(table, stem) for stem, table in tables.items() if table is not None}
-    return _with_source(frames, name, reading or Reading(), Given(**given))
+    reading = reading or Reading()
+    return _with_source(_with_numbers(frames, reading), name, reading, Given(**given))
+
+
+def _with_numbers(frames: dict[str, Frame], reading: Reading) -> dict[str, Frame]:
+    """Tables with the features that are words such as $1,234.56 or 12 % as numbers, as files are read."""
+    roles = (("id", ID), ("source", SOURCE), ("target", TARGET), ("label", LABEL), ("group", ()), ("time", ()))
+    own = {name for role, usual in roles for name in reading.named(role, usual)} | {*GRAPH, *GRAPH_ID}
+    for stem, frame in frames.items():
+        read = dict[str, pd.Series]()
+        for name, column in frame.table.items():
+            marked = (
+                pd.api.types.is_string_dtype(column) and column.head(100).astype(str).str.contains("[$€£¥%,]").any()
+            )
+            if marked and str(name).strip().lower() not in own and (found := as_numbers(column, ".")):
+                read[str(name)] = found[0]
+        frames = frames | ({stem: replace(frame, table=frame.table.assign(**read))} if read else {})
+    return frames
 
 
 def _with_source(frames: dict[str, Frame], name: str, reading: Reading, given: Given) -> Graph:

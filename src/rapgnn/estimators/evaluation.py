@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rapgnn.device import pick_device
 from rapgnn.errors import InputError
 from rapgnn.estimators.threshold import class_number, decided
 from rapgnn.graph.graph import Graph
@@ -58,26 +59,13 @@ def score_rows(
     return metric.measure(answers(p) if metric.answers else p, y)
 
 
-def evaluate(
-    graph: Graph,
-    predict: Predictor,
-    config: Any,
-    *,
-    scoring: Any = None,
-    class_weight: Any = None,
-    positive: Any = None,
-    threshold: float | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-) -> dict[str, Any]:
+def evaluate(graph: Graph, predict: Predictor, estimator: Any) -> dict[str, Any]:
     """What there is to say about a model's predictions, as one flat record.
 
     Args:
         predict: rows -> the model's predictions.
-        config: its settings, for a model without edges beside it; None: they are not known, and there is none.
-        scoring: the metric for the model and for what it is compared with; None: the task's own.
-        positive: of two classes the one that average precision is of; None: the rarer.
-        threshold: from which probability it is the answer; None: the likelier class is.
+        estimator: the model, with its metric, weights of classes, class looked for and threshold; without settings
+            (``config_``) there is no model without edges beside it.
 
     Returns:
         ``metric``; the metric of every split that has rows, or of ``all`` labelled rows; for the split that counts
@@ -89,6 +77,8 @@ def evaluate(
     split, rows = counting_split(graph)
     if not len(rows):
         raise InputError("there are no labels to score against.")
+    scoring, weights = goal_of(estimator, graph)
+    positive, threshold = (getattr(estimator, name, None) for name in ("pos_label", "threshold_"))
     metrics, name = metrics_for(graph.task), metric_name(scoring) or graph.objective.metric
     splits = {each: graph.rows(each) for each in SPLITS if len(graph.rows(each))} or {split: rows}
     predictions = {each: predict(index) for each, index in splits.items()}
@@ -106,8 +96,10 @@ def evaluate(
     record |= {"majority": metric.measure(guess, y), "majority_answer": answer}
     record |= {"without_edges": None, "without_edges_missing": None}
     try:
-        if config is not None and (graph.ptr is not None or graph.typed is not None or graph.edge_index.shape[1]):
-            without_edges = fit_without_edges(graph, config, seed, device, scoring, class_weight)
+        config, edges = getattr(estimator, "config_", None), graph.edge_index.shape[1]
+        if config is not None and (graph.ptr is not None or graph.typed is not None or edges):
+            how = estimator.seed, pick_device(estimator.device), scoring, weights
+            without_edges = fit_without_edges(graph, config, *how)
             record["without_edges"] = metric.measure(without_edges(rows).probabilities.cpu(), y)
     except InputError as error:
         record["without_edges_missing"] = str(error)
@@ -127,6 +119,12 @@ def evaluate(
     if graph.objective.metric != "rmse":
         record["per_class"] = per_class(answers(p), y, graph.classes)
     return record | {"verdict": _verdict(graph, metric, name, record)}
+
+
+def goal_of(estimator: Any, graph: Graph) -> tuple[Any, Any]:
+    """The metric that a model is judged by on a graph, None: the task's own; and the weights of classes it learned."""
+    scoring = estimator.goal(graph) if hasattr(estimator, "goal") else None
+    return scoring, getattr(estimator, "class_weight_", None) or getattr(estimator, "class_weight", None)
 
 
 def facts(task: str, record: dict[str, Any]) -> list[tuple[str, str]]:

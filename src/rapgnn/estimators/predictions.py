@@ -15,8 +15,9 @@ from torch import Tensor
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.columns import OPTIONS, Reading, named_options
 from rapgnn.datasets.tables import tabular
-from rapgnn.device import own_settings
+from rapgnn.device import own_settings, pick_device
 from rapgnn.errors import InputError, check_choice, notice, shown
+from rapgnn.estimators.evaluation import evaluate
 from rapgnn.estimators.explain import Explainer, Explanation
 from rapgnn.estimators.importances import Importances, Shuffling
 from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
@@ -53,6 +54,7 @@ class Predicting:
     classes_: np.ndarray
     scoring: Any
     pos_label: Any
+    device: str
     threshold: Any
 
     @property
@@ -200,6 +202,21 @@ class Predicting:
         if graph.ptr is None and graph.edge_index.shape[1]:
             hops = shuffling.hops()
         return Importances(columns, hops, measured.measure(shuffling.before, graph.y[rows]), together)
+
+    @own_settings()
+    def evaluate(self, data: Any, y: Any = None, **given: Any) -> dict[str, Any]:
+        """All that ``rapgnn evaluate`` says, as one record: the metric of every split, what a constant answer and a
+        model without edges reach, further metrics, and a verdict. The test rows count, else those of validation.
+
+        Args:
+            data, y, given: as in ``fit``, with labels. Where the data name no splits, those that ``fit`` made count.
+        """
+        self._fitted()
+        graph = self._graph(data, y, given, labelled=True)
+        if not isinstance(graph, Graph):
+            raise InputError("this graph is on disk: score gives its metric.")
+        graph = self.with_splits(graph)
+        return evaluate(graph, model_on(self.model_, graph, device=pick_device(self.device)), self)
 
     @own_settings()
     def serve(self, data: Any, *, walk: bool = True, **given: Any) -> Served:

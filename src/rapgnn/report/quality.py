@@ -220,8 +220,8 @@ def _reliability_parts(subject: Subject) -> list[Part]:
     if subject.spread is None:
         note = f"{NO_SPREAD.capitalize()} Chance alone decides which groups are within."
     note += (
-        " Horizontal bars: two spreads, the standard deviation over draws of the random weights. Vertical bars: 95 % "
-        "intervals of the share."
+        " Horizontal bars: two spreads, over draws of the random weights, the head's posterior and the members. "
+        "Vertical bars: 95 % intervals of the share."
     )
     panel = Panel(plots.diagonal(drawn), f"Calibration on {subject.split} rows", says)
     return [Figure("calibration", [panel], table=Table(header, cells, "Calibration")), Prose(note)]
@@ -251,8 +251,8 @@ def _coverage_parts(subject: Subject) -> list[Part]:
     panel = Panel(plots.diagonal(drawn), f"Coverage of the error bars on {subject.split} rows", says)
     cells = [[percent(level, 0), percent(share)] for level, share in inside.items()]
     note = (
-        "The spread is the standard deviation over draws of the random weights. It does not hold the noise of the "
-        "targets: where that is large, the shares lie below the dotted line."
+        "The spread is over draws of the random weights, the head's posterior and the members. It does not hold the "
+        "noise of the targets: where that is large, the shares lie below the dotted line, and intervals tell more."
     )
     return [Figure("calibration", [panel], table=Table(["level", "inside"], cells, "Coverage")), Prose(note)]
 

@@ -11,7 +11,7 @@ import torch
 from sklearn.base import clone
 
 from rapgnn.errors import InputError, InputNotice
-from rapgnn.estimators.evaluation import counting_split, evaluate, shown
+from rapgnn.estimators.evaluation import counting_split, evaluate, goal_of, shown
 from rapgnn.estimators.importances import Shuffling
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metric_name, metrics_for
@@ -51,9 +51,9 @@ class Subject:
         self.split, rows = counting_split(graph)
         self.rows = rows.cpu().numpy()
         self.numbers, self.classes = graph.objective.metric == "rmse", graph.objective.metric == "accuracy"
-        self.scoring = estimator.goal(graph) if hasattr(estimator, "goal") else getattr(estimator, "scoring", None)
-        self.metric_name = metric_name(self.scoring) or graph.objective.metric
-        self.metric = metrics_for(graph.task)[self.scoring or graph.objective.metric]
+        scoring, self._class_weight = goal_of(estimator, graph)
+        self.metric_name = metric_name(scoring) or graph.objective.metric
+        self.metric = metrics_for(graph.task)[scoring or graph.objective.metric]
         self.config: Any = getattr(estimator, "config_", None)
         self.seed = int(getattr(estimator, "seed", 0))
         self.depth = int(getattr(self.config, "num_layers", 2))
@@ -81,7 +81,7 @@ class Subject:
 
     @property
     def spread(self) -> np.ndarray | None:
-        """Their standard deviation over draws of the weights; None where there are too many rows for it."""
+        """Their standard deviation, of all its parts; None where there are too many rows for it."""
         return self._both[1]
 
     def predict(self, graph: Graph, estimator: Any = None) -> np.ndarray:
@@ -109,11 +109,8 @@ class Subject:
     def record(self) -> dict[str, Any]:
         """What ``rapgnn evaluate`` says."""
         p = torch.from_numpy(self.p)
-        goal = {"scoring": self.scoring, "class_weight": self._class_weight, "seed": self.seed}
-        goal |= {"positive": getattr(self.estimator, "pos_label", None)}
-        goal |= {"threshold": getattr(self.estimator, "threshold_", None)}
         with quiet():
-            return evaluate(self.graph, lambda rows: Prediction(p[rows], p[rows]), self.config, **goal)
+            return evaluate(self.graph, lambda rows: Prediction(p[rows], p[rows]), self.estimator)
 
     def shown(self, value: float | None) -> str:
         """A value of the metric as people read it."""
@@ -128,10 +125,6 @@ class Subject:
     def factor(self) -> int:
         """What values of the metric are multiplied with in plots."""
         return 100 if self.metric.percent else 1
-
-    @property
-    def _class_weight(self) -> Any:
-        return getattr(self.estimator, "class_weight_", None) or getattr(self.estimator, "class_weight", None)
 
     def refit(self, graph: Graph, **changes: Any) -> np.ndarray:
         """Predictions of one model with the chosen settings, and these changes, trained anew without a search."""
