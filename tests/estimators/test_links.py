@@ -214,3 +214,28 @@ def test_measures():
     )
     assert found["mrr"] == pytest.approx(0.75)
     assert found["recall@2"] == pytest.approx(0.75)
+
+
+def test_links_that_judged_are_found_again_and_are_in_no_hop(fitted, tmp_path):
+    model, data, _ = fitted
+    split, on, links = model.hidden()
+    assert split == "val"
+    assert len(links) == int(0.1 * len(model.on_.links.ends))
+    assert not on.links.contains(links).any()
+    assert len(on.links.ends) + len(links) == len(model.on_.links.ends)
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert torch.equal(again.hidden(data)[2], links)
+    assert again.evaluate(data=data) == model.evaluate()
+    with pytest.raises(InputError, match="no link that judged"):
+        again.hidden(Data(x=data.x, edge_index=torch.tensor([[0, 119], [119, 0]])))
+
+
+def test_links_to_judge_by_teach_nothing():
+    ends = np.random.default_rng(0).permutation(np.array(communities(80).edges))
+    data = Data(edge_index=both_ways(ends[60:]), num_nodes=80)
+    one, other = (RAPLinkPredictor(**FAST).fit(data, validation=ends[part]) for part in (np.s_[:30], np.s_[30:60]))
+    pairs = ends[:60]
+    scores = [model.on_.features.columns(torch.from_numpy(pairs)) for model in (one, other)]
+    assert torch.equal(*scores)
+    assert not one.on_.links.contains(torch.from_numpy(pairs)).any()

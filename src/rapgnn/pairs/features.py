@@ -16,6 +16,7 @@ from rapgnn.prng import Stream, seeded
 PAIR_BLOCK = 1 << 15  # pairs whose neighbours or hops live at once
 COUNT_BLOCK = 1 << 12  # pairs whose rows of S^k live at once
 COLUMN_BLOCK = 64  # random columns whose hops live at once
+PROBED = 256  # ends of links whose surroundings are looked at
 DENSE = 1024  # nodes up to which all eigenvectors are computed
 ROUNDS = 3  # of the subspace iteration, two products each
 FIRST = 8  # eigenvectors that are looked at alone, too
@@ -31,7 +32,7 @@ class Described:
     Args:
         hops: walks between the two nodes are up to twice as long.
         columns: random ±1 columns that estimate the walks whose rows are not short.
-        volume: mean number of walks from a node up to which rows of S^k are short, and walks are counted exactly.
+        reach: mean number of nodes where walks may end, up to which rows of S^k are short and walks counted exactly.
         rank: leading eigenvectors of S.
         feature_hops: up to which those of the nodes' features count.
         seed: of the columns.
@@ -39,7 +40,7 @@ class Described:
 
     hops: int = 4
     columns: int = 512
-    volume: float = 2000.0
+    reach: float = 500.0
     rank: int = 64
     feature_hops: int = 3
     seed: int = 0
@@ -72,6 +73,17 @@ SPECTRAL = (
     "first components",
     "cosine of components",
 )
+
+
+def short_hops(links: Links, most: float, hops: int) -> list[float]:
+    """Mean number of nodes where walks of 1, 2, … steps from an end of a link may end, while it is at most so much."""
+    ends = links.ends.flatten()
+    rows = links.both[ends[torch.linspace(0, max(0, len(ends) - 1), min(PROBED, len(ends))).long()].numpy()]
+    sizes = list[float]()
+    while len(sizes) < hops and rows.shape[0] and rows.nnz <= most * rows.shape[0]:
+        sizes.append(rows.nnz / rows.shape[0])
+        rows = (rows @ links.both).tocsr()
+    return sizes
 
 
 class PairFeatures:
@@ -113,12 +125,7 @@ class PairFeatures:
     @cached_property
     def exact(self) -> int:
         """Hops up to which rows of S^k are short."""
-        walks, k = np.ones(self.links.n, dtype=np.float64), 0
-        for k in range(1, self.how.hops + 1):
-            walks = np.minimum(self.links.both @ walks, self.links.n)
-            if not len(walks) or walks.mean() > self.how.volume:
-                return k - 1
-        return k
+        return len(short_hops(self.links, self.how.reach, self.how.hops))
 
     def columns(self, pairs: Tensor) -> Tensor:
         """The description of every pair ``[m, 2]``; that of (u, v) is that of (v, u) where links have no direction."""
@@ -141,6 +148,8 @@ class PairFeatures:
         weights = np.stack([np.ones_like(degree), 1 / np.log(np.maximum(degree, 2)), 1 / np.maximum(degree, 1)], 1)
         common = np.asarray(A[u].multiply(A[v]).tocsr() @ weights)
         few, many = np.minimum(degree[u], degree[v]), np.maximum(degree[u], degree[v])
+        if self.links.bipartite:  # pairs are ordered: how many items a user has, and how many users an item
+            few, many = degree[u], degree[v]
         columns = [np.log1p(few), np.log1p(many), *common.T, common[:, 0] / np.sqrt(np.maximum(few * many, 1))]
         if self.links.directed:
             out, into = self.links.out, self.links.into

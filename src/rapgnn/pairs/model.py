@@ -14,7 +14,7 @@ from rapgnn.graph.tasks import TASKS, rocauc
 from rapgnn.network.encode import FeatureScaling
 from rapgnn.network.heads import RidgeHead, RidgeRegression, inverse_temperature
 from rapgnn.network.trees import TreeHead
-from rapgnn.pairs.features import Described, PairFeatures
+from rapgnn.pairs.features import Described, PairFeatures, short_hops
 from rapgnn.pairs.links import Links
 from rapgnn.pairs.ridge import PENALTIES, Factors, PairRidge
 from rapgnn.pairs.splits import folds, held_out, negatives
@@ -33,6 +33,7 @@ class LinkSettings:
         components: of the features, at most; fewer on a graph with many nodes.
         entries: of the components, at most, unless ``least_components`` are more.
         products: of entries of S with random columns, at most, unless ``least_columns`` are more.
+        far: hops that are looked at, at most, where so few nodes are ``near`` that walks are long before they meet.
         folds: parts of the links that are left out of the hops in turn; two where not all of them are.
         links: that heads learn from, at most.
         per_link: pairs without a link for each.
@@ -46,6 +47,8 @@ class LinkSettings:
     entries: int = 1 << 22
     products: float = 4e9
     least_columns: int = 64
+    far: int = 10
+    near: float = 150.0
     folds: int = 5
     links: int = 40_000
     per_link: int = 5
@@ -287,9 +290,10 @@ def _named(aucs: Sequence[float]) -> dict[str, float]:
 
 def _start(links: Links, x: Features | None, how: LinkSettings, seed: int) -> LinkModel:
     """The model without heads; scaling and components of the features are learned."""
-    columns = int(how.products / max(1, 2 * len(links.ends) * how.described.hops))
+    hops = max(how.described.hops, len(short_hops(links, how.near, how.far)))
+    columns = int(how.products / max(1, 2 * len(links.ends) * hops))
     columns = max(how.least_columns, min(how.described.columns, columns))
-    described = asdict(how.described) | {"seed": seed, "columns": columns}
+    described = asdict(how.described) | {"seed": seed, "columns": columns, "hops": hops}
     if x is None:
         return LinkModel(LinkConfig(0, links.directed, described=described), seed)
     most = min(how.components, max(how.least_components, how.entries // max(1, x.shape[0])))
