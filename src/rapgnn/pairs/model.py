@@ -47,7 +47,7 @@ class LinkSettings:
     entries: int = 1 << 22
     products: float = 4e9
     least_columns: int = 64
-    far: int = 10
+    far: int = 8
     near: float = 150.0
     folds: int = 5
     links: int = 40_000
