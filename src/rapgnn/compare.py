@@ -31,6 +31,7 @@ from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph, make_graphs
 from rapgnn.graph.splits import FOLDS, make_folds
 from rapgnn.graph.tasks import average_precision
+from rapgnn.graph.typed import flattened
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
@@ -68,7 +69,9 @@ def fit_no_edges(graph: Graph, config: Config, seed: int, on_epoch: OnEpoch = No
     """The same on the same rows without a single edge: what the features alone can tell."""
     check_own_features(graph)
     none = torch.zeros(2, 0, dtype=torch.int64, device=graph.edge_index.device)
-    return fit_searched(replace(graph, edge_index=none, edge_weight=None, edge_attr=None), config, seed, on_epoch)
+    return fit_searched(
+        replace(graph, edge_index=none, edge_weight=None, edge_attr=None, typed=None), config, seed, on_epoch
+    )
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ def fit(method: str, graph: Graph, config: Config, seed: int, on_epoch: Callable
     """Train one method once."""
     check_choice("method", method, methods())
     chosen = methods()[method]
+    graph = flattened(graph) if chosen.configured and graph.typed is not None else graph
     return chosen.fit(graph, chosen.configure(config), seed, on_epoch)
 
 

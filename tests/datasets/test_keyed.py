@@ -11,9 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from rapgnn import InputError, RAPNodeClassifier, load_dataset, load_model
-from rapgnn.datasets.keyed import find_keys, singular, stem_of
+from rapgnn import InputError, RAPNodeClassifier, RAPNodeRegressor, load_dataset, load_model
+from rapgnn.compare import default_config, fit
+from rapgnn.datasets.database import write_table
+from rapgnn.datasets.keyed import drawn, find_keys, singular, stem_of
+from rapgnn.graph.typed import flattened
 
 POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) if Path("/usr/lib/postgresql").is_dir() else []
 SERVER = [Path(found) for found in [shutil.which("initdb")] if found] or POSTGRES[-1:]
@@ -126,6 +130,35 @@ def test_a_model_reads_other_tables_as_its_own(folder, tmp_path):
         model.predict(folder)
 
 
+def test_tables_by_name_are_read_as_a_folder_is(folder):
+    tables = shop()
+    model = RAPNodeClassifier(search=False).fit(tables, "churned", table="customers")
+    same = RAPNodeClassifier(search=False).fit(folder, table="customers", label="churned")
+    assert np.array_equal(model.predict_proba(tables), same.predict_proba(folder))
+    numbers = RAPNodeRegressor(search=False).fit(tables, table="customers", label="age")
+    assert numbers.predict_interval(tables).shape == (150, 2)
+
+
+def test_relations_that_tell_the_label_matter(folder):
+    model = RAPNodeClassifier(search=False).fit(folder, table="customers", label="churned")
+    table = model.importances(folder).columns
+    assert set(table.column) >= {"features of customers", "orders lines products", "orders customer_id customers"}
+    assert table.column[:2].isin(["orders lines products", "orders customer_id customers"]).all()
+    assert table.importance[0] > table.noise[0]
+
+
+def test_tables_are_drawn_without_a_label_and_methods_compared(folder):
+    graph = load_dataset(folder)
+    assert "customer_id --> customers" in drawn(graph)
+    graph = load_dataset(folder, table="customers", label="churned")
+    flat = flattened(graph)
+    assert flat.num_nodes == sum(graph.typed.counts.values())
+    assert torch.equal(flat.y[: graph.num_rows], graph.y)
+    assert flat.edge_index.shape[1] == graph.typed.num_edges
+    methods = [fit(name, graph, default_config(graph, name).update(epochs=3), 0) for name in ("rap", "end-to-end")]
+    assert all(len(one.predict(graph.test).probabilities) == len(graph.test) for one in methods)
+
+
 def test_times_are_found_and_rows_divided_by_them(folder):
     orders = pd.read_csv(folder / "orders.csv").assign(late=lambda t: np.where(t.amount > 25, "yes", "no"))
     orders.to_csv(folder / "orders.csv", index=False)
@@ -192,6 +225,11 @@ def test_duckdb(folder, tmp_path):
     graph = load_dataset(f"duckdb:///{tmp_path / 'shop.duckdb'}", table="customers", label="churned")
     assert graph.typed is not None
     assert graph.typed.counts == {"customers": 150, "orders": 600, "products": 10}
+    url = f"duckdb:///{tmp_path / 'shop.duckdb'}"
+    write_table(pd.DataFrame({"id": [1], "label": ["yes"]}), url, "predictions")
+    assert len(duckdb.connect(str(tmp_path / "shop.duckdb")).execute("SELECT * FROM predictions").fetchall()) == 1
+    with pytest.raises(InputError, match="already"):
+        write_table(pd.DataFrame({"id": [1]}), url, "predictions")
 
 
 @pytest.fixture

@@ -51,10 +51,12 @@ def data_info(
 
     Example: rapgnn data info my-graph/ --label species
     """
+    from dataclasses import replace
+
     from rapgnn.datasets.keyed import drawn
     from rapgnn.estimators.card import describe_graph
 
-    graph = shared.load(name, data_dir, attributes, reading, labels=False)
+    graph = shared.load(name, data_dir, attributes, replace(reading, labelled=None), labels=False)
     row = describe_graph(graph)
     uses = () if graph.encoding is None else graph.encoding.uses
     shared.write_json([row | ({"columns": [vars(use) for use in uses]} if uses else {})], json_file)

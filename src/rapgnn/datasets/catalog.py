@@ -13,7 +13,7 @@ from rapgnn.datasets import published
 from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.database import is_database, read_database
 from rapgnn.datasets.frames import ENDINGS
-from rapgnn.datasets.keyed import is_folder_of_tables, read_folder_of_tables
+from rapgnn.datasets.keyed import are_tables, is_folder_of_tables, read_folder_of_tables, read_frames
 from rapgnn.datasets.sources import FileSet, Say, locate
 from rapgnn.datasets.tables import is_table_file, read_folder
 from rapgnn.errors import InputError, shown
@@ -94,7 +94,7 @@ def load_dataset(
     A path may also name one file of edges: the graph then has no features and no labels.
 
     Args:
-        name: what to load; None: the files ``nodes`` and ``edges``.
+        name: what to load; None: the files ``nodes`` and ``edges``. Or tables with keys, ``{"orders": a table, …}``.
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
         say: is given, a line at a time, what is fetched or refused.
         attributes: take further node features too, where the dataset has them.
@@ -102,6 +102,8 @@ def load_dataset(
         options: fields of ``Reading`` by name (``label="species"``); ``encoding`` is that of CSV files.
     """
     reading = (reading or Reading(labelled=None)).with_options(options)
+    if are_tables(name):
+        return read_frames(name, reading)  # type: ignore[arg-type]
     first = reading.nodes or reading.edges
     if (name is None) == (first is None):
         raise InputError("give a folder or a dataset, or else the files of nodes and edges.")

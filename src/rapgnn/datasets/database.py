@@ -6,15 +6,13 @@ DuckDB needs no more than its own package. Nothing is written but predictions, a
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from rapgnn.datasets.columns import Reading
-from rapgnn.datasets.keyed import SCHEMA, Keys, graph_of_tables, read_schema
+from rapgnn.datasets.keyed import SCHEMA, Content, Keys, read_keyed, read_schema
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph
 
@@ -27,19 +25,18 @@ def is_database(name: str | Path) -> bool:
     return re.match(r"[A-Za-z][\w+]*://", str(name)) is not None
 
 
-def read_database(url: str, reading: Reading, **changes: Any) -> Graph:
-    """The graph of the tables of a database; ``schema.toml`` in the working folder says what keys do not.
+def read_database(url: str, reading: Reading) -> Graph:
+    """The graph of the tables of a database; ``schema.toml`` in the working folder says what keys do not."""
 
-    Args:
-        changes: fields of ``reading`` that have other values.
-    """
-    tables, declared = (_read_duckdb if url.startswith(DUCKDB) else _read_sql)(url)
-    if not tables:
-        raise InputError(f"{hidden(url)} holds no tables.")
-    overrides = {name: about for name, about in read_schema(Path(SCHEMA)).items() if name in tables}
+    def content() -> Content:
+        tables, declared = (_read_duckdb if url.startswith(DUCKDB) else _read_sql)(url)
+        if not tables:
+            raise InputError(f"{hidden(url)} holds no tables.")
+        said = read_schema(Path(SCHEMA))
+        return tables, declared, {name: about for name, about in said.items() if name in tables}
+
     name = re.split(r"[/\\]", url.partition("?")[0])[-1].partition(".")[0] or "database"
-    graph = graph_of_tables(tables, name, replace(reading, **changes), declared, overrides)
-    return replace(graph, read_as=partial(read_database, url, reading))
+    return read_keyed(content, name, reading)
 
 
 def hidden(url: str) -> str:
@@ -122,7 +119,9 @@ def _plain(values: pd.Series) -> pd.Series:
     return values.map(str, na_action="ignore")
 
 
-def _read_duckdb(url: str) -> tuple[dict[str, pd.DataFrame], dict[str, Keys]]:
+@contextmanager
+def _duckdb(url: str, write: bool = False) -> Iterator[Any]:
+    """As ``_engine``, for a DuckDB file."""
     try:
         import duckdb
     except ImportError:
@@ -131,19 +130,32 @@ def _read_duckdb(url: str) -> tuple[dict[str, pd.DataFrame], dict[str, Keys]]:
     if not Path(path).is_file():
         raise InputError(f"there is no file {path}: {DUCKDB}shop.duckdb names shop.duckdb in this folder.")
     try:
-        with duckdb.connect(path, read_only=True) as connection:
-            names = [name for (name,) in connection.execute("SHOW TABLES").fetchall()]
-            quoted = {name: '"' + name.replace('"', '""') + '"' for name in names}
-            tables = {name: connection.execute(f"SELECT * FROM {quoted[name]}").df() for name in names}
+        with duckdb.connect(path, read_only=not write) as connection:
+            yield connection
     except duckdb.Error as error:
         raise InputError(f"cannot use {url}: {str(error).splitlines()[0].rstrip('.')}.") from None
-    return tables, {}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _read_duckdb(url: str) -> tuple[dict[str, pd.DataFrame], dict[str, Keys]]:
+    with _duckdb(url) as connection:
+        names = [name for (name,) in connection.execute("SHOW TABLES").fetchall()]
+        tables = {name: connection.execute(f"SELECT * FROM {_quoted(name)}").df() for name in names}
+        return tables, {}
 
 
 def write_table(table: pd.DataFrame, url: str, name: str) -> None:
     """Write a new table into a database, in one transaction: all of it or nothing."""
     if url.startswith(DUCKDB):
-        raise InputError("predictions cannot go into a DuckDB file so far: write a Parquet file, which DuckDB reads.")
+        with _duckdb(url, write=True) as connection:
+            if (name,) in connection.execute("SHOW TABLES").fetchall():
+                raise InputError(f"{url} has a table {shown(name)} already: name a new one.")
+            connection.register("the_predictions", table)
+            connection.execute(f"CREATE TABLE {_quoted(name)} AS SELECT * FROM the_predictions")
+        return
     with _engine(url, write=True) as engine:
         if _alchemy().inspect(engine).has_table(name):
             raise InputError(f"{hidden(url)} has a table {shown(name)} already: name a new one.")

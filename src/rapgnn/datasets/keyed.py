@@ -11,7 +11,7 @@ such columns is a relation itself. What is taken is said; ``schema.toml`` beside
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ import pandas as pd
 from rapgnn.datasets.columns import LABEL, OTHER_LABELS, Reading, find_labels, row_of, times_of
 from rapgnn.datasets.frames import ENDINGS, Frame, read_file
 from rapgnn.errors import InputError, check_choice, shown
+from rapgnn.graph.convert import as_table
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.table import is_number
 from rapgnn.graph.typed import NodeType, Relation, typed_graph
@@ -74,20 +75,45 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and path.name.lower().endswith(ENDINGS))
 
 
-def read_folder_of_tables(folder: Path, name: str, reading: Reading, **changes: Any) -> Graph:
-    """The graph of a folder with one CSV or Parquet file per table.
+Content = tuple[Mapping[str, Any], Mapping[str, "Keys"], Mapping[str, Any]]
+"""Tables, keys as a database declares them, and what ``schema.toml`` says."""
+
+
+def read_keyed(source: Callable[[], Content], name: str, reading: Reading, **changes: Any) -> Graph:
+    """The graph of tables with keys, whatever holds them; a trained model may read them again as its own.
 
     Args:
-        changes: fields of ``reading`` that have other values.
+        changes: of the reading.
     """
-    tables: dict[str, Any] = {}
-    for path in _files(folder):
-        stem = path.name.partition(".")[0]
-        if stem in tables:
-            raise InputError(f"{folder} holds two files of the table {stem}: keep one of them.")
-        tables[stem] = read_file(path, (), reading.options).table
-    graph = graph_of_tables(tables, name, replace(reading, **changes), overrides=read_schema(folder / SCHEMA))
-    return replace(graph, read_as=partial(read_folder_of_tables, folder.absolute(), name, reading))
+    graph = graph_of_tables(*source(), name, replace(reading, **changes))
+    return replace(graph, read_as=partial(read_keyed, source, name, reading))
+
+
+def read_folder_of_tables(folder: Path, name: str, reading: Reading) -> Graph:
+    """The graph of a folder with one CSV or Parquet file per table."""
+
+    def content() -> Content:
+        tables: dict[str, Any] = {}
+        for path in _files(folder):
+            stem = path.name.partition(".")[0]
+            if stem in tables:
+                raise InputError(f"{folder} holds two files of the table {stem}: keep one of them.")
+            tables[stem] = read_file(path, (), reading.options).table
+        return tables, {}, read_schema(folder / SCHEMA)
+
+    folder = folder.absolute()
+    return read_keyed(content, name, reading)
+
+
+def are_tables(data: Any) -> bool:
+    """Whether these are tables by name, and nothing else."""
+    return isinstance(data, dict) and bool(data) and all(hasattr(table, "columns") for table in data.values())
+
+
+def read_frames(tables: Mapping[str, Any], reading: Reading) -> Graph:
+    """The graph of tables in memory, by name."""
+    given = {str(name): as_table(table).reset_index(drop=True) for name, table in tables.items()}
+    return read_keyed(lambda: (given, {}, {}), "tables", reading)
 
 
 def read_schema(path: Path) -> dict[str, Any]:
@@ -201,11 +227,7 @@ def _share(values: pd.Series, keys: pd.Series) -> float:
 
 
 def graph_of_tables(
-    tables: Tables,
-    name: str,
-    reading: Reading,
-    declared: Mapping[str, Keys] | None = None,
-    overrides: Mapping[str, Any] | None = None,
+    tables: Tables, declared: Mapping[str, Keys], overrides: Mapping[str, Any], name: str, reading: Reading
 ) -> Graph:
     """The graph of tables with keys; its rows are those of ``reading.table``.
 
@@ -214,7 +236,7 @@ def graph_of_tables(
         overrides: what ``schema.toml`` says of tables.
     """
     notes, known = list[str](), reading.types
-    for table in overrides or {}:
+    for table in overrides:
         check_choice(f"table of {SCHEMA}", table, tables)
     if known is not None and known["tables"] is not None:
         if missing := [table for table in known["tables"] if table not in tables]:
@@ -223,8 +245,8 @@ def graph_of_tables(
         keys = {table: Keys.from_dict(table, about) for table, about in known["tables"].items()}
         target, links = known["target"], {table for table in tables if table not in known["widths"]}
     else:
-        said = {table: about.to_dict() for table, about in (declared or {}).items()}
-        for table, about in (overrides or {}).items():
+        said = {table: about.to_dict() for table, about in declared.items()}
+        for table, about in overrides.items():
             said[table] = said.get(table, {}) | Keys.from_dict(table, about).to_dict() | about
         keys = find_keys(tables, {table: Keys.from_dict(table, about) for table, about in said.items()}, notes)
         target = target_of(tables, reading)

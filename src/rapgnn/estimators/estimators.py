@@ -18,7 +18,7 @@ from rapgnn.estimators.conformal import check_coverage, half_widths, least_proba
 from rapgnn.estimators.disk import DiskEstimator, check_alone, on_disk
 from rapgnn.estimators.edges import EdgeEstimator
 from rapgnn.estimators.links import RAPLinkPredictor
-from rapgnn.estimators.predictions import check_graph, load_named
+from rapgnn.estimators.predictions import check_graph, is_named, load_named
 from rapgnn.estimators.rows import NodeRows
 from rapgnn.graph.convert import RawGraph, unpack
 from rapgnn.graph.graph import Graph, build_graph, graph_set
@@ -130,7 +130,8 @@ class _NodeEstimator(RAPEstimator):
 
         Args:
             sample_weight: how much each row counts in the equations of the head; rows of weight 0 do not train.
-            data: a folder of tables or the name of a dataset, with the options of ``load_dataset`` beside it; a PyG
+            data: a folder of tables, tables by name, or the name of a dataset, with the options of ``load_dataset``
+                beside it (``table="orders"``); a PyG
                 ``Data``, a graph of networkx or igraph (its attributes are columns), a rapgnn ``Graph``, or node
                 features (array, sparse, DataFrame; None: there are none); or ``NodeRows``, the part of a graph's nodes
                 that scikit-learn trains on. A graph with types: a PyG ``HeteroData``, or
@@ -155,8 +156,8 @@ class _NodeEstimator(RAPEstimator):
         return self._fit_weighted(self._read_graph(data, y, given), sample_weight)
 
     def _read_graph(self, data: Any, y: Any, given: dict[str, Any]) -> Graph:
-        if isinstance(data, str | Path):
-            data, given = load_named(data, given), {}
+        if is_named(data):
+            data, y, given = load_named(data, y, given, Reading(task=self._kind, seed=self._seed)), None, {}
         if is_typed(data):
             return build_typed(data, y, given, task=self._kind, seed=self._seed)
         if isinstance(data, NodeRows) and (graph := data.of_graph(y)) is not None:
@@ -219,9 +220,9 @@ class _GraphEstimator(RAPEstimator):
             splits: ``train``, ``val``, ``test``: graph numbers or masks; None holds a fifth out for validation, or
                 nothing where no setting is given and graphs are at most 1,000. And ``directed``, as for nodes.
         """
-        if isinstance(graphs, str | Path):
-            graphs, splits = load_named(graphs, splits), {}
         reading = Reading(task=self._kind, seed=self._seed)
+        if is_named(graphs):
+            graphs, y, splits = load_named(graphs, y, splits, reading), None, {}
         if (graph := tabular(graphs, y, splits, reading, divide=False)) is not None:
             graphs, y, splits = graph, None, {}
         if isinstance(graphs, Graph):

@@ -6,6 +6,7 @@ The networks that count on the data go on counting when features are changed, so
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from torch import Tensor
 
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph, Known, Part
+from rapgnn.graph.relations import Types
 from rapgnn.graph.scores import Metric
 from rapgnn.graph.table import NAMES
-from rapgnn.sparse import Features, SparseMatrix
+from rapgnn.sparse import Features, SparseMatrix, row_block
 from rapgnn.training.nearby import members_on, span_of
 from rapgnn.training.predict import model_on
 
@@ -82,6 +84,9 @@ class Shuffling:
     def allowed(self) -> int:
         """How many predictions are made: fewer on large graphs."""
         graph = self.graph
+        if graph.typed is not None:
+            size = graph.typed.num_edges + graph.typed.num_nodes
+            return int(np.clip(WORK / max(1, 256 * size * (self.depth + 1)), 2 * LEAST_REPEATS, MOST_GROUPS))
         entries = graph.x.nnz if isinstance(graph.x, SparseMatrix) else graph.num_nodes * graph.num_features
         messages = graph.edge_index.shape[1] + graph.num_nodes
         work = entries + messages * min(graph.num_features, 256) * (self.depth + 1)
@@ -89,12 +94,13 @@ class Shuffling:
 
     def columns(self, metric: Metric, repeats: int | None = None) -> tuple[pd.DataFrame, int]:
         """The table by column, and how many columns were tried together."""
-        graph, groups = self.graph, columns_of(self.graph)
+        graph, typed = self.graph, self.graph.typed
+        groups: dict[str, Any] = columns_of(graph) if typed is None else changes_of(typed)
         if not groups:
             raise InputError("there are no columns.")
         repeats = repeats or int(np.clip(self.allowed // min(len(groups), MOST_GROUPS), LEAST_REPEATS, MOST_REPEATS))
         most, together, names = max(LEAST_GROUPS, min(MOST_GROUPS, self.allowed // repeats)), 0, list(groups)
-        if len(groups) > most:
+        if typed is None and len(groups) > most:
             names = ranked(graph, groups, self.seed)
             rest, names = names[most - 1 :], names[: most - 1]
             together = len(rest)
@@ -106,8 +112,11 @@ class Shuffling:
         resampled = np.array([metric.measure(self.before[s], y[s]) for s in samples])
         found = []
         for name in names:
-            orders = [rng.permutation(graph.num_nodes) for _ in range(repeats)]
-            after = [self.predict(shuffled(graph.x, groups[name], order)) for order in orders]
+            if typed is None:
+                orders = [rng.permutation(graph.num_nodes) for _ in range(repeats)]
+                after = [self.predict(shuffled(graph.x, groups[name], order)) for order in orders]
+            else:
+                after = [self._predict(replace(graph, typed=groups[name](rng))) for _ in range(repeats)]
             losses = sign * (before - np.array([metric.measure(p, y) for p in after]))
             again = [metric.measure(after[i % repeats][s], y[s]) for i, s in enumerate(samples)]
             errors = sign * (resampled - np.array(again))
@@ -149,6 +158,27 @@ class Shuffling:
         spread = np.std(weights, axis=0)
         noise = ERRORS * spread / max(1, len(weights) - 1) ** 0.5
         return pd.DataFrame({"hop": names, "importance": np.mean(weights, axis=0), "spread": spread, "noise": noise})
+
+
+def changes_of(types: Types) -> dict[str, Callable[[np.random.Generator], Types]]:
+    """What of a graph with types can be shuffled, by name: the features of a type; which nodes a relation joins."""
+
+    def features(kind: str, rng: np.random.Generator) -> Types:
+        x, order = types.features[kind], torch.from_numpy(rng.permutation(types.counts[kind]))
+        return replace(types, features=types.features | {kind: row_block(x, order)})  # type: ignore[dict-item]
+
+    def ends(pair: tuple[str, ...], rng: np.random.Generator) -> Types:
+        (u, v), weight = types.relation(pair[0]).edge_index, types.relation(pair[0]).weight
+        edges = np.stack([u, v[rng.permutation(len(v))]])
+        there = {key: edges if key == pair[0] else edges[::-1].copy() for key in pair}
+        found = (
+            replace(one, edge_index=there[one.key], weight=weight) if one.key in pair else one
+            for one in types.relations
+        )
+        return replace(types, relations=tuple(found))
+
+    changes = {f"features of {kind}": partial(features, kind) for kind in types.features}
+    return changes | {pair[0]: partial(ends, pair) for pair in types.pairs}
 
 
 def columns_of(graph: Graph) -> dict[str, np.ndarray]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.columns import OPTIONS, Reading, named_options
+from rapgnn.datasets.keyed import are_tables
 from rapgnn.datasets.tables import tabular
 from rapgnn.device import own_settings, pick_device
 from rapgnn.errors import InputError, check_choice, notice, shown
@@ -73,8 +74,8 @@ class Predicting:
             graph = data.of_graph(y, self.schema_.classes, labelled)
             data, y = (data, y) if graph is None else (graph, None)
         before = data.notes if isinstance(data, Graph) else ()
-        if isinstance(data, str | Path):
-            data, given = load_named(data, given or {}, Reading(**reading_of(self.schema_, labelled))), None
+        if is_named(data):
+            data, y, given = load_named(data, y, given or {}, Reading(**reading_of(self.schema_, labelled))), None, None
             data = data if labelled else without_labels(data, self.schema_)
         reading = Reading(**reading_of(self.schema_, labelled))
         if isinstance(data, Graph):
@@ -182,6 +183,8 @@ class Predicting:
     def importances(self, data: Any, y: Any = None, *, repeats: int | None = None, **given: Any) -> Importances:
         """How much worse the model is when a column, or the features of all nodes at a distance, are shuffled.
 
+        Of graphs with types: when the features of one type are shuffled, or which nodes a relation joins.
+
         Args:
             data, y, given: as in ``fit``, with labels. The test rows count, else those of validation, else all with a
                 label; where the data name no splits, those that ``fit`` made.
@@ -190,7 +193,6 @@ class Predicting:
         model, graph = self._fitted(), self._graph(data, y, given, labelled=True)
         if not isinstance(graph, Graph):
             raise InputError("importances are for graphs in memory, and this one is on disk.")
-        check_untyped(graph, "importances of columns are")
         graph = self.with_splits(graph)
         rows = next((graph.rows(split) for split in ("test", "val") if len(graph.rows(split))), graph.labelled)
         if not len(rows):
@@ -423,10 +425,22 @@ def check_graph(graph: Graph, task: str, schema: Schema | None, y: Any, given: d
     return replace(graph, notes=(*graph.notes, *(note for note in said if note not in graph.notes)))
 
 
-def load_named(data: str | Path, given: dict[str, Any], reading: Reading | None = None) -> Graph:
-    """The data of a folder or a dataset, with the options of ``load_dataset`` that were given."""
+def is_named(data: Any) -> bool:
+    """Whether ``load_dataset`` reads it: a folder, a database, the name of a dataset, or tables with keys."""
+    return isinstance(data, str | Path) or are_tables(data)
+
+
+def load_named(data: Any, y: Any, given: dict[str, Any], reading: Reading) -> Graph:
+    """The data of whatever ``is_named``, with the options of ``load_dataset`` that were given.
+
+    Args:
+        y: the label's column; None: as the options or the data say.
+    """
     known = ("data_dir", "say", "attributes", "reading", *OPTIONS)
-    options: dict[str, Any] = {"reading": reading or Reading()} | named_options(given, known)
+    if y is not None and not isinstance(y, str):
+        raise InputError("such data bring their own labels: name their column.")
+    named = {} if y is None else {"label": y}
+    options: dict[str, Any] = {"reading": reading} | named_options(given, known) | named
     return load_dataset(data, **options)
 
 

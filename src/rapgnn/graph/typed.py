@@ -22,7 +22,7 @@ from rapgnn.graph.relations import ALSO, ALWAYS, BESIDE, Relation, Types
 from rapgnn.graph.splits import split_blocks
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_whole, shape_of
-from rapgnn.sparse import Features
+from rapgnn.sparse import Features, SparseMatrix
 
 NO_EDGES = np.zeros((2, 0), dtype=np.int64)
 
@@ -254,6 +254,32 @@ def neighbour_counts(edges: Sequence[Relation], target: str, count: int) -> Tens
     received = [one for one in edges if one.target == target]
     columns = [np.log1p(np.bincount(one.edge_index[1], minlength=count)) for one in received]
     return torch.from_numpy(np.column_stack([*columns, np.ones(count)]).astype(np.float32))
+
+
+def flattened(graph: Graph) -> Graph:
+    """A graph with types as one without: all nodes, the target's first, with features side by side and their type.
+
+    What a model without types can make of it; refused where rows have a time.
+    """
+    types = graph.typed
+    assert types is not None
+    if types.clock is not None:
+        raise InputError("rows that are predicted as of a time need a model with types: compare no others.")
+    counts = {types.target: types.counts[types.target]} | types.counts
+    first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
+    given = {kind: types.features.get(kind, torch.zeros(count, 0)) for kind, count in counts.items()}
+    tables = [x.scipy() if isinstance(x, SparseMatrix) else sp.csr_matrix(x.numpy()) for x in given.values()]
+    marks = sp.block_diag([np.ones((count, 1)) for count in counts.values()])
+    x: Any = sp.csr_matrix(sp.hstack([marks, sp.block_diag(tables)]))
+    words = any(isinstance(one, SparseMatrix) for one in given.values())
+    x = SparseMatrix(x) if words else torch.from_numpy(x.toarray()).float()
+    ends = [one.edge_index + np.array([[first[one.source]], [first[one.target]]]) for one in types.relations]
+    unknown = float("nan") if graph.y.is_floating_point() else -1
+    more = torch.full((types.num_nodes - graph.num_rows, *graph.y.shape[1:]), unknown).to(graph.y)
+    edges = torch.from_numpy(np.concatenate([NO_EDGES, *ends], axis=1))
+    return replace(
+        graph, x=x, y=torch.cat([graph.y, more]), edge_index=edges, encoding=None, ids=None, typed=None, read_as=None
+    )
 
 
 # Times.

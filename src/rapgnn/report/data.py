@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from rapgnn.datasets.keyed import drawn
 from rapgnn.estimators.card import describe_graph
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.validate import SPLITS
@@ -25,6 +26,7 @@ def data_parts(subject: Subject) -> list[Part]:
     row = describe_graph(graph)
     facts = [("task", graph.task.replace("-", " ")), *((k, f"{v:,}") for k, v in row.items() if isinstance(v, int))]
     facts = [(f"{name} rows" if name in SPLITS else name, value) for name, value in facts]
+    facts += [(f"{name} nodes", f"{count:,}") for name, count in row.get("types", {}).items()]
     facts += [("mean degree", f"{degree.mean():.1f}" if len(degree) else "–"), ("isolated nodes", f"{isolated:,}")]
     facts += [] if same is None else [(same[0], f"{same[1]:.2f}" if "correlation" in same[0] else percent(same[1]))]
     facts.append(("rows without a label", f"{graph.num_rows - len(graph.labelled):,} of {graph.num_rows:,}"))
@@ -33,6 +35,8 @@ def data_parts(subject: Subject) -> list[Part]:
         parts.append(Notice("Most edges join nodes of different classes: an average over neighbours would mix them."))
     if isolated:
         parts.append(Notice(f"{isolated:,} nodes have no edge: for them the graph tells nothing.", "quiet"))
+    if graph.typed is not None and graph.typed.tables is not None:
+        parts.append(Prose("\n".join(f"    {line}" for line in drawn(graph).splitlines())))
     parts += [Prose("\n".join(f"- {note}" for note in graph.notes))] if graph.notes else []
     figures = [_histogram(degree, "Degrees", "neighbours", "nodes")]
     if graph.ptr is not None:
@@ -42,6 +46,9 @@ def data_parts(subject: Subject) -> list[Part]:
 
 def degrees(graph: Graph) -> np.ndarray:
     """Edges that arrive at each node; where edges are listed one way, those that leave count too."""
+    if graph.typed is not None:
+        received = (one.edge_index[1] for one in graph.typed.relations if one.target == graph.typed.target)
+        return np.sum([np.bincount(ends, minlength=graph.num_nodes) for ends in received], axis=0)
     ends = (torch.bincount(end, minlength=graph.num_nodes) for end in graph.edge_index.cpu())
     return torch.maximum(*ends).numpy()
 
