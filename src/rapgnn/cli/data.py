@@ -52,11 +52,15 @@ def data_info(
     Example: rapgnn data info my-graph/ --label species
     """
     from dataclasses import replace
+    from pathlib import Path
 
-    from rapgnn.datasets.keyed import drawn
+    from rapgnn.datasets.database import is_database
+    from rapgnn.datasets.keyed import drawn, is_folder_of_tables
     from rapgnn.estimators.card import describe_graph
 
-    graph = shared.load(name, data_dir, attributes, replace(reading, labelled=None), labels=False)
+    if name is not None and (is_database(name) or (Path(name).is_dir() and is_folder_of_tables(Path(name)))):
+        reading = replace(reading, labelled=None)  # whose rows are predicted may be seen later
+    graph = shared.load(name, data_dir, attributes, reading, labels=False)
     row = describe_graph(graph)
     uses = () if graph.encoding is None else graph.encoding.uses
     shared.write_json([row | ({"columns": [vars(use) for use in uses]} if uses else {})], json_file)
