@@ -108,6 +108,16 @@ def test_undirected_edges_are_the_same_both_ways():
     )
 
 
+def test_nodes_without_ids_know_no_labels_of_another_graph():
+    links, ends, y = noise(True)
+    names = keys_of(None, links.n)[0]
+    columns, own = EdgeColumns.of(links, None, names, ends, y[:, None]), pd.DataFrame(index=range(len(ends)))
+    other = torch.stack([ends[:, 0], (ends[:, 1] + 7) % links.n], 1)
+    for edges, same in ((ends, True), (other, False)):
+        table = columns.table(Links.of(links.n, edges, None, True), None, names, edges, own)
+        assert bool(table["number of labels, from"].any()) == same
+
+
 def test_classes_of_edges_with_columns_and_times():
     draw = np.random.default_rng(0)
     bad, ends = draw.random(80) < 0.2, draw.integers(80, size=(1200, 2))
