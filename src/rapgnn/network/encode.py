@@ -108,7 +108,8 @@ class FeatureScaling(nn.Module):
 
     def __init__(self, kind: str, in_channels: int, components: int = 0, seed: int = 0):
         super().__init__()
-        self.kind, self.components, self.seed = SCALINGS[kind], components, seed
+        self.kind, self.components = SCALINGS[kind], components
+        self.seed = seed + 1000 * list(SCALINGS).index(kind)  # what one scaling's components miss, another's may see
         self.width = components or in_channels
         if self.kind.weights is not None:
             self.register_buffer("weight", torch.ones(in_channels, dtype=torch.float32))

@@ -132,10 +132,10 @@ def filter_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
 
 
 def far_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
-    """Where labels are scarce, the best of personalised PageRank over more hops."""
+    """Where labels are scarce, personalised PageRank over more hops."""
     if scarce_labels(graph):
         depth, teleport = PRESET.far
-        for net in [net for net in hop_points(best) if net.jumping == "ppr"][:2]:
+        for net in [net for net in hop_points(best) if net.jumping == "ppr"][:4]:
             yield net.update(num_layers=depth, teleport=teleport)
 
 
