@@ -1,6 +1,8 @@
 """``rapgnn fit``, ``evaluate``, ``predict`` and ``report``."""
 
 import json
+import os
+import shutil
 
 import pandas as pd
 import pytest
@@ -50,6 +52,14 @@ def test_a_fit_writes_its_page(rapgnn, plants, tmp_path):
     assert sorted(columns) == ["colour", "height", "leaves"]
     assert all(row[0].startswith("plant ") for row in found.table("least-sure-rows", "The").rows)
     assert "no split was given" in found.words["the-data"]
+
+
+def test_a_folder_whose_name_is_no_text_has_a_model_and_a_page(rapgnn, plants, tmp_path):
+    odd = tmp_path / os.fsdecode(b"bad\xff")
+    shutil.copytree(plants, odd)
+    page = tmp_path / "page.html"
+    code, _, err = rapgnn("fit", odd, "--out", tmp_path / "model", "--no-search", "--report", page)
+    assert (code, page.exists(), (tmp_path / "model" / "MODEL.md").exists()) == (0, True, True), err
 
 
 def test_a_saved_model_has_its_page(rapgnn, plants, tmp_path):

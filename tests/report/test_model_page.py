@@ -163,10 +163,15 @@ def test_a_sample_is_said_to_be_one(fitted, small_graph, tmp_path, monkeypatch):
     assert sum(len(trace["x"]) for trace in found.plots["map-0"]["data"]) == 50
 
 
-def test_a_loaded_model_has_a_page_without_its_search(fitted, small_graph, tmp_path):
+def test_a_page_says_what_is_known_of_the_search(fitted, small_graph, tmp_path):
+    alone = RAPNodeClassifier(search=False).fit(small_graph)
     fitted.save(tmp_path / "model")
-    RAPNodeClassifier.load(tmp_path / "model").report(tmp_path / "page.html", small_graph)
-    assert "There was no search" in read(tmp_path / "page.html").words["what-was-chosen"]
+    loaded = RAPNodeClassifier.load(tmp_path / "model")
+    said = {"alone": "There was no search", "fitted": f"by {fitted.ranked_by_} on", "loaded": "A search chose these"}
+    for name, model in {"alone": alone, "fitted": fitted, "loaded": loaded}.items():
+        model.report(tmp_path / "page.html", small_graph)
+        chosen = read(tmp_path / "page.html").words["what-was-chosen"]
+        assert {key for key, words in said.items() if words in chosen} == {name}
 
 
 class Plain:

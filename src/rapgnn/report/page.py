@@ -58,7 +58,7 @@ class Page:
     def write(self, path: Path) -> None:
         """Put the file in place."""
         text = self.render()
-        write_atomic(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_atomic(path, lambda temporary: temporary.write_bytes(text.encode("utf-8", "backslashreplace")))
 
 
 def as_json(figure: parts.Drawn) -> str:

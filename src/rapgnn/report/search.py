@@ -54,15 +54,18 @@ def search_parts(subject: Subject) -> list[Part]:
 def _why(subject: Subject, trials: list[Any]) -> str:
     metric, value = subject.metric, getattr(subject.estimator, "validation_score_", None)
     kept = None if value is None or value != value else subject.shown(value)
+    if not trials and len(getattr(getattr(subject.estimator, "model_", None), "members", ())) > 1:
+        return "A search chose these; what else it tried is not saved with a model."
     if not trials or not subject.estimator.search:
         words = "There was no search: the model was trained once, with the settings given or the usual ones."
         return words if kept is None else f"{words} On validation: {metric.title} {kept}."
     best = sorted((trial.value for trial in trials), key=lambda value: -merit(value, metric.higher))
+    following = f", the next {subject.shown(best[1])}" if len(best) > 1 else ""
     words = (
-        f"{len(trials)} candidates were compared by {metric.title} on validation rows, never on test rows. The best "
-        f"reached {subject.shown(best[0])}{f', the next {subject.shown(best[1])}' if len(best) > 1 else ''}."
+        f"{len(trials)} candidates were compared by {subject.estimator.ranked_by_} on validation rows, never on test "
+        f"rows. The best reached {subject.shown(best[0])}{following}."
     )
-    return words if kept is None else f"{words} The model that was kept has {kept} on validation."
+    return words if kept is None else f"{words} The model has {kept} there, corrected for the choice."
 
 
 def _candidates(subject: Subject, trials: list[Any]) -> Figure:

@@ -123,7 +123,9 @@ def save_checkpoint(folder: Path, model: Any, schema: Schema, card: str | None =
             check_target(folder)  # another save may have been here
             _replace(folder, index, numbers, alone)
             if card is not None:
-                text = f"{card}\nWritten beside `{index['weights']}`; rapgnn never reads it.\n".encode()
+                text = f"{card}\nWritten beside `{index['weights']}`; rapgnn never reads it.\n".encode(
+                    "utf-8", "backslashreplace"
+                )
                 write_atomic(folder / CARD, lambda temporary: temporary.write_bytes(text), like=folder / INDEX)
     except OSError as error:
         raise write_error(folder, error) from error
