@@ -329,6 +329,26 @@ def costs(
 
 
 @benchmark
+def typed(
+    graphs: Annotated[str, typer.Option(help="Which graphs, separated by commas; all.")] = "all",
+    rivals: Annotated[str, typer.Option(help="Which rivals, separated by commas; all.")] = "all",
+    labels: Annotated[str, typer.Option(help="Labelled rows of each class, separated by commas.")] = "20,60",
+    trials: Trials = 2,
+    seeds: Seeds = 1,
+) -> Planned:
+    """Graphs with types, generated and from packages, against R-GCN, HGT, HAN, trees and the graph without types.
+
+    Example: rapgnn bench typed --graphs relation,path --rivals trees,flat --labels 20
+    """
+    counts = read_numbers("--labels", labels)
+    from rapgnn_lab.bench.typed.graphs import GRAPHS
+    from rapgnn_lab.bench.typed.rivals import RIVALS, plan
+
+    chosen, against = read_names("graph", graphs, list(GRAPHS)), read_names("rival", rivals, list(RIVALS))
+    return "graphs with types", plan(chosen, against, counts, seeds, trials), list
+
+
+@benchmark
 def auto(
     graphs: Annotated[str, typer.Option(help="Which of the suite's graphs, separated by commas; all.")] = "all",
     trials: Trials = 20,

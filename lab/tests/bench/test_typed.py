@@ -1,0 +1,51 @@
+"""``bench typed``: labels lie where the kinds say, and every rival is trained on every split."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rapgnn_lab.bench.typed.graphs import Kind, TypedData, place_of_label
+from rapgnn_lab.bench.typed.rivals import RIVALS, bench, neighbours, paths, tune
+
+SMALL = Kind(
+    ("paper", 120, 2, 2, 40),
+    {"author": 60, "subject": 8},
+    {("paper", "by", "author"): (250, 0.5, 0.4), ("paper", "about", "subject"): (120, 0.5, 0.4)},
+    (6, 0.5),
+)
+
+
+@pytest.mark.parametrize("where", ["relation", "path", "features", "noise", "quiet"])
+def test_splits_have_rows_of_every_class(where):
+    data = place_of_label(where, each=5, n=300)
+    assert np.bincount(data.y[data.train]).tolist() == [5, 5, 5]
+    assert not set(data.train) & set(data.val)
+    assert not set(data.test) & {*data.train, *data.val}
+    assert all(ends[0].max() < data.counts[key[0]] and ends[1].max() < data.counts[key[2]]
+               for key, ends in data.edges.items())  # fmt: skip
+
+
+def test_what_rivals_see():
+    data = SMALL.make(each=5)
+    together = paths(data)["paper", "by", "paper"].numpy()
+    first, second = data.edges["paper", "by", "author"]
+    of = {i: set(second[first == i]) for i in range(120)}
+    assert all(of[i] & of[j] for i, j in together.T)
+    assert neighbours(data)[:, 0].sum() == 250 or neighbours(data)[:, 0].sum() == len(first)
+
+
+@pytest.mark.parametrize("rival", list(RIVALS))
+def test_every_rival_is_trained(rival):
+    data: TypedData = SMALL.make(each=8)
+    record = tune(rival, [data], trials=1, epochs=5)
+    assert 0 <= record["mean"] <= 1
+    assert record["run_seconds"] > 0
+
+
+def test_a_record_says_who_is_best(monkeypatch):
+    from rapgnn_lab.bench.typed import rivals
+
+    monkeypatch.setitem(rivals.GRAPHS, "small", lambda each, seed: replace(SMALL.make(each, seed)))
+    record = bench("small", 8, 1, 1, ["trees"], epochs=5)
+    assert record["difference"] == pytest.approx(100 * (record["mean"] - record["best_rival_mean"]))
