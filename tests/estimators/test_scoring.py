@@ -112,7 +112,7 @@ def test_probabilities_are_the_same_with_and_without_their_spread(small_graph, s
 
 def judged(graph, scoring=None, **settings):
     model = RAPNodeClassifier(scoring=scoring, **(PLAIN | settings)).fit(graph)
-    return evaluate(graph, model_on(model.model_, graph), model.config_, scoring=scoring)
+    return evaluate(graph, model_on(model.model_, graph), model)
 
 
 def test_a_useless_model_is_called_so():

@@ -106,8 +106,8 @@ def read_folder_of_tables(folder: Path, name: str, reading: Reading) -> Graph:
 
 
 def are_tables(data: Any) -> bool:
-    """Whether these are tables by name, and nothing else."""
-    return isinstance(data, dict) and bool(data) and all(hasattr(table, "columns") for table in data.values())
+    """Whether these are tables by name, and nothing else (one format of sparse matrices is a dictionary too)."""
+    return type(data) is dict and bool(data) and all(hasattr(table, "columns") for table in data.values())
 
 
 def read_frames(tables: Mapping[str, Any], reading: Reading) -> Graph:

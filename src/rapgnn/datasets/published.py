@@ -180,7 +180,7 @@ def one_hot(codes: np.ndarray, sizes: Sequence[int], what: str) -> SparseMatrix:
 # OGB's molecules and its two large node graphs (Hu et al., 2020), from OGB's own CSV.gz folders.
 
 
-_OGB = "http://snap.stanford.edu/ogb/data"
+_OGB = "https://snap.stanford.edu/ogb/data"
 
 CHUNK = 2_000_000  # rows of a file of numbers that are in memory at a time
 

@@ -89,7 +89,7 @@ class Preset:
     """Share of the nominal seconds of a GCN's training, zeros skipped, that a search on one graph may cost."""
     of_sets: float = 0.8
     """On a set of graphs, whose networks have more layers and put batches together."""
-    filters_share: float = 0.3
+    filters_share: float = 0.4
     """Of linear filters, where heads can be trained after them."""
     previous_share: float = 0.25
     """Of networks on another network's predictions."""
