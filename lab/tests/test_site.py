@@ -67,7 +67,7 @@ QUESTIONS = {
     "cluster": "howto cluster",
     "GPU": "howto gpu",
     "recommend links": "links howto",
-    "database": "typed howto",
+    "database": "databases howto",
     "missing values": "howto",
 }
 """What a practitioner asks, and the pages that answer it; written down before the pages."""
