@@ -22,10 +22,10 @@ def some_pairs(n: int, count: int = 60) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("reach", [0.0, 5.0, 1e9], ids=["columns", "both", "rows"])
-def test_walks_are_powers_of_the_operator(reach, weighted):
+@pytest.mark.parametrize("most_ends", [0.0, 5.0, 1e9], ids=["columns", "both", "rows"])
+def test_walks_are_powers_of_the_operator(most_ends, weighted):
     links = graph(weighted=weighted)
-    how = Described(hops=3, columns=40, reach=reach)
+    how = Described(hops=3, columns=40, most_ends=most_ends)
     pairs, S = some_pairs(links.n), links.operator().matrix.scipy().toarray()
     found = PairFeatures(links, None, how).walks(links.ordered(pairs))
     power, powers = S.astype(np.float64), []
@@ -38,9 +38,10 @@ def test_walks_are_powers_of_the_operator(reach, weighted):
 
 def test_random_columns_estimate_walks_without_bias():
     links, pairs = graph(), some_pairs(40)
-    exact = PairFeatures(links, None, Described(hops=2, reach=1e9)).walks(pairs)[:3]
+    exact = PairFeatures(links, None, Described(hops=2, most_ends=1e9)).walks(pairs)[:3]
     estimates = [
-        PairFeatures(links, None, Described(hops=2, reach=0, columns=32, seed=s)).walks(pairs)[:3] for s in range(40)
+        PairFeatures(links, None, Described(hops=2, most_ends=0, columns=32, seed=s)).walks(pairs)[:3]
+        for s in range(40)
     ]
     mean, error = torch.stack(estimates).mean(0), torch.stack(estimates).std(0) / 40**0.5
     assert ((mean - exact).abs() < 4.5 * error + 1e-6).all()
@@ -73,7 +74,7 @@ def test_neighbours_are_counted_exactly(directed):
 def test_blocks_change_nothing(monkeypatch):
     links, pairs = graph(), some_pairs(40)
     x = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
-    how = Described(hops=3, reach=3.0, columns=48)
+    how = Described(hops=3, most_ends=3.0, columns=48)
     whole = PairFeatures(links, x, how).columns(pairs)
     for name in ("PAIR_BLOCK", "COUNT_BLOCK"):
         monkeypatch.setattr(f"rapgnn.pairs.features.{name}", 7)

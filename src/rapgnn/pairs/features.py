@@ -32,7 +32,7 @@ class Described:
     Args:
         hops: walks between the two nodes are up to twice as long.
         columns: random ±1 columns that estimate the walks whose rows are not short.
-        reach: mean number of nodes where walks may end, up to which rows of S^k are short and walks counted exactly.
+        most_ends: mean number of nodes where walks may end, up to which they are counted exactly, by rows of S^k.
         rank: leading eigenvectors of S.
         feature_hops: up to which those of the nodes' features count.
         seed: of the columns.
@@ -40,7 +40,7 @@ class Described:
 
     hops: int = 4
     columns: int = 512
-    reach: float = 500.0
+    most_ends: float = 500.0
     rank: int = 64
     feature_hops: int = 3
     seed: int = 0
@@ -125,7 +125,7 @@ class PairFeatures:
     @cached_property
     def exact(self) -> int:
         """Hops up to which rows of S^k are short."""
-        return len(short_hops(self.links, self.how.reach, self.how.hops))
+        return len(short_hops(self.links, self.how.most_ends, self.how.hops))
 
     def columns(self, pairs: Tensor) -> Tensor:
         """The description of every pair ``[m, 2]``; that of (u, v) is that of (v, u) where links have no direction."""

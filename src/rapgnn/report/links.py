@@ -15,8 +15,9 @@ from rapgnn.pairs.model import LinksOn
 from rapgnn.pairs.ranking import ranked
 from rapgnn.pairs.rivals import RIVALS, Product, compared
 from rapgnn.pairs.splits import negatives
+from rapgnn.report.model import OnPart, sections_of
 from rapgnn.report.page import Page, check_installed
-from rapgnn.report.parts import Cell, Facts, Notice, Part, Prose, Section, Table, percent
+from rapgnn.report.parts import Cell, Facts, Notice, Part, Prose, Table, percent
 
 K = 20
 MOST_TRAINED = 2_000_000  # links up to which an autoencoder is trained for the page
@@ -35,7 +36,7 @@ DEGREES = ((1, "up to 1 link"), (3, "2 or 3"), (10, "4 to 10"), (1 << 62, "more 
 
 
 def write_link_report(
-    estimator: Any, path: Path, data: Any, given: dict[str, Any], on_part: Callable[[int, int, str], None] | None = None
+    estimator: Any, path: Path, data: Any, given: dict[str, Any], on_part: OnPart = lambda *progress: None
 ) -> None:
     """Write the page.
 
@@ -53,12 +54,7 @@ def write_link_report(
         "Recommendations": lambda: _examples(estimator, graph, on, names),
         "What was chosen": lambda: _chosen(estimator, on),
     }
-    sections = []
-    for done, (title, make) in enumerate(makers.items()):
-        if on_part is not None:
-            on_part(done, len(makers), title)
-        sections.append(Section(title, make()))
-    made = versions()
+    sections, made = sections_of(makers, on_part), versions()
     Page(
         f"{graph.name}: a report on the model of links",
         f"{type(estimator).__name__}, judged on {len(links):,} {split} links that it was not trained on, in "

@@ -1,6 +1,7 @@
 """The page about a model: a list of sections, each a function of the model and its data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,18 @@ SECTIONS: dict[str, Callable[[Subject], list[Part]]] = {
 """Title -> what makes its parts, in the order of the page."""
 
 
+def sections_of(makers: Mapping[str, Callable[[], list[Part]]], on_part: OnPart) -> list[Section]:
+    """The sections by title, in their order; one that cannot be there says why."""
+    sections = []
+    for done, (title, make) in enumerate(makers.items()):
+        on_part(done, len(makers), title)
+        try:
+            sections.append(Section(title, make()))
+        except (AbsentError, InputError) as error:
+            sections.append(Section(title, [Notice(f"Not shown: {error}", "quiet")]))
+    return sections
+
+
 def write_model_report(estimator: Any, graph: Graph, path: Path, on_part: OnPart = lambda *progress: None) -> None:
     """Write the page.
 
@@ -41,13 +54,7 @@ def write_model_report(estimator: Any, graph: Graph, path: Path, on_part: OnPart
     """
     check_installed()
     subject = Subject(estimator, graph)
-    sections = []
-    for done, (title, make) in enumerate(SECTIONS.items()):
-        on_part(done, len(SECTIONS), title)
-        try:
-            sections.append(Section(title, make(subject)))
-        except (AbsentError, InputError) as error:
-            sections.append(Section(title, [Notice(f"Not shown: {error}", "quiet")]))
+    sections = sections_of({title: partial(make, subject) for title, make in SECTIONS.items()}, on_part)
     made, device, score = versions(), str(getattr(estimator, "device", "cpu")), float(subject.record["score"])
     with_what = ", ".join(f"{name} {version}" for name, version in made.items())
     trained_on = "" if subject.split == "train" else "not "

@@ -62,7 +62,7 @@ def split(y: np.ndarray, each: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def topics(rng: np.random.Generator, classes: int, each: int, spread: float) -> np.ndarray:
-    """The class of every topic, and how common topics are: a few are large."""
+    """How common every topic is: a few are large."""
     share = rng.gamma(1 / spread, size=classes * each)
     return share / share.sum()
 
