@@ -19,7 +19,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.memory import read_size
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import FittedOnDisk, fit, labelled_graph
-from rapgnn.scale.hops import Budget, Hops, block_width, untrained
+from rapgnn.scale.hops import Budget, DiskHops, block_width, untrained
 
 BACKBONES = [("gcn", False), ("gcn", True), ("sage", False), ("sage", True), ("gin", False)]
 ROOM = Budget(8 << 30)
@@ -84,7 +84,7 @@ def fill(folder: Path | str, out: Path | str, width: int, dies_at: int = -1) -> 
         if done == dies_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Hops(graph, model, Budget(), width=width).store(out, np.arange(0, graph.num_nodes, 2), on_hop)
+    DiskHops(graph, model, Budget(), width=width).store(out, np.arange(0, graph.num_nodes, 2), on_hop)
 
 
 @contextlib.contextmanager

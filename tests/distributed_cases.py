@@ -21,8 +21,8 @@ from rapgnn import Config, InputError, make_graph
 from rapgnn.graph.graph import Graph
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
-from rapgnn.scale.homes import WorkersHops, open_home
-from rapgnn.scale.hops import Budget, untrained
+from rapgnn.scale.homes import open_home
+from rapgnn.scale.hops import Budget, DiskHops, untrained
 from rapgnn.scale.on_ray import hops_of_block
 from rapgnn.scale.store import Columns, HopsOf
 from rapgnn.scale.workers import joined
@@ -63,7 +63,7 @@ def fill_all(folder: Path, stores: Path) -> dict[tuple[str, str, bool], float]:
             graph = DiskGraph.open(folder / name, verify=False)
             for backbone, loops in operators(name):
                 model = untrained(graph, hop_config(backbone, loops), all_layers=False)
-                hops = WorkersHops(graph, model, Budget(), workers, width=4 if name == "directed" else 7)
+                hops = DiskHops(graph, model, Budget(), workers, width=4 if name == "directed" else 7)
                 hops.store(stores / f"{name} {backbone} {loops}", wanted_rows(graph.num_nodes))
                 rates[name, backbone, loops] = float(model.operator_scale)
     return rates
@@ -95,18 +95,17 @@ class StoppedError(Exception):
     """Ends a run in the middle, as a machine that goes away would."""
 
 
-def deep_hops(folder: Path, out: Path, layers: int, stop_at: int | None = None) -> list[int]:
-    """The hops of a graph's labelled rows through many layers; the hops that this run has finished.
+def deep_hops(folder: Path, out: Path, layers: int, stop_at: int | None = None) -> list[tuple[int, int]]:
+    """The hops of a graph's labelled rows, a column at a time: how many of how many this worker has finished.
 
     Args:
-        stop_at: a hop after which all workers stop.
+        stop_at: so many hops after which all workers stop.
     """
-    seen: list[int] = []
+    seen: list[tuple[int, int]] = []
 
     def on_hop(done: int, of: int) -> None:
-        assert of == layers + 1
-        seen.append(done - 1)
-        if done - 1 == stop_at:
+        seen.append((done, of))
+        if done == stop_at:
             raise StoppedError
 
     with joined() as workers:
@@ -114,7 +113,7 @@ def deep_hops(folder: Path, out: Path, layers: int, stop_at: int | None = None) 
         model = untrained(graph, Config(num_layers=layers, embedding="identity", activation="identity"))
         nodes = np.union1d(graph.train, graph.val)
         with contextlib.suppress(StoppedError):
-            WorkersHops(graph, model, Budget(), workers).store(out, nodes, on_hop)
+            DiskHops(graph, model, Budget(), workers, width=1).store(out, nodes, on_hop)
     return seen
 
 
@@ -141,7 +140,7 @@ def refuse_all(folder: Path) -> str:
         graph = DiskGraph.open(folder / "directed", verify=False)
         model = untrained(graph, hop_config("gcn", False))
         try:
-            WorkersHops(graph, model, Budget(), workers).store(folder, wanted_rows(graph.num_nodes))
+            DiskHops(graph, model, Budget(), workers).store(folder, wanted_rows(graph.num_nodes))
         except InputError as error:
             return str(error)
     return ""
@@ -209,4 +208,4 @@ if __name__ == "__main__":  # what torchrun starts: GRAPH STORE LAYERS LOG
     torch.set_num_threads(1)
     hops = deep_hops(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))
     with Path(sys.argv[4]).open("a") as file:
-        file.write(f"{os.environ['TORCHELASTIC_RESTART_COUNT']} {hops[0]} {hops[-1]}\n")
+        file.write(f"{os.environ['TORCHELASTIC_RESTART_COUNT']} {hops[-1][0]} {hops[-1][1]}\n")

@@ -14,7 +14,7 @@ from rapgnn.network.encode import Scaling as FeatureScaling
 from rapgnn.network.expand import KERNELS
 from rapgnn.network.heads import HEADS
 from rapgnn.scale.homes import HOMES, Home
-from rapgnn.scale.hops import Hops
+from rapgnn.scale.hops import DiskHops
 from rapgnn.search import portfolio
 from rapgnn.search.portfolio import HOPS, PORTFOLIO, Stage
 from samples import collection
@@ -59,7 +59,7 @@ def test_a_kernel_is_a_row(tables, tmp_path):
 def test_a_home_for_hops_is_a_row(monkeypatch, small_graph, tmp_path):
     addresses = []
 
-    class Backwards(Hops):
+    class Backwards(DiskHops):
         """The last block first."""
 
         def blocks(self, store, missing, on_hop):

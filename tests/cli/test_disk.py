@@ -82,7 +82,7 @@ def test_workers_fit_what_one_process_does(graph: DiskGraph, rapgnn, tmp_path: P
     assert [code for code, _, _ in told] == [0, 0], told
     out = "".join(out for _, out, _ in told)
     assert out.count("saved") == 1
-    assert len(HopStore.open(tmp_path / "store").blocks) == 1
+    assert len(HopStore.open(tmp_path / "store").blocks) == 2  # one of each
     code, alone, err = rapgnn(*given, "--out", tmp_path / "alone")
     assert code == 0, err
     assert out.splitlines()[2:5] == alone.splitlines()[2:5]  # the scores

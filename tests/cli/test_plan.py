@@ -53,7 +53,7 @@ def test_a_plan_by_sizes(rapgnn, tmp_path, rates):
     assert "111,000,000 nodes" in text
     assert "take " in text
     records = json.loads(out.read_text())
-    assert [r["layout"] for r in records] == ["memory", "disk", "ray", "rows"]
+    assert [r["layout"] for r in records] == ["memory", "disk", "ray"]
     assert sum(r["chosen"] for r in records) == 1
     assert all(r["total_seconds"] == pytest.approx(sum(r["seconds"].values())) for r in records)
 

@@ -12,7 +12,7 @@ from rapgnn import Config, Graph, InputError
 from rapgnn.device import free_memory
 from rapgnn.scale import matrix as streamed
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import Budget, Hops, block_width, keeps_graph, untrained
+from rapgnn.scale.hops import Budget, DiskHops, block_width, keeps_graph, untrained
 from rapgnn.scale.matrix import StreamedMatrix
 from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
@@ -74,8 +74,8 @@ def test_an_allowance_makes_blocks_narrow_and_streams_the_graph(tmp_path):
     assert not keeps_graph(disk, Budget(16 << 30, "cuda", 1000))
     model = untrained(disk, Config(**RIDGE))
     rows = np.arange(disk.num_nodes)
-    narrow = Hops(disk, model, small).store(tmp_path / "narrow", rows)
-    wide = Hops(disk, untrained(disk, Config(**RIDGE)), ROOM).store(tmp_path / "wide", rows)
+    narrow = DiskHops(disk, model, small).store(tmp_path / "narrow", rows)
+    wide = DiskHops(disk, untrained(disk, Config(**RIDGE)), ROOM).store(tmp_path / "wide", rows)
     assert (len(narrow.blocks), len(wide.blocks)) == (3, 1)
     assert relative_error(narrow.read(slice(None)), wide.read(slice(None))) < 1e-5
 
@@ -104,18 +104,18 @@ def test_memory_that_does_not_suffice_is_answered_by_narrower_blocks(tmp_path):
     disk = large(tmp_path / "g", 400_000, 64)
     config = Config(**RIDGE | {"num_layers": 2})
     rows = np.arange(0, disk.num_nodes, 1000)
-    hops = Hops(disk, untrained(disk, config), Budget(16 << 30, "cuda", 1000), width=64)  # the graph is streamed
+    hops = DiskHops(disk, untrained(disk, config), Budget(16 << 30, "cuda", 1000), width=64)  # the graph is streamed
     assert hops.matrix.device.type == "cuda"
     with room(150 << 20):  # both buffers of all columns are 205 MB
         store = hops.store(tmp_path / "s", rows)
     assert len(store.blocks) >= 2
-    wanted = Hops(disk, untrained(disk, config), ROOM).store(tmp_path / "w", rows)
+    wanted = DiskHops(disk, untrained(disk, config), ROOM).store(tmp_path / "w", rows)
     assert relative_error(store.read(slice(None)), wanted.read(slice(None))) < 1e-5
 
 
 def test_not_one_column_is_one_sentence(tmp_path):
     disk = large(tmp_path / "g", 12_000_000, 1)  # a column is larger than what a segment may have left
-    hops = Hops(disk, untrained(disk, Config(**RIDGE)), Budget(16 << 30, "cuda", 1000), width=1)
+    hops = DiskHops(disk, untrained(disk, Config(**RIDGE)), Budget(16 << 30, "cuda", 1000), width=1)
     assert hops.matrix.device.type == "cuda"
     with room(0), pytest.raises(InputError, match="too little free memory for one column"):
         hops.store(tmp_path / "s", np.arange(10))
@@ -129,10 +129,10 @@ def test_what_torch_allows_the_process_is_the_room(tmp_path):
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (150 << 20)) / total)
     try:
         assert free_memory() <= 150 << 20
-        found = Hops(disk, untrained(disk, config), GPU).store(tmp_path / "s", np.arange(0, disk.num_nodes, 1000))
+        found = DiskHops(disk, untrained(disk, config), GPU).store(tmp_path / "s", np.arange(0, disk.num_nodes, 1000))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert free_memory() > 150 << 20
     assert len(found.blocks) >= 2
-    wanted = Hops(disk, untrained(disk, config), ROOM).store(tmp_path / "w", found.rows)
+    wanted = DiskHops(disk, untrained(disk, config), ROOM).store(tmp_path / "w", found.rows)
     assert relative_error(found.read(slice(None)), wanted.read(slice(None))) < 1e-5

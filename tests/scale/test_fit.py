@@ -13,7 +13,7 @@ from rapgnn.graph.goal import with_goal
 from rapgnn.scale import hops, rows
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
-from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.hops import Budget, DiskHops, untrained
 from rapgnn.scale.predict import predict
 from rapgnn.training.fit import fit_rap
 from rapgnn.training.predict import model_on
@@ -102,7 +102,7 @@ def test_labels_that_are_partly_unknown_and_classes_that_count_more(tmp_path):
 def test_a_store_of_all_rows_and_more_layers_serves(tmp_path):
     disk = DiskGraph.write(tmp_path / "g", blocks())
     config = Config(**RIDGE)
-    Hops(disk, untrained(disk, config.update(num_layers=5)), ROOM).store(tmp_path / "s", np.arange(disk.num_nodes))
+    DiskHops(disk, untrained(disk, config.update(num_layers=5)), ROOM).store(tmp_path / "s", np.arange(disk.num_nodes))
     told: list[int] = []
     how = {"store": tmp_path / "s", "on_hop": lambda done, of: told.append(done)}
     found = fit(disk, *labelled_graph(disk), config, 0, ROOM, **how)

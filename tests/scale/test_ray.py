@@ -21,7 +21,7 @@ from rapgnn.scale import on_ray
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
 from rapgnn.scale.homes import HERE, open_home
-from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.hops import Budget, DiskHops, untrained
 from rapgnn.scale.on_ray import RayHops, connected
 from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
@@ -41,7 +41,9 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
 @pytest.fixture(scope="module")
 def right(graph: DiskGraph, tmp_path_factory: pytest.TempPathFactory) -> HopStore:
     """By one process."""
-    return Hops(graph, untrained(graph, CONFIG), Budget()).store(tmp_path_factory.mktemp("right") / "s", nodes(graph))
+    return DiskHops(graph, untrained(graph, CONFIG), Budget()).store(
+        tmp_path_factory.mktemp("right") / "s", nodes(graph)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,7 @@ from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
-from rapgnn.scale.hops import Budget, Hops, untrained
-from rapgnn.scale.matrix import ROW_COST, row_bounds
+from rapgnn.scale.hops import Budget, DiskHops, untrained
 from rapgnn.scale.store import HopStore
 from rapgnn.sparse import dense
 
@@ -62,23 +61,8 @@ def test_hops_are_those_of_one_process(folder: Path, tmp_path: Path):
             store = HopStore.open(tmp_path / "stores" / f"{name} {backbone} {loops}")
             found = store.read(slice(None))
             assert rates[name, backbone, loops] == rate
-            assert not list(store.folder.glob("unfinished-*"))
             assert found.shape == right.shape
             assert float((found - right).abs().max()) <= 1e-5 * float(right.abs().max()), (name, backbone, loops)
-
-
-def test_ranges_of_rows_have_about_the_same_work():
-    rng = np.random.default_rng(0)
-    indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 50, 1000))])
-    work = indptr + ROW_COST * np.arange(1001)
-    for workers in (1, 2, 3, 7):
-        bounds = row_bounds(indptr, workers)
-        assert bounds[0] == 0
-        assert bounds[-1] == 1000
-        assert len(bounds) == workers + 1
-        assert np.diff(work[bounds]).max() <= work[-1] / workers + 50 + ROW_COST
-    assert row_bounds(np.array([0, 5]), 4).tolist() == [0, 1, 1, 1, 1]
-    assert row_bounds(np.array([0]), 2).tolist() == [0, 0, 0]
 
 
 def with_gaps(graph: Graph) -> Graph:
@@ -130,17 +114,16 @@ TESTS = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> DiskGraph:
-    model = BlockModel(nodes=300, classes=3, features=4, train=10, val=60, test=100, seed=1)
+    model = BlockModel(nodes=300, classes=3, features=8, train=10, val=60, test=100, seed=1)
     return DiskGraph.write(tmp_path_factory.mktemp("graph") / "graph", model.generate())
 
 
 def check(graph: DiskGraph, found: Path, layers: int, folder: Path) -> None:
     """Against the hops of one process, from the disk."""
     model = untrained(graph, Config(num_layers=layers, embedding="identity", activation="identity"))
-    right = Hops(graph, model, Budget()).store(folder, np.union1d(graph.train, graph.val))
+    right = DiskHops(graph, model, Budget()).store(folder, np.union1d(graph.train, graph.val))
     expected, hops = right.read(slice(None)), HopStore.open(found).read(slice(None))
     assert torch.allclose(hops, expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max()))
-    assert not list(found.glob("unfinished-*"))
 
 
 def until(there: Callable[[], bool], process: subprocess.Popen) -> None:
@@ -152,13 +135,13 @@ def until(there: Callable[[], bool], process: subprocess.Popen) -> None:
 
 
 def test_a_worker_that_is_killed_is_started_again_and_goes_on(graph: DiskGraph, tmp_path: Path):
-    layers, store, log = 100, tmp_path / "store", tmp_path / "log"
+    layers, store, log = 200, tmp_path / "store", tmp_path / "log"
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1"]
     command += ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", str(TESTS / "distributed_cases.py")]
     command += [str(graph.folder), str(store), str(layers), str(log)]
     launcher = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
-        until(lambda: any(store.glob("unfinished-*/0002?.*.npy")), launcher)
+        until(lambda: len(list(store.glob("columns-*-hop-000.npy"))) > 2, launcher)  # one of them is whole
         workers = subprocess.run(["pgrep", "-P", str(launcher.pid)], capture_output=True, text=True).stdout.split()
         assert len(workers) == 2
         os.kill(int(workers[1]), signal.SIGKILL)
@@ -169,20 +152,20 @@ def test_a_worker_that_is_killed_is_started_again_and_goes_on(graph: DiskGraph, 
     assert launcher.returncode == 0, errors
     lines = sorted(line.split() for line in log.read_text().splitlines())
     assert len(lines) == 2
-    for restart, first, last in lines:
+    for restart, done, total in lines:
         assert restart == "1"
-        assert int(first) >= 20  # not from the start
-        assert int(last) == layers
+        assert done == total
+    assert sum(int(total) for _, _, total in lines) < 8 * (layers + 1)  # not from the start
     check(graph, store, layers, tmp_path / "right")
 
 
 def test_fewer_workers_go_on_where_more_have_stopped(graph: DiskGraph, tmp_path: Path):
     store = tmp_path / "store"
-    for seen in run_together(3, tmp_path / "three", deep_hops, graph.folder, store, 9, 4):
-        assert seen == [0, 1, 2, 3, 4]
-    assert HopStore.open(store, complete=False).missing()
-    for seen in run_together(2, tmp_path / "two", deep_hops, graph.folder, store, 9):
-        assert seen == [4, 5, 6, 7, 8, 9]
+    begun = run_together(3, tmp_path / "three", deep_hops, graph.folder, store, 9, 11)  # each in its second column
+    assert [seen[-1] for seen in begun] == [(11, 30), (11, 30), (11, 20)]
+    assert len(HopStore.open(store, complete=False).blocks) == 3
+    rest = run_together(2, tmp_path / "two", deep_hops, graph.folder, store, 9)
+    assert [seen[-1] for seen in rest] == [(30, 30), (20, 20)]
     check(graph, store, 9, tmp_path / "right")
 
 

@@ -26,7 +26,7 @@ from rapgnn.graph.validate import SPLITS
 from rapgnn.memory import PeakAnonymous, anonymous_bytes, read_size
 from rapgnn.network.config import Config
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.hops import Budget, Hops, untrained
+from rapgnn.scale.hops import Budget, DiskHops, untrained
 from rapgnn.scale.plan import Machines, Problem, Rates, from_disk, measure_rates
 from rapgnn.training.predict import model_on
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
@@ -209,7 +209,7 @@ def measure_costs(settings: Record, rates: Callable[[], Rates], folder: Path) ->
             empty_cache(graph.folder)
             with PeakAnonymous() as peak:
                 start = time.perf_counter()
-                hops = Hops(graph, untrained(graph, LINEAR), Budget(settings["memory_limit"]))
+                hops = DiskHops(graph, untrained(graph, LINEAR), Budget(settings["memory_limit"]))
                 store = hops.store(Path(work) / f"hops-{number}", rows)
                 runs.append((time.perf_counter() - start, peak, store))
     seconds, peak, store = sorted(runs, key=lambda run: run[0])[len(runs) // 2]

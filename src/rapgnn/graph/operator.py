@@ -118,20 +118,17 @@ class GraphOperator:
         return GraphOperator(matrix, ptr, edges, edge_ptr, self.eps), nodes
 
 
-def growth_rate(
-    product: Callable[[Tensor], Tensor], ones: Tensor, largest: Callable[[float], float] = float, steps: int = 16
-) -> float:
+def growth_rate(product: Callable[[Tensor], Tensor], ones: Tensor, steps: int = 16) -> float:
     """‖|S|^16‖^(1/16), ‖·‖ the largest row sum; rounded to six bits, so that every float type holds it exactly.
 
     Args:
         product: x -> |S| x.
         ones: ``[n, 1]``.
-        largest: of all who share S, for the rows of one of them.
     """
     logarithm = 0.0
     for _ in range(steps):
         ones = product(ones)
-        size = largest(float(ones.max()) if len(ones) else 0.0)
+        size = float(ones.max()) if len(ones) else 0.0
         if size <= 0:
             return 1.0
         logarithm += math.log(size)

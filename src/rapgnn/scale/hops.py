@@ -1,7 +1,7 @@
 """S^k h⁰ of a graph on disk, block of columns after block, for the rows that are wanted, wherever that is computed.
 
-``Hops`` computes them in this process. The other homes of hops (see ``homes``) are kinds of it: all of them fill the
-same hop store, and what follows does not know who filled it.
+``DiskHops`` computes them in this process, or shares the blocks with others that torchrun started; on Ray it is a kind
+of it (see ``homes``). All of them fill the same hop store, and what follows does not know who filled it.
 """
 
 import contextlib
@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +28,7 @@ from rapgnn.network.encode import EMBEDDINGS, Embedding, Inputs
 from rapgnn.network.propagation import stored_hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.matrix import PRODUCT_BYTES, Part, StreamedMatrix, held_bytes, own_part
+from rapgnn.scale.matrix import PRODUCT_BYTES, StreamedMatrix, held_bytes
 from rapgnn.scale.store import Columns, HopsOf, HopStore
 from rapgnn.scale.workers import ALONE, Workers
 from rapgnn.sparse import SparseMatrix
@@ -54,13 +53,10 @@ class FirstHop:
         graph: on disk.
         embedding: f_φ, frozen, of features alone; None: the features themselves.
         normalize: divide each node's features by the sum of their magnitudes first.
-        own: the rows that are ever asked for; None: all.
     """
 
-    def __init__(
-        self, graph: DiskGraph, embedding: Embedding | None = None, normalize: bool = False, own: slice | None = None
-    ):
-        self.graph, self.normalize, self.own = graph, normalize, own or slice(0, graph.num_nodes)
+    def __init__(self, graph: DiskGraph, embedding: Embedding | None = None, normalize: bool = False):
+        self.graph, self.normalize = graph, normalize
         self.embedding = None if embedding is None or embedding.mlp is None else embedding
         self.channels = graph.num_features if self.embedding is None else self.embedding.out_channels
         self._sizes: Tensor | None = None
@@ -68,8 +64,7 @@ class FirstHop:
     def row_blocks(self, width: int | None = None) -> Iterator[slice]:
         """The rows, as many at a time as may be read together; ``width`` columns of them, or all."""
         widest = max(self.graph.num_features, self.channels) if width is None else width
-        for part in blocks(self.own.stop - self.own.start, ROW_BYTES // (4 * max(1, widest))):
-            yield slice(self.own.start + part.start, self.own.start + part.stop)
+        return blocks(self.graph.num_nodes, ROW_BYTES // (4 * max(1, widest)))
 
     @torch.no_grad()
     def rows(self, rows: slice, device: torch.device | str = "cpu") -> Tensor:
@@ -83,19 +78,18 @@ class FirstHop:
 
     @torch.no_grad()
     def columns(self, columns: Columns, device: torch.device | str = "cpu") -> Tensor:
-        """h⁰ of some columns, ``[own rows, columns]``."""
-        begin, width = self.own.start, columns[1] - columns[0]
-        out = torch.empty(self.own.stop - begin, width, dtype=torch.float32, device=device)
+        """h⁰ of some columns, ``[n, columns]``."""
+        width = columns[1] - columns[0]
+        out = torch.empty(self.graph.num_nodes, width, dtype=torch.float32, device=device)
         if self.embedding is None and self.normalize and self._sizes is None:
             sizes = (_sizes_of(self._read(rows)) for rows in self.row_blocks())
             self._sizes = torch.cat([torch.zeros(0, 1), *sizes])
         for rows in self.row_blocks(width if self.embedding is None else None):
-            place = slice(rows.start - begin, rows.stop - begin)
             if self.embedding is not None:
-                out[place] = self.rows(rows, device)[:, slice(*columns)]
+                out[rows] = self.rows(rows, device)[:, slice(*columns)]
                 continue
             block = self._read(rows, slice(*columns))
-            out[place] = block if self._sizes is None else block.div_(self._sizes[place])
+            out[rows] = block if self._sizes is None else block.div_(self._sizes[rows])
         return out
 
     def pick(self, nodes: np.ndarray) -> Tensor:
@@ -171,17 +165,13 @@ class Budget:
         return int(DEVICE_SHARE * free_memory(self.device))
 
 
-def block_width(
-    graph: DiskGraph, columns: int, budget: Budget, *, self_loops: bool = False, part: Part | None = None
-) -> int:
+def block_width(graph: DiskGraph, columns: int, budget: Budget, *, self_loops: bool = False, workers: int = 1) -> int:
     """How many of the columns a block has, all blocks alike: two buffers of n rows are alive for it.
 
     Args:
-        part: a worker's, which is in memory already: what it gets from others is alive besides.
+        workers: that each take some of the blocks.
     """
-    part = part or own_part(graph)
-    graph, halo = part.graph, part.halo
-    per_column = 8 * max(1, graph.num_nodes) + (0 if halo is None else 12 * len(halo.nodes))
+    per_column = 8 * max(1, graph.num_nodes)
     if torch.device(budget.device).type == "cpu":
         fixed = held_bytes(graph, self_loops) + 3 * ROW_BYTES
         room = budget.room(fixed, f"for one column of {graph.num_nodes:,} nodes", per_column)
@@ -189,7 +179,7 @@ def block_width(
         budget.room(4 * ROW_BYTES, "to stream the graph to the GPU", 1)
         room = budget.device_room() - 12 * graph.num_nodes - 3 * PRODUCT_BYTES["cuda"]
         room -= graph_bytes(graph) if keeps_graph(graph, budget) else 0
-    return even_width(columns, int(part.workers.smallest(room // per_column)))
+    return even_width(columns, min(room // per_column, -(-columns // workers)))
 
 
 def graph_bytes(graph: DiskGraph) -> int:
@@ -204,7 +194,7 @@ def keeps_graph(graph: DiskGraph, budget: Budget) -> bool:
     return 2 * graph_bytes(graph) <= budget.device_room() - 3 * PRODUCT_BYTES["cuda"]
 
 
-class Hops:
+class DiskHops:
     """The hops of a network on a graph on disk: hop k of a block of columns, of the rows that are wanted.
 
     The operator's scale is taken from the graph where the model has none; what would not be exact is refused.
@@ -212,21 +202,18 @@ class Hops:
     Args:
         model: whose embedding, S and layers they are; on every worker the same.
         budget: of each worker.
-        workers: that share the graph by its rows; see ``homes.WorkersHops``.
+        workers: that share the blocks of columns.
         width: columns of a block; None: as many as the budget allows.
     """
-
-    resumes = False  # whether a block that was cut off goes on from what is there of it
 
     def __init__(
         self, graph: DiskGraph, model: RAPGNN, budget: Budget, workers: Workers = ALONE, *, width: int | None = None
     ):
         config = model.config
         self.graph, self.model, self.budget, self.workers = graph, model.to(budget.device), budget, workers
-        self.part = own_part(graph, workers)
-        self.first = FirstHop(graph, self.model.embedding, config.normalize_features, self.part.rows)
-        loops = config.self_loops
-        self.width = width or block_width(graph, self.first.channels, budget, self_loops=loops, part=self.part)
+        self.first = FirstHop(graph, self.model.embedding, config.normalize_features)
+        loops, size = config.self_loops, workers.size
+        self.width = width or block_width(graph, self.first.channels, budget, self_loops=loops, workers=size)
         if BACKBONES[config.backbone].includes_self and float(model.operator_scale) == 1.0:
             model.operator_scale.fill_(self.matrix.growth_rate())
         self.of = HopsOf(
@@ -243,15 +230,15 @@ class Hops:
 
     @cached_property
     def matrix(self) -> StreamedMatrix:
-        """This worker's rows of S."""
-        config, keep = self.model.config, keeps_graph(self.part.graph, self.budget)
+        """S."""
+        config, keep = self.model.config, keeps_graph(self.graph, self.budget)
         how = {"self_loops": config.self_loops, "eps": config.eps, "device": self.budget.device}
-        return StreamedMatrix(self.graph, config.backbone, **how, keep=keep, part=self.part)
+        return StreamedMatrix(self.graph, config.backbone, **how, keep=keep)
 
     def check_exact(self) -> str:
         """Why the shortcut is exact here; refused where it is not. One number stands for the signs of many."""
         model, linear = self.model, self.model.spec.activation == "identity"  # then signs do not matter
-        first = linear or bool(self.workers.smallest(self.first.nonnegative))
+        first = linear or self.first.nonnegative
         sign = GraphOperator(one_by_one(1.0 if linear or self.matrix.nonnegative else -1.0), eps=model.config.eps)
         obstacle = model.spec.obstacle(sign, torch.tensor([[0.0 if first else -1.0]]))
         if obstacle is not None:
@@ -281,20 +268,28 @@ class Hops:
         def say(hop: int) -> None:
             on_hop(done + hop + 1, total)
 
-        while missing := store.missing(self.width):
+        while missing := self._missing(store):
+            missing = missing[self.workers.rank :: self.workers.size]
             total = done + self.depth * len(missing)
             for columns, hops in self.blocks(store, missing, say):
                 try:
-                    self.keep(store, columns, hops)
+                    for hop, parts in hops:
+                        store.write(columns, hop, parts)
+                    store.finish(columns)
                 except BaseException as error:
-                    if self.resumes:
-                        raise
                     store.drop(columns)  # nothing of half a block stays
                     if not isinstance(error, torch.OutOfMemoryError):
                         raise
                     self.width = narrower(columns[1] - columns[0])
                     break
                 done += self.depth
+
+    def _missing(self, store: HopStore) -> list[Columns]:
+        """The blocks that are missing; where several workers share them, all come here before one of them goes on."""
+        self.width = int(self.workers.smallest(self.width))
+        missing = store.refresh(self.width)
+        self.workers.wait()
+        return missing
 
     def blocks(
         self, store: HopStore, missing: list[Columns], on_hop: Callable[[int], None]
@@ -306,54 +301,33 @@ class Hops:
         """
         for columns in missing:
             if columns in store.missing(self.width):  # nobody else has filled it meanwhile
-                yield columns, self.walk(columns, store.rows, on_hop=on_hop)
-
-    def keep(self, store: HopStore, columns: Columns, hops: Iterator[Hop]) -> None:
-        """Write the hops of a block, which counts then."""
-        for hop, parts in hops:
-            store.write(columns, hop, parts)
-        store.finish(columns)
+                yield columns, self.walk(columns, store.rows, on_hop)
 
     @torch.no_grad()
     def walk(
-        self,
-        columns: Columns,
-        rows: np.ndarray,
-        whole: Any = None,
-        on_hop: Callable[[int], None] = lambda hop: None,
+        self, columns: Columns, rows: np.ndarray, on_hop: Callable[[int], None] = lambda hop: None
     ) -> Iterator[Hop]:
-        """(k, those of this worker's rows that are wanted, part by part) of every hop that is stored, in order.
-
-        The last hop visits no other rows.
+        """(k, the rows that are wanted, part by part) of every hop that is stored; the last one visits no others.
 
         Args:
             rows: nodes, ascending.
-            whole: a ``homes.WholeHops``, so that a run that was killed goes on from its whole hops.
-            on_hop: told every hop that is done, the one that it goes on from first.
+            on_hop: told every hop that is done.
         """
-        hops, scale, own, matrix = self.of.hops, self.of.operator_scale, self.first.own, self.matrix
-        wanted = rows[slice(*np.searchsorted(rows, [own.start, own.stop]))] - own.start
-        done = -1 if whole is None else whole.last()
-        if whole is None or done < 0:
-            h = self.first.columns(columns, matrix.device)
-        else:
-            h = whole.read(done, own).to(matrix.device)
-            on_hop(done)
+        hops, scale, matrix = self.of.hops, self.of.operator_scale, self.matrix
+        h = self.first.columns(columns, matrix.device)
         other: Tensor | None = None
-        for k in range(done + 1, hops[-1] + 1):
-            few = 0 < k == hops[-1] and 2 * len(wanted) <= len(h)
+        for k in range(hops[-1] + 1):
+            few = 0 < k == hops[-1] and 2 * len(rows) <= len(h)
             if few:
                 other = None
-                h = matrix.product_of(h, wanted)
+                h = matrix.product_of(h, rows)
             elif k:
                 other = torch.empty_like(h) if other is None else other
                 h, other = matrix.product(h, other), h
             if k and scale != 1.0:
                 h.div_(scale)
             if k in hops:
-                yield k, iter(h.split(PART_ROWS)) if few else picked_parts(h, wanted)
-            if whole is not None and k < hops[-1]:
-                whole.write(k, own, h)
+                yield k, iter(h.split(PART_ROWS)) if few else picked_parts(h, rows)
             on_hop(k)
 
 

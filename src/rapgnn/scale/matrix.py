@@ -3,15 +3,12 @@ r"""S of a graph on disk, multiplied one block of rows after another, so that me
 .. math:: S x = D_{in}^p (A (D_{out}^q x)) + (1 + ε) x
 
 A is read from the folder as it lies there; both diagonals are applied to the columns instead of the entries, which need
-no values of their own then. A thread reads the next block while the last one is multiplied. Where several workers share
-the graph, each has the rows of a range of nodes, and gets the rows of x that these need of others before each product.
+no values of their own then. A thread reads the next block while the last one is multiplied.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +21,6 @@ from rapgnn.graph.csr import degree_power
 from rapgnn.graph.operator import growth_rate
 from rapgnn.memory import blocks
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.workers import ALONE, Workers
 from rapgnn.sparse import SparseMatrix, ranges, row_sums
 
 ENTRIES = {"cpu": 1 << 21, "cuda": 1 << 24}  # of S that are read at a time
@@ -35,7 +31,7 @@ Arrays = tuple[Tensor, Tensor, Tensor]  # of a matrix by compressed rows
 
 
 class StreamedMatrix:
-    """A worker's rows of S ``[rows, seen nodes]`` by their products alone; of a worker alone these are all nodes.
+    """S by its products alone.
 
     Args:
         graph: on disk.
@@ -43,7 +39,6 @@ class StreamedMatrix:
         self_loops, eps: as in ``Config``.
         device: where products run.
         keep: whether the blocks stay on the device, where all of them fit.
-        part: this worker's rows, from ``own_part``; None: all of them.
     """
 
     def __init__(
@@ -55,23 +50,19 @@ class StreamedMatrix:
         eps: float = 0.0,
         device: torch.device | str = "cpu",
         keep: bool = False,
-        part: "Part | None" = None,
     ):
         rule, self.device = BACKBONES[backbone], torch.device(device)
         if rule.edges or not isinstance(rule.normalise, Scaling):
             raise InputError(f"{backbone} cannot be streamed from disk: use gcn, sage or gin.")
-        self.part = own_part(graph) if part is None else part
-        self.graph, self.halo = self.part.graph, self.part.halo
-        seen = self.graph.num_nodes if self.halo is None else len(self.halo.nodes)
-        self.shape, self.begin = (self.graph.num_nodes, seen), 0 if self.halo is None else self.halo.own.start
+        self.graph, self.shape = graph, (graph.num_nodes, graph.num_nodes)
         self.own = 1.0 + eps if rule.includes_self else None
-        self.entries = max(ENTRIES[self.device.type], largest_row(self.graph))
-        self._ones = torch.ones(min(self.entries, self.graph.num_edges), dtype=torch.float32, device=self.device)
+        self.entries = max(ENTRIES[self.device.type], largest_row(graph))
+        self._ones = torch.ones(min(self.entries, graph.num_edges), dtype=torch.float32, device=self.device)
         self._buffers = [self._buffer() for _ in range(2)]
-        weights = self.graph.weights
+        weights = graph.weights
         chunks = blocks(0 if weights is None else len(weights), CHUNK)
         self.negative = weights is not None and any(bool((weights[part] < 0).any()) for part in chunks)
-        self.nonnegative = bool(self.part.workers.smallest(not self.negative and (self.own is None or self.own >= 0)))
+        self.nonnegative = not self.negative and (self.own is None or self.own >= 0)
         self._stored: list[Block] | None = None
         self._stores = keep and self.device.type != "cpu"  # there the blocks lie in buffers that are written again
         self.bare, self.left, self.right = self._diagonals(rule.normalise, self_loops and not rule.includes_self)
@@ -104,13 +95,12 @@ class StreamedMatrix:
             apart: what is there, the nodes' own part, is added.
             index: which rows these are; None: all.
         """
-        x = x if self.halo is None else self.halo.fetch(x)  # of all nodes that send to these rows
         x = x if self.right is None else x.mul_(self.right)
         for places, matrix in parts:
             rows = places if index is None else index[places]
             product = matrix @ x
             if self.bare is not None:  # the loops that were added
-                product.addcmul_(x[self.begin : self.begin + self.shape[0]][rows], self.bare[rows])
+                product.addcmul_(x[rows], self.bare[rows])
             product = product if self.left is None else product.mul_(self.left[rows])
             if apart:
                 out[places].add_(product)
@@ -121,8 +111,7 @@ class StreamedMatrix:
     def growth_rate(self) -> float:
         """As ``GraphOperator.growth_rate``."""
         ones = torch.ones(self.shape[0], 1, dtype=torch.float32, device=self.device)
-        workers = self.part.workers
-        return growth_rate(lambda x: self.product(x, torch.empty_like(x), magnitude=True), ones, workers.largest)
+        return growth_rate(lambda x: self.product(x, torch.empty_like(x), magnitude=True), ones)
 
     # The blocks of S: whole ranges of rows, or rows that are chosen.
 
@@ -141,7 +130,7 @@ class StreamedMatrix:
         """The magnitudes of a block's entries; an edge that is listed twice has that of its sum."""
         whole = sp.csr_matrix(matrix.scipy(), dtype=np.float64)
         if self.own is not None:
-            own = self.own * sp.eye(len(matrix.crow) - 1, self.shape[1], k=self.begin + rows.start, format="csr")
+            own = self.own * sp.eye(len(matrix.crow) - 1, self.shape[1], k=rows.start, format="csr")
             whole = sp.csr_matrix(whole + own)
         whole.sum_duplicates()
         return SparseMatrix(abs(whole), device=self.device)
@@ -208,9 +197,9 @@ class StreamedMatrix:
             sender = np.asarray(self.graph.indices[int(crow[0]) : int(crow[-1])])
             degree, size, receiver = np.diff(crow), None, sender
             if added is not None or self.negative:
-                receiver = np.repeat(np.arange(rows.start, rows.stop, dtype=np.int32) + self.begin, degree)
+                receiver = np.repeat(np.arange(rows.start, rows.stop, dtype=np.int32), degree)
             if added is not None:
-                added[receiver[receiver == sender].astype(np.int64) - self.begin] = 0.0
+                added[receiver[receiver == sender].astype(np.int64)] = 0.0
             if weights is not None:
                 size = weights[int(crow[0]) : int(crow[-1])].astype(np.float64)
                 if self.negative and len(size):
@@ -226,12 +215,8 @@ class StreamedMatrix:
                 left[rows] = _power(degree, None if added is None else added[rows], scaling.received)
             if scaling.sent:
                 np.add.at(sent, sender, 1 if size is None else size)
-        if scaling.sent and self.halo is not None:
-            sent = self.halo.add_up(torch.from_numpy(sent)).numpy()
         left = None if left is None else left.to(self.device)
         right = _power(sent, added, scaling.sent).to(self.device) if scaling.sent else None
-        if right is not None and self.halo is not None:
-            right = self.halo.fetch(right)
         return None if added is None else added.to(self.device), left, right
 
 
@@ -275,117 +260,3 @@ def _power(degree: np.ndarray, added: Tensor | None, exponent: float) -> Tensor:
         assert power is not None
         out[place, 0] = power
     return out
-
-
-# A graph that several workers share: each has a range of the rows, and knows which rows of others these need.
-
-
-@dataclass(frozen=True)
-class Halo:
-    """Who needs which rows from whom, found once; then rows travel in any number of hops.
-
-    A worker numbers the nodes that it sees, its own and those of the halo, in their order in the graph. So its rows
-    of S have their entries in the order of the whole matrix, and sums are the same to the last bit.
-
-    Args:
-        workers: the group.
-        nodes: ``[seen]``, the nodes this worker sees, ascending.
-        own: where its own are among them.
-        wanted: for every worker the rows, counted among its own, that it must get from here.
-        received: how many rows come from every worker; none from itself.
-    """
-
-    workers: Workers
-    nodes: np.ndarray
-    own: slice
-    wanted: tuple[Tensor, ...]
-    received: tuple[int, ...]
-
-    @classmethod
-    def find(cls, workers: Workers, bounds: np.ndarray, senders: np.ndarray) -> "Halo":
-        """From the nodes that send to this worker's rows.
-
-        Args:
-            bounds: ``[workers + 1]``, the ranges of rows.
-            senders: nodes of the whole graph, in any order and any number of times.
-        """
-        first, last = int(bounds[workers.rank]), int(bounds[workers.rank + 1])
-        foreign = np.unique(senders[(senders < first) | (senders >= last)]).astype(np.int64)
-        before = int(np.searchsorted(foreign, first))
-        nodes = np.concatenate([foreign[:before], np.arange(first, last), foreign[before:]])
-        places = np.searchsorted(foreign, bounds)
-        needs = [torch.from_numpy(foreign[a:b]).to(workers.device) for a, b in pairwise(places)]
-        wanted = tuple(rows - first for rows in workers.exchange(needs))
-        own = slice(before, before + last - first)
-        return cls(workers, nodes, own, wanted, tuple(len(rows) for rows in needs))
-
-    def fetch(self, own: Tensor) -> Tensor:
-        """The rows of all nodes that are seen, ``[seen, ...]``, from the worker's own."""
-        at = self.workers.device
-        arrived = self.workers.exchange([own.to(at)[rows] for rows in self.wanted], list(self.received))
-        foreign = torch.cat(arrived).to(own.device)
-        return torch.cat([foreign[: self.own.start], own, foreign[self.own.start :]])
-
-    def add_up(self, seen: Tensor) -> Tensor:
-        """The way back: what all workers have for this worker's rows, added up in the workers' order."""
-        foreign = torch.cat([seen[: self.own.start], seen[self.own.stop :]]).to(self.workers.device)
-        parts = self.workers.exchange(foreign.split(list(self.received)), [len(rows) for rows in self.wanted])
-        total = torch.zeros_like(seen[self.own])
-        for w, (rows, part) in enumerate(zip(self.wanted, parts, strict=True)):
-            if w == self.workers.rank:
-                total += seen[self.own]
-            else:
-                total[rows.cpu()] += part.cpu()
-        return total
-
-
-@dataclass(frozen=True)
-class Part:
-    """One worker's rows of a graph.
-
-    Args:
-        graph: its edges alone, receivers and senders numbered as this worker sees them; features are those of all.
-        rows: which rows of the whole graph they are.
-        halo: None where they are all rows.
-    """
-
-    graph: DiskGraph
-    rows: slice
-    workers: Workers = ALONE
-    halo: Halo | None = None
-
-
-def own_part(graph: DiskGraph, workers: Workers = ALONE) -> Part:
-    """This worker's rows, read into memory; of a worker alone the graph as it is."""
-    if workers.size == 1:
-        return Part(graph, slice(0, graph.num_nodes))
-    bounds = row_bounds(graph.indptr, workers.size)
-    first, last = int(bounds[workers.rank]), int(bounds[workers.rank + 1])
-    indptr = np.array(graph.indptr[first : last + 1])
-    edges = slice(int(indptr[0]), int(indptr[-1]))
-    senders = np.array(graph.indices[edges])
-    halo = Halo.find(workers, bounds, senders)
-    weights = None if graph.weights is None else np.array(graph.weights[edges])
-    own = {"num_nodes": last - first, "num_edges": len(senders), "indptr": indptr - indptr[0], "weights": weights}
-    indices = np.searchsorted(halo.nodes, senders).astype(np.int32)
-    return Part(replace(graph, **own, indices=indices), slice(first, last), workers, halo)
-
-
-ROW_COST = 4  # a row without edges costs about as much as so many edges: it is read, kept and written
-
-
-def row_bounds(indptr: np.ndarray, workers: int) -> np.ndarray:
-    """``[workers + 1]``: worker w holds the rows from bounds[w] to bounds[w + 1], about the same work; or none.
-
-    Only a few entries of ``indptr`` are read, so that it may be a memory map larger than memory.
-
-    Args:
-        indptr: ``[n + 1]``, where each row's edges begin.
-    """
-    n = len(indptr) - 1
-
-    def work_before(row: int) -> int:
-        return int(indptr[row]) + ROW_COST * row
-
-    bounds = [bisect_left(range(n + 1), work_before(n) * w / workers, key=work_before) for w in range(workers)]
-    return np.array([*bounds, n], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Hops on Ray: one task per block of columns, on the machines of a cluster or the cores of this one."""
+"""DiskHops on Ray: one task per block of columns, on the machines of a cluster or the cores of this one."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ import torch
 from rapgnn.errors import InputError
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed, read_manifest
-from rapgnn.scale.hops import Budget, Hop, Hops, OnHop, silent
+from rapgnn.scale.hops import Budget, DiskHops, Hop, OnHop, silent
 from rapgnn.scale.matrix import held_bytes
 from rapgnn.scale.store import Columns, HopsOf, HopStore
 
@@ -24,8 +24,8 @@ BLOCK_BYTES = 256 << 20
 MISSING = 'Ray is not installed: run pip install "rapgnn[ray]".'
 
 
-class RayHops(Hops):
-    """``Hops`` whose blocks are computed on Ray, and stored here as soon as each is there.
+class RayHops(DiskHops):
+    """``DiskHops`` whose blocks are computed on Ray, and stored here as soon as each is there.
 
     Args:
         address: of a cluster, as in ``connected``; where nothing is missing Ray is not asked.
@@ -86,12 +86,12 @@ def hops_of_block(of: HopsOf, folder: Path, model: RAPGNN, rows: np.ndarray, col
         if not is_sealed(folder) or read_manifest(folder).get("fingerprint") != of.graph:
             raise InputError(f"the graph {folder} is missing or another one on {platform.node()}: copy it there.")
         _last.clear()
-        _last[of] = Hops(DiskGraph.open(folder, verify=False), model, Budget(), width=1)
+        _last[of] = DiskHops(DiskGraph.open(folder, verify=False), model, Budget(), width=1)
     empty = torch.empty(0, columns[1] - columns[0])
     return [torch.cat([empty, *parts]).numpy() for _, parts in _last[of].walk(columns, rows)]
 
 
-_last: dict[HopsOf, Hops] = {}
+_last: dict[HopsOf, DiskHops] = {}
 
 
 def cores_of(ray: Any) -> int:

@@ -1,7 +1,7 @@
 r"""What a run on a graph larger than memory will cost, before it is started: seconds, memory and disk of every layout.
 
-In memory, column blocks from disk, column blocks on Ray, rows split over machines. A hop of a block of w columns reads
-all edges, and for every edge a row of w numbers:
+In memory, column blocks from disk, column blocks on several machines. A hop of a block of w columns reads all edges,
+and for every edge a row of w numbers:
 
 .. math:: t = \max(\text{bytes of the edges} / \text{read}, m · t_{edge}(n w, w)) + 5 · 4 n w / \text{memory}
 
@@ -11,7 +11,6 @@ other buffer. The last hop visits the edges of the kept rows alone. Rates are me
 
 import hashlib
 import json
-import math
 import os
 import tempfile
 import time
@@ -38,7 +37,6 @@ from rapgnn.sparse import SparseMatrix
 BASE = 192 << 20  # bytes of a process with torch loaded, before any data
 PASSES = 5
 START = 10.0  # seconds until the processes of several machines have begun and found each other
-BUFFERS = 3  # of the seen rows that a worker with a part of the rows has in a hop
 
 
 @dataclass(frozen=True)
@@ -86,11 +84,6 @@ class Problem:
     def kept_bytes(self) -> int:
         """Of the hops that are kept."""
         return 4 * self.rows * self.features * (self.layers + 1)
-
-    def halo(self, machines: int) -> int:
-        """Rows that one of so many workers needs of others, where the edges end anywhere."""
-        foreign = self.nodes - self.nodes / machines
-        return round(foreign * -math.expm1(-self.edges / machines / self.nodes))
 
     def __str__(self) -> str:
         sizes = f"{self.nodes:,} nodes, {self.edges:,} edges, {self.features} features, {self.layers} layers"
@@ -352,7 +345,7 @@ def from_disk(p: Problem, machines: Machines, rates: Rates, columns: int | None 
 def on_ray(p: Problem, machines: Machines, rates: Rates) -> Cost:
     """The same blocks, shared out over machines that each see the whole graph; the kept rows travel to the driver.
 
-    A task has one core, and every core of a machine has a task.
+    A task has one core, and every core of a machine has a task. The workers of torchrun cost about the same.
     """
     share = -(-p.features // machines.count)
     one = from_disk(p, machines, rates, share, min(share, rates.cores))
@@ -364,30 +357,6 @@ def on_ray(p: Problem, machines: Machines, rates: Rates) -> Cost:
     return replace(one, layout="ray", machines=used, **read, moved=moved, kept=p.kept_bytes, seconds=seconds)
 
 
-def by_rows(p: Problem, machines: Machines, rates: Rates) -> Cost:
-    """Every machine holds some of the rows, and gets those of others that they need before each hop."""
-    count = machines.count
-    own, edges, halo = -(-p.nodes // count), -(-p.edges // count), p.halo(count)
-    seen = own + halo
-    fixed = BASE + SLACK + (16 + 4 * p.weighted) * edges + 24 * seen
-    width = even_width(p.features, (machines.memory - fixed) // (4 * BUFFERS * seen))
-    blocks = -(-p.features // width)
-    memory = fixed + 4 * BUFFERS * seen * width
-    moved = 4 * halo * count * p.features
-    read = p.graph_bytes + p.feature_bytes
-    seconds = {
-        "read": read / count / rates.disk_read,
-        "degrees": edges / rates.count,
-        "product": p.layers * blocks * edges * rates.per_edge(4 * seen * width, width),
-        "passes": PASSES * p.layers * 4 * seen * p.features / rates.memory,
-        "move": p.layers * moved / count / rates.network,
-        "write": p.kept_bytes / count * (1 / rates.disk_write + 1 / rates.checksum),
-        "start": START,
-    }
-    travels = {"machines": count, "moved": p.layers * moved, "moved_per_hop": moved}
-    return Cost("rows", width, blocks, memory, memory <= machines.memory, read, p.kept_bytes, seconds, **travels)
-
-
 # A plan for people: a table of layouts, and what to type.
 
 
@@ -395,18 +364,13 @@ LAYOUTS: dict[str, tuple[Callable[[Problem, Machines, Rates], Cost], str, str]] 
     "memory": (in_memory, "in memory", "rapgnn fit FOLDER --out model"),
     "disk": (from_disk, "column blocks from disk", "rapgnn fit FOLDER --memory {memory} --out model"),
     "ray": (on_ray, "column blocks on Ray", "rapgnn fit FOLDER --cluster auto --out model"),
-    "rows": (
-        by_rows,
-        "rows split (torch.distributed)",
-        "torchrun --nnodes {machines} -m rapgnn fit FOLDER --store hops --out model",
-    ),
 }
-"""{name: (its cost, what it is, the command)}, the simplest first; the last two need several machines."""
+"""{name: (its cost, what it is, the command)}, the simplest first; the last one needs several machines."""
 
 
 def costs(problem: Problem, machines: Machines, rates: Rates) -> list[Cost]:
     """Every layout that so many machines can run."""
-    layouts = list(LAYOUTS.values())[: 4 if machines.count > 1 else 2]
+    layouts = list(LAYOUTS.values())[: 3 if machines.count > 1 else 2]
     return [cost(problem, machines, rates) for cost, _, _ in layouts]
 
 
@@ -443,4 +407,4 @@ def advice(layouts: list[Cost], machines: Machines) -> str:
         needs = f"{LAYOUTS[least.layout][1]} needs the least, {show_size(least.memory)} per machine"
         return f"no layout fits into {memory}: {needs}."
     _, title, command = LAYOUTS[chosen.layout]
-    return f"take {title}, {show_seconds(chosen.total)}: {command.format(memory=memory, machines=chosen.machines)}"
+    return f"take {title}, {show_seconds(chosen.total)}: {command.format(memory=memory)}"

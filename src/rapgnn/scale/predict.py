@@ -22,7 +22,7 @@ from rapgnn.network.propagation import stored_hops
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.homes import HERE, Home
-from rapgnn.scale.hops import Budget, Hops, OnHop, block_width, check_config, hop_folder, picked_parts, silent
+from rapgnn.scale.hops import Budget, DiskHops, Hop, OnHop, block_width, check_config, hop_folder, picked_parts, silent
 from rapgnn.scale.rows import StoredRows, is_random, mean_coefficients
 from rapgnn.scale.store import Columns
 from rapgnn.training.predict import Prediction, as_prediction, check_finite, with_parts
@@ -75,7 +75,7 @@ def _without(
             yield nodes[part], as_prediction(finish(products), objective, model.output)
 
 
-class Scores(Hops):
+class Scores(DiskHops):
     """In place of the hops the products of all nodes' expectation with the head's first map, by Horner's rule.
 
     Args:
@@ -92,9 +92,7 @@ class Scores(Hops):
         self.of = replace(self.of, hops=(0,), embedding=mark, channels=channels)
 
     @torch.no_grad()
-    def walk(
-        self, columns: Columns, rows, whole=None, on_hop=lambda hop: None
-    ) -> Iterator[tuple[int, Iterator[Tensor]]]:
+    def walk(self, columns: Columns, rows: np.ndarray, on_hop=lambda hop: None) -> Iterator[Hop]:
         spec, first, matrix, weight = self.model.spec, self.first, self.matrix, self.weight[:, slice(*columns)]
         mean = mean_coefficients(spec, first.channels).to(weight.device)  # [J, K, d]
         by_hop = torch.einsum("jkd,jdt->kdt", mean, weight.view(len(spec.outputs), first.channels, -1))
@@ -113,7 +111,9 @@ class Scores(Hops):
 
 
 @torch.no_grad()
-def _with_spread(hops: Hops, objective: Objective, nodes: np.ndarray, store: Path | None, on_hop: OnHop) -> Predicted:
+def _with_spread(
+    hops: DiskHops, objective: Objective, nodes: np.ndarray, store: Path | None, on_hop: OnHop
+) -> Predicted:
     model, device = hops.model, hops.budget.device
     with hop_folder(hops.graph, store) as folder:
         rows = StoredRows(hops.store(folder, nodes, on_hop), model.spec, nodes)

@@ -3,7 +3,6 @@
     hops.json                   manifest: what the hops are of, which blocks are done, sizes and checksums
     rows.npy                    int64 [r], the nodes, ascending
     columns-<a>-<b>-hop-<k>.npy float32 [r, b - a]
-    unfinished-<a>-<b>/         whole hops of a block that several workers compute, until it is done
 
 Every file is written under a temporary name and renamed when it is whole, and a block counts only when the manifest
 names its files. So a run that was killed goes on with the first block that is missing. Several processes may fill a
@@ -12,7 +11,6 @@ store at the same time.
 
 import json
 import re
-import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -29,7 +27,7 @@ from rapgnn.scale.disk_graph import check_file, open_array, read_json, save_part
 
 FORMAT = "rapgnn-hops-1"
 MANIFEST, ROWS = "hops.json", "rows.npy"
-PART = re.compile(r"columns-\d+-\d+-hop-\d+\.npy|unfinished-\d+-\d+")
+PART = re.compile(r"columns-\d+-\d+-hop-\d+\.npy")
 BEING_WRITTEN = 60.0  # seconds: another run may be writing a temporary file that changed since
 CURE = "compute the hops again into a new folder"
 
@@ -156,10 +154,6 @@ class HopStore:
         """The file of one hop of a block."""
         return self.folder / f"columns-{columns[0]:06d}-{columns[1]:06d}-hop-{hop:03d}.npy"
 
-    def unfinished(self, columns: Columns) -> Path:
-        """The folder for whole hops of a block that several workers compute."""
-        return self.folder / f"unfinished-{columns[0]:06d}-{columns[1]:06d}"
-
     def write(self, columns: Columns, hop: int, parts: Iterable[Tensor]) -> None:
         """Write one hop of a block, given its rows ``[some rows, columns]`` part by part."""
         shape = len(self.rows), columns[1] - columns[0]
@@ -176,10 +170,10 @@ class HopStore:
                 self.blocks[columns] = {path.name: _file(path) for path in paths}
                 self._write_manifest()
 
-    def refresh(self) -> list[Columns]:
-        """Take in what other processes have finished meanwhile, and give what is missing still."""
+    def refresh(self, width: int | None = None) -> list[Columns]:
+        """Take in what other processes have finished meanwhile, and give what is ``missing`` still."""
         self.blocks |= _blocks(_manifest(self.folder))
-        return self.missing()
+        return self.missing(width)
 
     def drop(self, columns: Columns) -> None:
         """Remove what was written of a block that does not count."""
@@ -189,9 +183,7 @@ class HopStore:
     def tidy(self) -> None:
         """Remove what runs that were killed had left in the folder when it was opened to be filled."""
         for path in (self.folder / name for name in self._left_over & self._unnamed()):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            elif PART.fullmatch(path.name) or time.time() - path.stat().st_mtime > BEING_WRITTEN:
+            if PART.fullmatch(path.name) or time.time() - path.stat().st_mtime > BEING_WRITTEN:
                 path.unlink(missing_ok=True)
 
     def _unnamed(self) -> set[str]:

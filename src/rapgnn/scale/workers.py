@@ -1,9 +1,9 @@
-"""The processes that share a graph: who they are, and how rows and numbers travel between them."""
+"""The processes that share the blocks of columns: who they are, and what they tell each other."""
 
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,24 +33,6 @@ class Workers:
     rank: int = 0
     size: int = 1
 
-    def exchange(self, parts: Sequence[Tensor], received: list[int] | None = None) -> list[Tensor]:
-        """Part w goes to worker w; what comes back is what every worker had for this one, in the workers' order.
-
-        Args:
-            parts: of one type and of one shape but for the number of rows, which may be zero.
-            received: how many rows come from every worker, where that is known.
-        """
-        sent = [len(part) for part in parts]
-        if received is None:
-            sizes = torch.tensor(sent, dtype=torch.int64, device=self.device)
-            arriving = torch.empty_like(sizes)
-            dist.all_to_all_single(arriving, sizes)
-            received = arriving.tolist()
-        rows = torch.cat(list(parts))
-        arrived = rows.new_empty(sum(received), *rows.shape[1:])
-        dist.all_to_all_single(arrived, rows, received, sent)
-        return list(arrived.split(received))
-
     def at_first(self, do: Callable[[], Any]) -> None:
         """Worker 0 does something, the others wait for it; where it is refused, all of them raise the same sentence."""
         refusal: InputError | None = None
@@ -67,23 +49,6 @@ class Workers:
             sentence = self.total(sentence)
             raise refusal or InputError(bytes(sentence.tolist()).decode())
 
-    def send(self, parts: Iterator[Tensor]) -> None:
-        """Rows to worker 0, part by part, which calls ``receive``."""
-        for rows in filter(len, parts):
-            dist.send(torch.tensor(rows.shape, dtype=torch.int64, device=self.device), 0)
-            dist.send(rows.contiguous().to(self.device), 0)
-        dist.send(torch.zeros(2, dtype=torch.int64, device=self.device), 0)
-
-    def receive(self, own: Iterator[Tensor]) -> Iterator[Tensor]:
-        """At worker 0 its own rows, and those of one worker after another, part by part."""
-        yield from own
-        for sender in range(1, self.size):
-            shape = torch.empty(2, dtype=torch.int64, device=self.device)
-            while dist.recv(shape, sender) == sender and int(shape[0]):
-                rows = torch.empty(shape.tolist(), dtype=torch.float32, device=self.device)
-                dist.recv(rows, sender)
-                yield rows
-
     def share(self, tensors: Iterable[Tensor]) -> None:
         """Give every worker what these tensors are at worker 0."""
         for tensor in tensors if self.size > 1 else ():
@@ -92,7 +57,7 @@ class Workers:
             tensor.detach().copy_(moved)
 
     def total(self, values: Tensor, how: str = "SUM") -> Tensor:
-        """The workers' values added up, or the ``MIN`` or ``MAX`` of them, at every worker."""
+        """The workers' values added up, or the ``MIN`` of them, at every worker."""
         if self.size == 1:
             return values
         moved = values.to(self.device, copy=True)
@@ -102,10 +67,6 @@ class Workers:
     def smallest(self, value: float) -> float:
         """The smallest of the workers' values."""
         return float(self.total(torch.tensor(float(value), dtype=torch.float64), "MIN"))
-
-    def largest(self, value: float) -> float:
-        """The largest of the workers' values."""
-        return -self.smallest(-value)
 
     def wait(self) -> None:
         """Until all workers are here."""
