@@ -32,7 +32,7 @@ from rapgnn_lab.paper import plots
 from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Parts, Scale
 from rapgnn_lab.paper.collapse import collapse_metrics
 from rapgnn_lab.paper.rows import Row, below, by_place, note
-from rapgnn_lab.results import NONE, format_table
+from rapgnn_lab.results import COLUMNS, NONE, make_table
 
 FIGURES = ("rank", "rank_float64", "effective_rank", "variance")
 LEVELS = 127  # of each sign, of a packed matrix
@@ -314,15 +314,11 @@ def _describe_training(records: Sequence[Record]) -> str:
 def show_matrices(records: list[Record]) -> str:
     """A row per matrix."""
     first = records[0]
-    rows = []
-    for r in records:
-        shares = [f"{100 * r[name]:.2f}" for name in ("start_diagonal_share", "diagonal_share")]
-        times = f"{r['diagonal_share'] / r['random_diagonal_share']:.2f}×"
-        sizes = [f"{r[name]:.2f}" for name in ("start_diagonal_size", "diagonal_size")]
-        rows.append([r["title"], *shares, times, *sizes, f"{100 * r['moved']:.0f}"])
-    header = ["", "at the start, %", "trained, %", "of a random one's", "size at the start", "size, trained"]
+    percent = {"start_share": "start_diagonal_share", "share": "diagonal_share", "moved_share": "moved"}
+    shown = [r | {name: 100 * r[key] for name, key in percent.items()} for r in records]
+    shown = [r | {"times": r["diagonal_share"] / r["random_diagonal_share"]} for r in shown]
     return below(
-        format_table([*header, "moved, %"], rows),
+        make_table(shown, COLUMNS["matrices"]),
         note("diagonals", random=100 / first["hidden_channels"]),
         "The paper shows the matrices without numbers and says that they are not diagonal.",
         f"GCN with residual connections, {first['num_layers']} layers, {first['hidden_channels']} channels.",

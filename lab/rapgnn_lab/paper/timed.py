@@ -15,47 +15,16 @@ from rapgnn.datasets import find_dataset
 from rapgnn.datasets.sources import cache_dir, data_dir, find_in
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
+from rapgnn_lab import results
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.bench.depth import (
-    SHORTCUT_EPOCHS,
-    bench_config,
-    in_child,
-    measure,
-    needed_bytes,
-    peak_of,
-    warm_up_methods,
-)
+from rapgnn_lab.bench import depth as bench
+from rapgnn_lab.bench.depth import SHORTCUT_EPOCHS, in_child, peak_of
 from rapgnn_lab.bench.generated import PowerLaw, large_size
 from rapgnn_lab.bench.timing import ReadyGraph, fits, ready
-from rapgnn_lab.paper import plots
+from rapgnn_lab.paper import plots, rows
 from rapgnn_lab.paper.accuracy import accuracy_cell
 from rapgnn_lab.paper.cells import KINDS, Cell, Graphs, Item, Scale
-from rapgnn_lab.paper.rows import (
-    FAITHFUL,
-    METHODS_OF_TABLES,
-    NOT_SEARCHED,
-    UNITS,
-    Row,
-    below,
-    bold,
-    by_place,
-    cut,
-    figure,
-    note,
-    published,
-    settings,
-    show_cuts,
-)
-from rapgnn_lab.results import (
-    NONE,
-    Published,
-    find_published,
-    format_ms,
-    format_number,
-    format_ratio,
-    format_table,
-    title_of,
-)
+from rapgnn_lab.results import COLUMNS, NONE, Published, find_published, make_table, title_of
 from rapgnn_lab.store import machine, measure_or_say
 
 TITLES = {
@@ -71,7 +40,7 @@ TITLES = {
 """What is timed, in the order of the tables; a strategy's own name is that of its fastest exact way."""
 SHARE = 0.05  # of a large graph's size, where the whole is too much
 VERSION = 1
-WARM_UP = cache(warm_up_methods)  # once in a process: loading libraries is not charged to the first cell
+WARM_UP = cache(bench.warm_up_methods)  # once in a process: loading libraries is not charged to the first cell
 
 
 def share_of(scale: Scale, device: str, quick: float) -> float:
@@ -97,12 +66,12 @@ def measure_time(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
     spec, method = cell.spec, cell.spec["method"]
     graph = _ready_graph(cell, graphs)
     WARM_UP(graphs.device, (method,))
-    config = bench_config(spec["num_layers"], spec["hidden_channels"])
+    config = bench.bench_config(spec["num_layers"], spec["hidden_channels"])
     config = config.update(backbone=spec["backbone"], epochs=spec["epochs"])
     sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
-    if not fits(needed_bytes(method, graph, config), graph.y.device):
+    if not fits(bench.needed_bytes(method, graph, config), graph.y.device):
         return spec | sizes | {"note": "does not fit into memory"}
-    return spec | sizes | measure_or_say(lambda: measure(method, graph, config, spec["repeats"]))
+    return spec | sizes | measure_or_say(lambda: bench.measure(method, graph, config, spec["repeats"]))
 
 
 def measure_memory(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
@@ -162,7 +131,7 @@ def depth_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
     ]
     graph = graphs.get(DATASET)
     for method in SCORED:
-        config = settings(graph, Row(METHODS[method].title, method, embedding="pretrained"), FAITHFUL)
+        config = rows.settings(graph, rows.Row(METHODS[method].title, method, embedding="pretrained"), rows.FAITHFUL)
         cells += [] if config is None else [score_cell(graph, method, config, n, scale) for n in depths]
     return cells
 
@@ -170,8 +139,8 @@ def depth_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
 def score_cell(graph: Graph, method: str, config: Config, num_layers: int, scale: Scale) -> Cell:
     """The accuracy of a method with its settings at another depth."""
     config = config.update(num_layers=num_layers, hidden_channels=CHANNELS_SCORED)
-    short, said = cut(graph, method, config, scale)
-    labels = {"column": FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
+    short, said = rows.cut(graph, method, config, scale)
+    labels = {"column": rows.FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
     return accuracy_cell(DATASET, method, short, range(1 if scale.quick else SEEDS), labels)
 
 
@@ -182,32 +151,32 @@ def show_depth(records: list[Record]) -> str:
     titles = {method: METHODS[method].title for method in SCORED}
 
     def timed(key: str) -> str:
-        return _by_depth(times, TITLES, lambda r: r.get("note") or format_ms(r[key]))
+        return _by_depth(times, TITLES, lambda r: r.get("note") or results.format_ms(r[key]))
 
     parts = [
         ("Training, ms per epoch", timed("train_ms_per_epoch")),
         ("Inference, ms", timed("infer_ms")),
         ("Inference of all nodes from the graph on, ms", timed("infer_all_ms")),
         ("How many times as fast as End-to-End a training epoch is", _factors(times)),
-        ("Accuracy on the test nodes, %", _by_depth(scored, titles, figure)),
+        ("Accuracy on the test nodes, %", _by_depth(scored, titles, rows.figure)),
     ]
     seeds = len(scored[0]["seeds"]) if scored else 0
-    return below(
+    return rows.below(
         *(f"## {title}\n\n{table}" for title, table in parts if table),
-        note("depth-times", channels=CHANNELS),
+        rows.note("depth-times", channels=CHANNELS),
         f"Accuracy: {CHANNELS_SCORED} channels for all, the other settings as chosen in the paper's ranges for an MLP "
         "as the embedding, at another depth; the draw that was best on validation. ±: standard deviation over "
         f"{seeds} seed{'s' if seeds > 1 else ''}."
         if scored
-        else f"Accuracy: {NOT_SEARCHED}.",
-        show_cuts(records, "depths 2, 8 and 32, one timed epoch of what walks through the graph, one seed"),
+        else f"Accuracy: {rows.NOT_SEARCHED}.",
+        rows.show_cuts(records, "depths 2, 8 and 32, one timed epoch of what walks through the graph, one seed"),
     )
 
 
 def _by_depth(records: Sequence[Record], titles: dict[str, str], write: Callable[[Record], str]) -> str:
     """A row per method, a column per depth."""
     depths = sorted({r["num_layers"] for r in records})
-    return by_place(records, "num_layers", {depth: f"{depth} layers" for depth in depths}, titles, write)
+    return rows.by_place(records, "num_layers", {depth: f"{depth} layers" for depth in depths}, titles, write)
 
 
 def _factors(times: Sequence[Record]) -> str:
@@ -217,7 +186,7 @@ def _factors(times: Sequence[Record]) -> str:
 
     def ratio(r: Record) -> str:
         whole, own = slow.get(r["num_layers"]), r.get("train_ms_per_epoch")
-        return format_ratio(whole / own) if whole and own else NONE
+        return results.format_ratio(whole / own) if whole and own else NONE
 
     depths = sorted({r["num_layers"] for r in times})
     printed = [f"{paper[depth]:g}×" if depth in paper else NONE for depth in depths]
@@ -249,27 +218,25 @@ def show_memory(records: list[Record]) -> str:
     """A table for each graph."""
     parts = []
     for name in dict.fromkeys(r["dataset"] for r in records):
-        mine = [r for r in records if r["dataset"] == name]
-        whole = next((r.get("peak_memory_mb") for r in mine if r["method"] == "end-to-end"), None)
-        rows = []
-        for r in mine:
-            peak = r.get("peak_memory_mb")
-            ratio = format_ratio(whole / peak) if whole and peak else NONE
-            rows.append([r["title"], r.get("note") or format_number(peak), ratio, _paper_saving(r)])
+        mine = bench.with_memory_ratios([r for r in records if r["dataset"] == name])
+        said = [
+            r | {"mb": r.get("note") or results.format_number(r.get("peak_memory_mb")), "paper": _saving(r)}
+            for r in mine
+        ]
         where = f"{title_of(name)}, {mine[0]['num_layers']} layers, {mine[0]['hidden_channels']} channels"
-        parts.append(f"## {where}\n\n{format_table(['', 'MB', 'below End-to-End', 'paper'], rows)}")
+        parts.append(f"## {where}\n\n{make_table(said, COLUMNS['figure-memory'])}")
     gpu = str(records[0]["device"]).startswith("cuda")
     how = "peak of torch's allocator" if gpu else "peak resident size of a process of its own"
     quick = any(r.get("quick") for r in records)
-    return below(
+    return rows.below(
         *parts,
-        note("memory", how=how),
+        rows.note("memory", how=how),
         describe_generated(records),
         "Quick run, cut: PyG's layers are left out, and the generated graph is smaller." if quick else "",
     )
 
 
-def _paper_saving(record: Record) -> str:
+def _saving(record: Record) -> str:
     """The factor that the text gives, for the strategies it names."""
     dataset = "ogbn-proteins" if "generated" in record else record["dataset"]
     method = "rap" if record["method"] == "rap-stepwise" else record["method"]
@@ -306,7 +273,7 @@ class LargeTable:
         """The paper's figure, by default of the dataset's own metric; both ways of RAP-GNN are one method there."""
         method = "rap" if method == "rap-stepwise" else method
         cells = find_published(self.dataset, **self.published, method=method)
-        return next((p for p in cells if p.metric in ((metric,) if metric else UNITS)), None)
+        return next((p for p in cells if p.metric in ((metric,) if metric else rows.UNITS)), None)
 
     def has(self, record: Record) -> bool:
         """Whether a record is of this table; times are of a graph named after the dataset."""
@@ -338,7 +305,7 @@ def large_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
             labels: Record = {name: cell.mean for name, cell in beside.items() if cell is not None}
             labels |= {"no_accuracy": missing} if missing else {}
             cells.append(cost_cell("time", large_size(table.dataset, share), method, sizes, graphs.device, **labels))
-        cells += [] if missing else [_accuracy(table, method, scale) for method in METHODS_OF_TABLES]
+        cells += [] if missing else [_accuracy(table, method, scale) for method in rows.METHODS_OF_TABLES]
     return cells
 
 
@@ -354,7 +321,7 @@ def _accuracy(table: LargeTable, method: str, scale: Scale) -> Cell:
         config = config.update(structure="full", distribution="glorot")
     if method == "rap":
         config = config.update(inference="sample", keep_draw=True)  # as in the other tables
-    labels = {"column": FAITHFUL, "title": METHODS[method].title}
+    labels = {"column": rows.FAITHFUL, "title": METHODS[method].title}
     return accuracy_cell(table.dataset, method, config, scale.seeds, labels)
 
 
@@ -364,34 +331,32 @@ def show_large(records: list[Record]) -> str:
     scored = [r for r in records if r["kind"] == "accuracy"]
     absent = dict.fromkeys(t.dataset for t, mine in by_table if any(r.get("no_accuracy") == ABSENT for r in mine))
     fetch = " and ".join(f"`rapgnn data get {name}`" for name in absent)
-    return below(
+    return rows.below(
         *(_table(table, mine) for table, mine in by_table if mine),
-        note("large"),
+        rows.note("large"),
         describe_generated(records),
         f"±: standard deviation over {len(scored[0]['seeds'])} seeds; settings inside the paper's ranges, not searched."
         if scored
         else "",
         f"Accuracy needs the dataset itself, which is {ABSENT}: {fetch}." if absent else "",
-        note("large-quick", share=LARGE_SHARE) if any(r.get("quick") for r in records) else "",
+        rows.note("large-quick", share=LARGE_SHARE) if any(r.get("quick") for r in records) else "",
     )
 
 
 def _table(table: LargeTable, records: Sequence[Record]) -> str:
     times = {r["method"]: r for r in records if r["kind"] == "time"}
     scores = {r["method"]: r for r in records if r["kind"] == "accuracy"}
-    rows = []
+    shown = []
     for method, r in times.items():
-        score = NONE if method == "rap-stepwise" else figure(scores.get(method)) if scores else r["no_accuracy"]
-        row = [bold(r["title"], method == "rap"), score, published(table.paper(method))]
-        for ours, theirs in (("train_ms_per_epoch", "paper_train_ms"), ("infer_all_ms", "paper_eval_ms")):
-            row += [r.get("note") or format_ms(r[ours]), f"{r[theirs]:,.0f}" if theirs in r else NONE]
-        rows.append([*row, format_number(r.get("peak_memory_mb"))])
+        score = NONE if method == "rap-stepwise" else rows.figure(scores.get(method)) if scores else r["no_accuracy"]
+        said = {"name": rows.bold(r["title"], method == "rap"), "score": score}
+        said |= {key: r.get("note") or results.format_ms(r[key]) for key in ("train_ms_per_epoch", "infer_all_ms")}
+        shown.append(r | said | {"paper": rows.published(table.paper(method))})
     first = next(iter(times.values()))
     metric = "rocauc" if table.dataset == "ogbn-proteins" else "accuracy"
-    header = ["", UNITS[metric], "paper", "train, ms", "paper", "evaluation, ms", "paper", "MB"]
     where = f"{first['num_layers']} layers, {first['hidden_channels']} channels; times at {first['dataset']}"
     title = f"{table.dataset}, {plots.BACKBONES[table.config.backbone]}"
-    return f"## {title}\n\n{where}.\n\n{format_table(header, rows)}"
+    return f"## {title}\n\n{where}.\n\n{make_table(shown, COLUMNS['large'].replace('METRIC', rows.UNITS[metric]))}"
 
 
 LARGE = Item("large", "Tables 7 and 8: large graphs", large_cells, show_large, plots.large)
