@@ -79,19 +79,9 @@ def changed_files(wanted: Mapping[Path, str]) -> dict[Path, str]:
     }
 
 
-# The tables, and the labels of the paper's source they were taken from.
-TABLES = {
-    "planetoid": ("tab:GNN_weights_new",),  # the methods on Cora, CiteSeer and PubMed
-    "weights": ("tab:GNN_weights_variants",),  # the same with identity weights
-    "embeddings": ("tab:pretrain",),
-    "tu": ("tab:node",),  # with four reservoir systems
-    "molecules": ("tab:no_molbace", "tab:molbace"),
-    "ogbn": ("tab:ogbn-products",),  # both large graphs, GCN
-    "ogbn-proteins": ("tab:ogbn_proteins",),  # with times
-    "ogbn-products": ("tab:ogbn-products-full",),  # with times, GCN and GraphSAGE
-    "batches": ("tab:batchsize_effect",),
-    "costs": ("sec:efficiency", "app:largegraphs_class"),  # numbers of the text; the figures print none
-}
+_PUBLISHED: Record = json.loads(files("rapgnn_lab").joinpath("published.json").read_text(encoding="utf-8"))
+TABLES: dict[str, list[str]] = _PUBLISHED["tables"]
+"""The tables, and the labels of the paper's source they were taken from."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +112,7 @@ class Published:
 @functools.cache
 def published() -> tuple[Published, ...]:
     """Every published number."""
-    text = files("rapgnn_lab").joinpath("published.json").read_text(encoding="utf-8")
-    return tuple(Published(**record) for record in json.loads(text))
+    return tuple(Published(**cell) for cell in _PUBLISHED["cells"])
 
 
 def find_published(table: str, **fields: Any) -> list[Published]:

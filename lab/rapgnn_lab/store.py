@@ -21,7 +21,7 @@ import torch
 
 from rapgnn.compare import Record
 from rapgnn.device import hardware, versions
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, InputNotice
 from rapgnn.files import is_regular, read_regular, write_atomic
 
 
@@ -126,15 +126,15 @@ def source_code() -> str:
 
 
 def measure_or_say(measure: Callable[[], Record]) -> Record:
-    """What was measured; where memory does not suffice, a ``note`` that says so."""
-    try:
-        return measure()
-    except (torch.OutOfMemoryError, MemoryError):
-        return {"note": "out of memory"}
-    except RuntimeError as error:
-        if "alloc" not in str(error).lower():
-            raise
-        return {"note": "out of memory"}
+    """What was measured; where memory does not suffice, a ``note`` that says so. Notices on the input are not shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputNotice)
+        try:
+            return measure()
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "alloc" not in str(error).lower():
+                raise
+            return {"note": "out of memory"}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rapgnn import compare
 from rapgnn.compare import Record, fit, warm_up
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.catalog import BlockModel
@@ -31,24 +32,11 @@ from rapgnn.sparse import dense
 from rapgnn.training.fit import build_rapgnn
 from rapgnn_lab.bench import timing
 from rapgnn_lab.bench.generated import PowerLaw
-from rapgnn_lab.bench.timing import ReadyGraph, fits, message_bytes, ready, train_epochs, trained_bytes
 from rapgnn_lab.store import Row, answer, machine, with_ratios
 from rapgnn_lab.store import in_child as measure_in_child
 
 SHORTCUT_EPOCHS, GRAPH_EPOCHS = 512, 128
 GRAPH_LAYERS, GRAPH_HIDDEN = 4, 64
-TITLES = {
-    "rap": "RAP, shortcut",
-    "fixed-diagonal": "fixed diagonal",
-    "pretrained-embedding": "pretrained embedding",
-    "pyg-sgconv": "PyG SGConv (cached)",
-    "pyg-sign": "SIGN, training rows",
-    "rap-stepwise": "RAP, layer by layer",
-    "fixed-full": "fixed full",
-    "random-full": "random full",
-    "end-to-end": "end-to-end, CSR",
-    "end-to-end-pyg": "end-to-end, PyG GCNConv",
-}
 GRAPH_TITLES = {
     "rap": "RAP, shortcut",
     "rap-stepwise": "RAP, layer by layer",
@@ -57,31 +45,6 @@ GRAPH_TITLES = {
 }
 TIMES = ("train_ms_per_epoch", "eval_ms_per_epoch", "epoch_ms", "steady_ms_per_epoch")
 Measure = Callable[[Graph, Config, int], tuple[Record, Callable[[], Record]]]  # of training; of inference, later
-
-
-def plan(
-    graph: Graph,
-    depths: Sequence[int],
-    hidden_channels: int,
-    repeats: int,
-    methods: Sequence[str] = tuple(TITLES),
-    epochs: int = SHORTCUT_EPOCHS,
-) -> list[Row]:
-    """A row per depth and method. The light ones run first: what they leave behind cannot make them look lighter."""
-    once = cache(lambda: timing.ready(graph.normalized_features()))
-    rows = []
-    for depth in depths:
-        config = bench_config(depth, hidden_channels).update(epochs=epochs)
-        for name in (n for n in TITLES if n in methods):
-            settings = describe(graph, config) | {"method": name, "title": TITLES[name], "repeats": repeats}
-            rows.append(Row(settings, lambda name=name, c=config: measure(name, once(), c, repeats)))
-    return rows
-
-
-def warm_up_methods(device: torch.device | str, methods: Sequence[str] = tuple(TITLES)) -> None:
-    """Run each method for a moment on a tiny graph, so that loading libraries is charged to none of them."""
-    for name in methods:
-        measure(name, tiny_graph(device), bench_config(2, 8).update(epochs=2), 1)
 
 
 def tiny_graph(device: torch.device | str) -> timing.ReadyGraph:
@@ -151,17 +114,14 @@ def walking(method: str, settings: Record) -> Measure:
 
 def _hop_ms(method: str, graph: Graph, config: Config) -> float:
     """What comes before the first epoch: embedding and hops, or the one forward pass."""
-    from rapgnn_lab.baselines.systems import METHODS
+    model, graph, operator = build_rapgnn(graph, compare.METHODS[method].configure(config), 0)
 
-    config = METHODS[method].configure(config)
-    model, graph, operator = build_rapgnn(graph, config, 0)
-    timing.wait(graph.y.device)
-    start = time.perf_counter()
-    representation = model.embed(graph.x, operator).rows(graph.train, expect=graph.val)
-    if representation.embedded.constant:
-        next(representation.draws([0]))
-    timing.wait(graph.y.device)
-    return 1e3 * (time.perf_counter() - start)
+    def walk() -> None:
+        representation = model.embed(graph.x, operator).rows(graph.train, expect=graph.val)
+        if representation.embedded.constant:
+            next(representation.draws([0]))
+
+    return 1e3 * timing.seconds_of(walk, graph.y.device)
 
 
 def peer(build: Callable[[Graph, Config], timing.Network], beforehand: bool, more: int = 1) -> Measure:
@@ -271,20 +231,47 @@ def _network(
 
 
 PEERS = {"pyg-sgconv": sgconv, "pyg-sign": sign, "end-to-end-pyg": gcn}
-MEASURES: dict[str, Measure] = {
-    "rap": _labelled_rows("rap", {}),
-    "fixed-diagonal": _labelled_rows("fixed-diagonal", {}),
-    "pretrained-embedding": _labelled_rows(
-        "pretrained-embedding", {"embedding": "pretrained", "pretrain_dropout": 0.0}
-    ),
-    "pyg-sgconv": peer(sgconv, beforehand=True, more=4),
-    "pyg-sign": peer(sign, beforehand=True, more=4),
-    "rap-stepwise": walking("rap", {"engine": "stepwise"}),
-    "fixed-full": _labelled_rows("fixed-full", {}),
-    "random-full": walking("random-full", {}),
-    "end-to-end": walking("end-to-end", {}),
-    "end-to-end-pyg": peer(gcn, beforehand=False),
+PRETRAINED = {"embedding": "pretrained", "pretrain_dropout": 0.0}
+METHODS: dict[str, tuple[str, Measure]] = {
+    "rap": ("RAP, shortcut", _labelled_rows("rap", {})),
+    "fixed-diagonal": ("fixed diagonal", _labelled_rows("fixed-diagonal", {})),
+    "pretrained-embedding": ("pretrained embedding", _labelled_rows("pretrained-embedding", PRETRAINED)),
+    "pyg-sgconv": ("PyG SGConv (cached)", peer(sgconv, beforehand=True, more=4)),
+    "pyg-sign": ("SIGN, training rows", peer(sign, beforehand=True, more=4)),
+    "rap-stepwise": ("RAP, layer by layer", walking("rap", {"engine": "stepwise"})),
+    "fixed-full": ("fixed full", _labelled_rows("fixed-full", {})),
+    "random-full": ("random full", walking("random-full", {})),
+    "end-to-end": ("end-to-end, CSR", walking("end-to-end", {})),
+    "end-to-end-pyg": ("end-to-end, PyG GCNConv", peer(gcn, beforehand=False)),
 }
+"""The title of every method, and what measures it."""
+TITLES = {name: title for name, (title, _) in METHODS.items()}
+MEASURES = {name: measure for name, (_, measure) in METHODS.items()}
+
+
+def plan(
+    graph: Graph,
+    depths: Sequence[int],
+    hidden_channels: int,
+    repeats: int,
+    methods: Sequence[str] = tuple(TITLES),
+    epochs: int = SHORTCUT_EPOCHS,
+) -> list[Row]:
+    """A row per depth and method. The light ones run first: what they leave behind cannot make them look lighter."""
+    once = cache(lambda: timing.ready(graph.normalized_features()))
+    rows = []
+    for depth in depths:
+        config = bench_config(depth, hidden_channels).update(epochs=epochs)
+        for name in (n for n in TITLES if n in methods):
+            settings = describe(graph, config) | {"method": name, "title": TITLES[name], "repeats": repeats}
+            rows.append(Row(settings, lambda name=name, c=config: measure(name, once(), c, repeats)))
+    return rows
+
+
+def warm_up_methods(device: torch.device | str, methods: Sequence[str] = tuple(TITLES)) -> None:
+    """Run each method for a moment on a tiny graph, so that loading libraries is charged to none of them."""
+    for name in methods:
+        measure(name, tiny_graph(device), bench_config(2, 8).update(epochs=2), 1)
 
 
 def plan_graphs(graph: Graph, batch_size: int, repeats: int, epochs: int = GRAPH_EPOCHS) -> list[Row]:
@@ -394,21 +381,21 @@ def plan_memory(
 with_memory_ratios = partial(with_ratios, wanted={"memory_ratio_vs_end_to_end": ("end-to-end", "peak_memory_mb")})
 
 
-def load_graph(request: Record) -> ReadyGraph:
+def load_graph(request: Record) -> timing.ReadyGraph:
     """The graph of a request, its operator built, on its device."""
     data, data_dir = request["data"], request.get("data_dir")
     graph = load_dataset(data, data_dir and Path(data_dir)) if isinstance(data, str) else PowerLaw(**data).generate()
-    return ready(graph.normalized_features().to(request["device"]))
+    return timing.ready(graph.normalized_features().to(request["device"]))
 
 
-def peak_of(request: Record, graph: ReadyGraph) -> Record:
+def peak_of(request: Record, graph: timing.ReadyGraph) -> Record:
     """Train one method for a few epochs: its peak above what is there, and what that is."""
     name, device = request["method"], graph.y.device
     config = bench_config(request["num_layers"], request["hidden_channels"])
     _train(name, tiny_graph(device), bench_config(2, 8))  # what libraries take is nobody's
     sizes = {"nodes": graph.num_nodes, "edges": graph.edge_index.shape[1], "task": graph.task}
     sizes["data_mb"] = (graph.x.nbytes + graph.operator("gcn").matrix.nbytes) / 2**20
-    if not fits(needed_bytes(name, graph, config), device):
+    if not timing.fits(needed_bytes(name, graph, config), device):
         return sizes | {"peak_memory_mb": None, "note": "does not fit"}
     gc.collect()
     if device.type == "cuda":
@@ -421,15 +408,15 @@ def peak_of(request: Record, graph: ReadyGraph) -> Record:
 def needed_bytes(name: str, graph: Graph, config: Config) -> int:
     """About the bytes of the methods that may need more than there are."""
     if name == "end-to-end":
-        return trained_bytes(graph, config)
+        return timing.trained_bytes(graph, config)
     if name == "end-to-end-pyg":
-        return trained_bytes(graph, config) + message_bytes(graph, config.hidden_channels)
-    return message_bytes(graph, graph.num_features) if name == "pyg-sgconv" else 0
+        return timing.trained_bytes(graph, config) + timing.message_bytes(graph, config.hidden_channels)
+    return timing.message_bytes(graph, graph.num_features) if name == "pyg-sgconv" else 0
 
 
-def _train(name: str, graph: ReadyGraph, config: Config) -> None:
+def _train(name: str, graph: timing.ReadyGraph, config: Config) -> None:
     if name in PEERS:
-        train_epochs(PEERS[name](graph, config), graph, MEMORY_EPOCHS - 1)
+        timing.train_epochs(PEERS[name](graph, config), graph, MEMORY_EPOCHS - 1)
         return
     many = name not in WALKS and graph.objective.metric == "accuracy"  # ranks of many labels take longer than all else
     epochs = LABELLED_EPOCHS if many else MEMORY_EPOCHS

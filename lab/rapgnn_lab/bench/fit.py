@@ -5,12 +5,10 @@ Every graph has a process of its own (``python -m`` of this module). A thread lo
 is, and how much memory the process holds: nothing of the library is changed for it, and nothing is slowed down.
 """
 
-import math
 import statistics
 import sys
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +21,6 @@ import numpy as np
 import torch
 
 from rapgnn.compare import Record, warm_up
-from rapgnn.errors import InputNotice
 from rapgnn.estimators.estimators import RAPNodeClassifier
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.splits import split_per_class
@@ -34,7 +31,7 @@ from rapgnn.sparse import SparseMatrix, dense
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.bench.suite.compare import PLAIN, time_run
 from rapgnn_lab.bench.suite.graphs import documents
-from rapgnn_lab.bench.timing import copy_bandwidth, fits, seconds_of
+from rapgnn_lab.bench.timing import copy_bandwidth, fits, log_slopes, seconds_of
 from rapgnn_lab.store import Row, answer, in_child, machine
 
 KINDS = {"numbers": "dense numbers", "words": "sparse 0/1 words", "dense-words": "the same words as a dense table"}
@@ -119,8 +116,7 @@ def measure(request: Record) -> Record:
     watches, predictions, values, candidates = [], [], [], 0
     for seed in request["seeds"]:
         model = RAPNodeClassifier(seed=seed)
-        with warnings.catch_warnings(), Watch() as watch:
-            warnings.simplefilter("ignore", InputNotice)
+        with Watch() as watch:
             model.fit(data, **edges, **labels)
         watches.append(watch)
         predictions.append(seconds_of(partial(model.predict, data, **edges), "cpu"))
@@ -238,17 +234,10 @@ def _trees(graph: Graph) -> Record:
 def finish(records: Sequence[Record]) -> list[Record]:
     """The records, and after them the slopes of log seconds and log memory over nodes and over columns."""
     rows, slopes = [r for r in records if r["method"] != "slope"], []
-    for against, others in {"nodes": ("columns", "kind", "labels"), "columns": ("nodes", "kind", "labels")}.items():
-        for place in dict.fromkeys(tuple(r[name] for name in others) for r in rows):
-            mine = [r for r in rows if tuple(r[name] for name in others) == place]
-            for quantity in QUANTITIES:
-                points = [(math.log(r[against]), math.log(r[quantity])) for r in mine if r.get(quantity)]
-                if len({x for x, _ in points}) > 1:
-                    slope = statistics.linear_regression(*zip(*points, strict=True)).slope
-                    at = ", ".join(f"{name} {value}" for name, value in zip(others, place, strict=True))
-                    named = {"quantity": quantity, "against": against, "at": at, "points": len(points)}
-                    slopes.append({"dataset": "generated", "method": "slope"} | named | {"slope": slope})
-    return [*rows, *slopes]
+    for against, other in (("nodes", "columns"), ("columns", "nodes")):
+        places = {name: f"{name} {{}}" for name in (other, "kind", "labels")}
+        slopes += log_slopes(rows, QUANTITIES, against, places)
+    return [*rows, *({"dataset": "generated"} | slope for slope in slopes)]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 from PyTorch Geometric, with the settings that its authors publish and tuned on the same validation rows."""
 
 import statistics
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ from torch.optim import Adam
 
 from rapgnn.compare import Record
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.errors import InputError, InputNotice
+from rapgnn.errors import InputError
 from rapgnn.estimators.estimators import RAPNodeClassifier
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
@@ -86,9 +85,7 @@ def _rap(graph: Graph, seeds: int, device: str, whole: bool) -> Record:
 
 def _fit_rap(graph: Graph, seed: int, device: str, **known: Any) -> tuple[RAPNodeClassifier, float]:
     model = RAPNodeClassifier(seed=seed, device=device, **known)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputNotice)
-        return model, seconds_of(lambda: model.fit(graph), device)
+    return model, seconds_of(lambda: model.fit(graph), device)
 
 
 def _peer(name: str, kind: str, graph: Graph, trials: int, seeds: int, device: str) -> Record:

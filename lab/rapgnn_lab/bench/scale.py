@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 
-import numpy as np
 import torch
 
 from rapgnn.compare import Record, warm_up
@@ -18,6 +17,7 @@ from rapgnn.training.fit import build_rapgnn, fit_rap
 from rapgnn_lab.bench import timing
 from rapgnn_lab.bench.depth import MEASURES, bench_config
 from rapgnn_lab.bench.generated import PowerLaw
+from rapgnn_lab.bench.timing import log_slopes
 from rapgnn_lab.store import Row, machine, measure_or_say
 
 LAYERS = 3
@@ -40,21 +40,10 @@ def plan(
 
     for name, size in sizes.items():
         for width in widths:
-            settings = {
-                "dataset": "power-law",
-                "method": "rap",
-                "size": name,
-                "nodes": size.nodes,
-                "edges": size.edges,
-                "features": size.features,
-                "training_rows": size.train,
-                "hidden_channels": width,
-                "num_layers": LAYERS,
-                "epochs": epochs or (500 if device == "cuda" else 100),
-                "repeats": repeats,
-                "end_to_end": True,
-                "hop_precision": "float32",
-            } | machine(device)
+            settings = {"dataset": "power-law", "method": "rap", "size": name, "nodes": size.nodes, "edges": size.edges}
+            settings |= {"features": size.features, "training_rows": size.train, "hidden_channels": width}
+            settings |= {"num_layers": LAYERS, "epochs": epochs or (500 if device == "cuda" else 100)}
+            settings |= {"repeats": repeats, "end_to_end": True, "hop_precision": "float32"} | machine(device)
             rows.append(Row(settings, lambda name=name, settings=settings: measure(*graph_of(name), settings)))
     return rows
 
@@ -130,16 +119,8 @@ def finish(records: Sequence[Record]) -> list[Record]:
     largest size."""
     rows = [r for r in records if r["method"] != "slope"]
     shared = ("device", "hardware", "threads", "versions", "num_layers", "epochs")
-    common = {key: rows[0][key] for key in shared if key in rows[0]} | {"dataset": "power-law", "method": "slope"}
-    places = [("edges", "hidden_channels", width) for width in dict.fromkeys(r["hidden_channels"] for r in rows)]
-    slopes = []
-    for against, other, at in [*places, ("hidden_channels", "size", rows[-1]["size"])]:
-        for quantity in QUANTITIES if against == "edges" else QUANTITIES[1:]:
-            points = [(r[against], r[quantity]) for r in rows if r[other] == at and r.get(quantity)]
-            if len({x for x, _ in points}) > 1:
-                x, y = np.log(points).T
-                slope = float(np.polyfit(x, y, 1)[0])
-                named = f"width {at}" if other == "hidden_channels" else at
-                kind = {"quantity": quantity, "against": against, "at": named}
-                slopes.append(common | kind | {"slope": slope, "points": len(points)})
-    return [*rows, *slopes]
+    common = {key: rows[0][key] for key in shared if key in rows[0]} | {"dataset": "power-law"}
+    largest = [r for r in rows if r["size"] == rows[-1]["size"]]
+    slopes = log_slopes(rows, QUANTITIES, "edges", {"hidden_channels": "width {}"})
+    slopes += log_slopes(largest, QUANTITIES[1:], "hidden_channels", {"size": "{}"})
+    return [*rows, *(common | slope for slope in slopes)]

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,26 @@ def median_ms(work: Callable[[], Any], device: torch.device | str, repeats: int)
 def affordable(seconds: float, repeats: int) -> int:
     """How many repetitions of so many seconds one row may take: at least one."""
     return max(1, min(repeats, int(ROW_SECONDS / max(seconds, 1e-9))))
+
+
+def log_slopes(
+    records: Sequence[Record], quantities: Sequence[str], against: str, places: dict[str, str]
+) -> list[Record]:
+    """How quantities grow: slopes of log quantity over log ``against`` among the records of each place.
+
+    Args:
+        places: fields that are the same in all records of a place, and how the place says their value.
+    """
+    groups: dict[str, list[Record]] = {}
+    for r in records:
+        groups.setdefault(", ".join(said.format(r[name]) for name, said in places.items()), []).append(r)
+    slopes = []
+    for (at, mine), quantity in product(groups.items(), quantities):
+        points = [(math.log(r[against]), math.log(r[quantity])) for r in mine if r.get(quantity)]
+        if len({x for x, _ in points}) > 1:
+            slope = {"slope": statistics.linear_regression(*zip(*points, strict=True)).slope, "points": len(points)}
+            slopes.append({"method": "slope", "quantity": quantity, "against": against, "at": at} | slope)
+    return slopes
 
 
 def copy_bandwidth(device: torch.device | str, size: int | None = None, repeats: int = 7) -> float:

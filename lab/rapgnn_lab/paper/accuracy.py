@@ -12,7 +12,6 @@ strict: its search sees the training rows and the inner validation fold, and the
 
 import statistics
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,15 +21,11 @@ import numpy as np
 import torch
 
 from rapgnn.compare import OnEpoch, Record, at_best_mean_epoch, fit, paper_folds, run, strict_folds, warm_up
-from rapgnn.errors import InputNotice
-from rapgnn.estimators import estimator_for
-from rapgnn.estimators.describe import describe_model
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.splits import FOLDS
 from rapgnn.graph.tasks import TASKS
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
-from rapgnn.training.predict import model_on
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Parts
 
@@ -128,22 +123,17 @@ def train(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
 def fit_estimator(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
     """One fit of an estimator with nothing set, scored on the test rows."""
     graph = _graph_of(cell, graphs)
-    estimator = estimator_for(graph.task)(seed=cell.spec["seed"], device=graphs.device)
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputNotice)
-        estimator.fit_graph(graph, on_trial=None if on_epoch is None else lambda settings, value: on_epoch())
-    seconds = time.perf_counter() - start
-    here = graph.to("cpu")
-    scores = model_on(estimator.model_, here)(here.test).scores
+    fitted = fit("fit", graph, Config(), cell.spec["seed"], on_epoch)
+    seconds, chosen = time.perf_counter() - start, fitted.chosen or {}
     return {
         "task": graph.task,
         "method": ESTIMATOR,
         "metric": graph.objective.metric,
-        "values": [graph.objective.score(scores, here.y[here.test])],
-        "validation_score": estimator.validation_score_,
-        "candidates": len(estimator.trials_),
-        "chosen": describe_model(estimator.model_),
+        "values": [graph.objective.score(fitted.predict(graph.test).scores, graph.y[graph.test])],
+        "validation_score": fitted.loop.history[0],
+        "candidates": chosen["candidates"],
+        "chosen": chosen["model"],
         "fit_seconds": seconds,
         "total_seconds": seconds,
         "threads": torch.get_num_threads(),

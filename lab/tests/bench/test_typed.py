@@ -11,7 +11,7 @@ from rapgnn_lab.bench.typed.rivals import RIVALS, bench, neighbours, paths, tune
 SMALL = Kind(
     ("paper", 120, 2, 2, 40),
     {"author": 60, "subject": 8},
-    {("paper", "by", "author"): (250, 0.5, 0.4), ("paper", "about", "subject"): (120, 0.5, 0.4)},
+    [("paper", "by", "author", 250, 0.5, 0.4), ("paper", "about", "subject", 120, 0.5, 0.4)],
     (6, 0.5),
 )
 

@@ -11,7 +11,6 @@ import json
 import statistics
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
@@ -27,7 +26,6 @@ from optuna.pruners import MedianPruner
 from rapgnn.compare import Record, warm_up
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.device import hardware
-from rapgnn.errors import InputNotice
 from rapgnn.estimators.estimators import estimator_for
 from rapgnn.files import is_regular, write_atomic
 from rapgnn.graph.graph import Graph
@@ -47,6 +45,7 @@ from rapgnn_lab.bench.suite.rivals import (
     rival_features,
     train_rival,
 )
+from rapgnn_lab.bench.timing import seconds_of
 from rapgnn_lab.results import COLUMNS, NONE, make_table
 from rapgnn_lab.store import Row, machine, plain, write_json
 from rapgnn_lab.tune.search import count_ended, open_study, run_trials
@@ -250,12 +249,8 @@ def fit_ours(entry: Entry, graph: Graph, seed: int) -> tuple[float, float, Recor
     """The estimator with nothing but a seed: the metric on the test rows, seconds of the fit, what it chose."""
     model: Any = estimator_for(graph.task)(seed=seed)
     data, given, more = as_given(entry, graph)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputNotice)
-        start = time.perf_counter()
-        model.fit(data, **given, **more)
-        seconds = time.perf_counter() - start
-        out = model.predict(data) if graph.objective.metric == "rmse" else model.predict_proba(data, **given)
+    seconds = seconds_of(lambda: model.fit(data, **given, **more), "cpu")
+    out = model.predict(data) if graph.objective.metric == "rmse" else model.predict_proba(data, **given)
     scores = torch.from_numpy(np.asarray(out)).float().reshape(graph.num_rows, -1)[graph.test]
     truth, metrics = graph.y[graph.test], metrics_for(graph.task)
     config = getattr(model, "config_", None)

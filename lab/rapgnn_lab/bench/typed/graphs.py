@@ -4,9 +4,11 @@ The sizes of those named after published graphs are the published ones; their la
 has several, so that near nodes agree more than nodes of one class do.
 """
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -61,12 +63,6 @@ def split(y: np.ndarray, each: int, seed: int) -> dict[str, np.ndarray]:
 # Generated.
 
 
-def topics(rng: np.random.Generator, classes: int, each: int, spread: float) -> np.ndarray:
-    """How common every topic is: a few are large."""
-    share = rng.gamma(1 / spread, size=classes * each)
-    return share / share.sum()
-
-
 def draw_edges(
     rng: np.random.Generator, one: np.ndarray, other: np.ndarray, count: int, each: int, fits: tuple[float, float]
 ) -> np.ndarray:
@@ -111,18 +107,11 @@ def words(
 
 @dataclass(frozen=True)
 class Kind:
-    """A graph of published size.
-
-    Args:
-        target: (type, nodes, classes, topics of a class, width of the words or 0).
-        others: {type: nodes}.
-        relations: {(source, name, end): (edges, share that keeps the topic, share that keeps the class)}.
-        words: (words of a node, share of those that fit).
-    """
+    """A graph of published size; ``kinds.toml`` says what its fields hold."""
 
     target: tuple[str, int, int, int, int]
     others: dict[str, int]
-    relations: dict[tuple[str, str, str], tuple[int, float, float]]
+    relations: Sequence[tuple[str, str, str, int, float, float]]
     words: tuple[float, float] = (0, 0.0)
     spread: float = 1.0
 
@@ -130,45 +119,17 @@ class Kind:
         """One with so many labels of each class."""
         rng = np.random.default_rng(seed)
         name, count, classes, per, width = self.target
-        share = topics(rng, classes, per, self.spread)
+        share = rng.gamma(1 / self.spread, size=classes * per)  # a few topics are large
+        share = share / share.sum()
         of = {t: rng.choice(len(share), n, p=share) for t, n in {name: count, **self.others}.items()}
-        edges = {key: draw_edges(rng, of[key[0]], of[key[2]], m, per, (a, b))
-                 for key, (m, a, b) in self.relations.items()}  # fmt: skip
+        edges = {(u, kind, v): draw_edges(rng, of[u], of[v], m, per, (a, b)) for u, kind, v, m, a, b in self.relations}
         own = words(rng, of[name], per, width, *self.words) if width else count
         y = of[name] // per
         return TypedData({name: own, **self.others}, edges, name, y, **split(y, each, seed))
 
 
-ACM = Kind(
-    ("paper", 4019, 3, 10, 1902),
-    {"author": 7167, "subject": 60},
-    {("paper", "by", "author"): (13407, 0.35, 0.4), ("paper", "about", "subject"): (4019, 0.3, 0.3)},
-    (30, 0.1),
-)
-DBLP = Kind(
-    ("author", 4057, 4, 6, 334),
-    {"paper": 14328, "conference": 20, "term": 7723},
-    {
-        ("paper", "by", "author"): (19645, 0.5, 0.4),
-        ("paper", "at", "conference"): (14328, 0.4, 0.4),
-        ("paper", "has", "term"): (85810, 0.1, 0.1),
-    },
-    (6, 0.15),
-)
-FREEBASE = Kind(
-    ("movie", 3492, 3, 12, 0),
-    {"actor": 33401, "director": 2502, "writer": 4459},
-    {
-        ("movie", "with", "actor"): (65341, 0.12, 0.16),
-        ("movie", "by", "director"): (3762, 0.25, 0.3),
-        ("movie", "from", "writer"): (6414, 0.25, 0.3),
-    },
-)
-AMINER = Kind(
-    ("paper", 6564, 4, 12, 0),
-    {"author": 13329, "reference": 35890},
-    {("paper", "by", "author"): (18007, 0.45, 0.2), ("paper", "cites", "reference"): (58831, 0.2, 0.2)},
-)
+_TEXT = files("rapgnn_lab.bench.typed").joinpath("kinds.toml").read_text(encoding="utf-8")
+KINDS = {name: Kind(**kind) for name, kind in tomllib.loads(_TEXT).items()}
 
 
 def place_of_label(where: str, each: int = 40, seed: int = 0, n: int = 3000) -> TypedData:
@@ -184,25 +145,19 @@ def place_of_label(where: str, each: int = 40, seed: int = 0, n: int = 3000) -> 
     near = partial(draw_edges, rng, each=1)
     chance = lambda size, m: np.stack([rng.integers(0, n, m), rng.integers(0, size, m)])  # noqa: E731
     nodes: dict[str, Any] = {"item": rng.standard_normal((n, 8)), "owner": 1200}
-    telling = near(y, other, count=3 * n, fits=(0.6, 0.0))
-    edges: Edges = {("item", "of", "owner"): telling}
-    if where in ("relation", "noise", "quiet"):
-        if where != "quiet":
-            for i in range(1 if where == "relation" else 4):
-                nodes[f"tag{i}"] = 400
-                edges["item", f"has{i}", f"tag{i}"] = chance(400, 4 * n)
-    elif where == "path":  # owners tell nothing but where they live
-        nodes["town"] = 90
-        edges = {("item", "of", "owner"): near(y, other, count=2 * n, fits=(0.7, 0.0))}
+    own = ("item", "of", "owner")
+    edges: Edges = {own: near(y, other, count=3 * n, fits=(0.6, 0.0))}
+    for i in range({"relation": 1, "noise": 4}.get(where, 0)):
+        nodes[f"tag{i}"] = 400
+        edges["item", f"has{i}", f"tag{i}"] = chance(400, 4 * n)
+    if where == "path":  # owners tell nothing but where they live
+        nodes["town"], edges[own] = 90, near(y, other, count=2 * n, fits=(0.7, 0.0))
         edges["owner", "in", "town"] = near(other, far, count=1200, fits=(0.85, 0.0))
-        edges["item", "of", "owner"] = thinned(rng, edges["item", "of", "owner"])
-    elif where == "features":
-        x = rng.standard_normal((1200, 12))
-        x[:, :3] += 1.2 * np.eye(3)[other]
-        nodes["owner"] = x
-        edges["item", "of", "owner"] = thinned(rng, telling)
-    else:
-        raise InputError(f"the label may be in relation, path, features, noise or quiet, got {where}.")
+    if where == "features":
+        nodes["owner"] = rng.standard_normal((1200, 12))
+        nodes["owner"][:, :3] += 1.2 * np.eye(3)[other]
+    if where in ("path", "features"):
+        edges[own] = thinned(rng, edges[own])
     return TypedData(nodes, edges, "item", y, **split(y, each, seed))
 
 
@@ -247,11 +202,7 @@ def lastfm(each: int = 20, seed: int = 0, classes: int = 6) -> TypedData:
     """Artists, and users who listen to them and are friends; the commonest tag of an artist (``graphdatascience``)."""
     folder = resources("graphdatascience") / "resources" / "lastfm"
     read = lambda name: pd.read_parquet(folder / f"{name}.parquet.gzip")  # noqa: E731
-    heard, tags, friends = (
-        read("user_listen_artist_rels"),
-        read("user_tag_artist_rels"),
-        read("user_friend_df_directed"),
-    )
+    heard, tags, friends = map(read, ("user_listen_artist_rels", "user_tag_artist_rels", "user_friend_df_directed"))
     users, artists = (pd.Index(np.unique(heard[side].to_numpy())) for side in ("sourceNodeId", "targetNodeId"))
     first = tags.groupby("targetNodeId").tagID.agg(lambda t: t.value_counts().index[0])
     common = pd.Index(first.value_counts().index[:classes])
@@ -277,15 +228,10 @@ def citations(name: str, each: int = 20, seed: int = 0) -> TypedData:
 Make = Callable[..., TypedData]
 GRAPHS: dict[str, Make] = {
     **{where: partial(place_of_label, where) for where in ("relation", "path", "features", "noise", "quiet")},
-    "acm-like": ACM.make,
-    "dblp-like": DBLP.make,
-    "freebase-like": FREEBASE.make,
-    "aminer-like": AMINER.make,
+    **{name: kind.make for name, kind in KINDS.items()},
     "imdb": imdb,
     "imdb-links": partial(imdb, features=False),
     "lastfm": lastfm,
-    "cora-references": partial(citations, "cora"),
-    "citeseer-references": partial(citations, "citeseer"),
-    "pubmed-references": partial(citations, "pubmed"),
+    **{f"{name}-references": partial(citations, name) for name in ("cora", "citeseer", "pubmed")},
 }
 """What is measured, by name; each takes how many rows of a class are labelled, and a seed."""

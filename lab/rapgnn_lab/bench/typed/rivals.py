@@ -7,7 +7,7 @@ each seed. One run of it is what a whole fit of ours is timed against.
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -20,9 +20,8 @@ from torch import Tensor, nn
 
 from rapgnn import RAPNodeClassifier
 from rapgnn.compare import Record
-from rapgnn.errors import InputNotice
 from rapgnn.graph.typed import build_typed, flattened
-from rapgnn_lab.bench.timing import Network, train
+from rapgnn_lab.bench.timing import Network, seconds_of, train
 from rapgnn_lab.bench.typed.graphs import GRAPHS, TypedData
 from rapgnn_lab.store import Row, machine
 
@@ -110,8 +109,8 @@ class Typed(nn.Module):
         return self.last(torch.relu(h[self.target]))
 
 
-def run_network(kind: str, data: TypedData, point: Record, seed: int, epochs: int) -> tuple[np.ndarray, int]:
-    """Predictions of all rows by the best epoch, and how many epochs there were."""
+def run_network(kind: str, data: TypedData, point: Record, seed: int, epochs: int) -> np.ndarray:
+    """Predictions of all rows by the best epoch."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module = Typed(kind, data, paths(data) if kind == "han" else both_ways(data), point["dropout"])
@@ -123,9 +122,9 @@ def run_network(kind: str, data: TypedData, point: Record, seed: int, epochs: in
             return float(f1), -float(nn.functional.cross_entropy(scores, y[val]))
 
         network = Network(module, lambda: [(module()[train_rows], y[train_rows])], lambda: module()[val], module)
-        done = train(network, optimizer, nn.functional.cross_entropy, merit, epochs, PATIENCE)
+        train(network, optimizer, nn.functional.cross_entropy, merit, epochs, PATIENCE)
         with torch.no_grad():
-            return module().argmax(1).numpy(), len(done.curve)
+            return module().argmax(1).numpy()
 
 
 def neighbours(data: TypedData) -> np.ndarray:
@@ -153,7 +152,7 @@ def components(x: Any, most: int = 64) -> np.ndarray:
     return x.toarray() if sp.issparse(x) else np.asarray(x)
 
 
-def run_trees(kind: str, data: TypedData, point: Record, seed: int, epochs: int) -> tuple[np.ndarray, int]:
+def run_trees(kind: str, data: TypedData, point: Record, seed: int, epochs: int) -> np.ndarray:
     """Boosted trees on the target's table, alone or beside what ``neighbours`` counts."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -161,16 +160,16 @@ def run_trees(kind: str, data: TypedData, point: Record, seed: int, epochs: int)
     x = np.zeros((data.counts[data.target], 1)) if isinstance(own, int) else components(own)
     x = x if kind == "trees" else np.column_stack([x, neighbours(data)])
     trees = HistGradientBoostingClassifier(**point, random_state=seed, early_stopping=False)  # type: ignore[arg-type]
-    return trees.fit(x[data.train], data.y[data.train]).predict(x), 0
+    return trees.fit(x[data.train], data.y[data.train]).predict(x)
 
 
-def run_flat(kind: str, data: TypedData, point: Record, seed: int, epochs: int) -> tuple[np.ndarray, int]:
+def run_flat(kind: str, data: TypedData, point: Record, seed: int, epochs: int) -> np.ndarray:
     """Our estimator on the graph without its types."""
     graph = flattened(build_typed(data.data, data.y, {"target": data.target, **data.splits}))
-    return RAPNodeClassifier(seed=seed).fit_graph(graph).predict(graph)[: len(data.y)].astype(np.int64), 0
+    return RAPNodeClassifier(seed=seed).fit_graph(graph).predict(graph)[: len(data.y)].astype(np.int64)
 
 
-Run = Callable[[str, TypedData, Record, int, int], tuple[np.ndarray, int]]
+Run = Callable[[str, TypedData, Record, int, int], np.ndarray]
 TREES = [{"max_iter": 60, "learning_rate": rate, "min_samples_leaf": leaf} for rate in (0.05, 0.15) for leaf in (3, 10)]
 POINTS = [dict(zip(SPACE, values, strict=True)) for values in product(*SPACE.values())]
 RIVALS: dict[str, tuple[str, Run, list[Record]]] = {
@@ -221,33 +220,22 @@ def bench(name: str, count: int, seeds: int, trials: int, rivals: Sequence[str],
 
 def fit_ours(data: TypedData, seed: int) -> tuple[float, float]:
     """The metric on the test rows, and seconds of the fit."""
-    start, model = time.perf_counter(), RAPNodeClassifier(seed=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputNotice)
-        model.fit(data.data, data.y, target=data.target, **data.splits)
-        seconds = time.perf_counter() - start
-        return score(data, model.predict(data.data), "test"), seconds
+    model = RAPNodeClassifier(seed=seed)
+    seconds = seconds_of(lambda: model.fit(data.data, data.y, target=data.target, **data.splits), "cpu")
+    return score(data, model.predict(data.data), "test"), seconds
 
 
 def tune(rival: str, graphs: Sequence[TypedData], trials: int, epochs: int) -> Record:
     """The point that is best on validation rows of the first graph, trained on all of them."""
     title, run, points = RIVALS[rival]
-    tried: list[tuple[float, Record]] = []
+    chosen, values, seconds = points[0], [], []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for point in points[:trials] if len(points) > 1 else points:
-            validation = score(graphs[0], run(rival, graphs[0], point, 0, epochs)[0], "val") if len(points) > 1 else 0.0
-            tried.append((validation, point))
-        chosen = max(tried, key=lambda one: one[0])[1]
-        values, seconds = list(zip(*_runs(run, rival, graphs, chosen, epochs), strict=True))
-    return {"rival": rival, "title": title, "settings": chosen, "mean": statistics.fmean(values),
-            "values": list(values), "run_seconds": statistics.median(seconds)}  # fmt: skip
-
-
-def _runs(
-    run: Run, rival: str, graphs: Sequence[TypedData], point: Record, epochs: int
-) -> Iterator[tuple[float, float]]:
-    for seed, data in enumerate(graphs):
-        start = time.perf_counter()
-        predicted, _ = run(rival, data, point, seed, epochs)
-        yield score(data, predicted, "test"), time.perf_counter() - start
+        if len(points) > 1:
+            chosen = max(points[:trials], key=lambda p: score(graphs[0], run(rival, graphs[0], p, 0, epochs), "val"))
+        for seed, data in enumerate(graphs):
+            start = time.perf_counter()
+            values.append(score(data, run(rival, data, chosen, seed, epochs), "test"))
+            seconds.append(time.perf_counter() - start)
+    record = {"rival": rival, "title": title, "settings": chosen, "mean": statistics.fmean(values)}
+    return record | {"values": values, "run_seconds": statistics.median(seconds)}
