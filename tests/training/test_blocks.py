@@ -72,7 +72,7 @@ def _blocked(graph: Graph, config: Config, most: int, on_epoch: Callable[[], Non
     model, head, graph, embedded = _prepared(graph, config)
     exact = embedded.has_expectation and config.inference != "sample"
     representation = embedded.rows(graph.train, expect=graph.val if exact else None)
-    validation = ValidationRows(model, graph, embedded, representation if exact else None)
+    validation = ValidationRows(model, graph, embedded, representation.expected if exact else None)
     fit_input_scale(head, representation, config, nodes=graph.ptr is None)
     data = phase2(model, head, graph, representation, validation)
     return blocks.train_in_blocks(data, on_epoch, most), head

@@ -18,7 +18,7 @@ from rapgnn.network.heads import Head, RidgeHead, TargetScale
 from rapgnn.network.hops import NEAR, Hops
 from rapgnn.network.network import Network
 from rapgnn.network.propagation import Propagation, expected_coefficients
-from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation, trains_after_hops
+from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features
 
@@ -211,7 +211,6 @@ class RAPGNN(Network):
         trainable: bool = False,
         engine: str | None = None,
         cache: Hops | None = None,
-        rows: int = 0,
     ) -> EmbeddedGraph:
         """Embed the graph and choose the engine, the shortcut where it is exact: to keep where a graph is used often.
 
@@ -219,15 +218,13 @@ class RAPGNN(Network):
             trainable: whether gradients must reach the embedding, so that h⁰ changes between forward passes.
             engine: as in ``Config``; None takes the model's own.
             cache: hops that other networks have computed; used where they are this one's too.
-            rows: how many rows will be asked for, where that decides what is cheaper.
         """
         spec, embedding, engine = self.spec, self.embedding, engine or self.config.engine
         h: Features | None = None
         e: Tensor | None = None
         obstacle: str | None
         if trainable:
-            after = trains_after_hops(spec, operator, x, embedding, rows)
-            obstacle = None if after else "the embedding is trained through the layers"
+            obstacle = "the embedding is trained through the layers"
         elif embedding.varies:
             obstacle = "the embedding changes in every forward pass"
         else:
@@ -240,7 +237,6 @@ class RAPGNN(Network):
             return EmbeddedGraph(spec, operator, x, embedding, "stepwise", reason, h, e)
         linear = spec.activation == "identity" and not spec.rule.edges
         reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
-        reason = "embedding and layers are linear" if trainable else reason
         return EmbeddedGraph(spec, operator, x, embedding, "polynomial", reason, h, e, cache)
 
     def hops(self, graph: Graph, rows: Tensor | None = None) -> Hops:

@@ -13,13 +13,13 @@ from rapgnn.captured import CapturedFunction
 from rapgnn.errors import InputError
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.memory import blocks
-from rapgnn.network.encode import Embedding, append
+from rapgnn.network.encode import Embedding
 from rapgnn.network.hops import Hops, pick
 from rapgnn.network.polynomial import OnHop, PolynomialFilter, expectation, expectation_and_covariance
-from rapgnn.network.propagation import Propagation, coefficients, stored_hops
+from rapgnn.network.propagation import Propagation, stored_hops
 from rapgnn.network.stepwise import Layers, pooled
 from rapgnn.network.weights import PROBE
-from rapgnn.sparse import Features, SparseMatrix, row_block
+from rapgnn.sparse import Features, row_block
 
 
 @dataclass
@@ -74,8 +74,6 @@ class EmbeddedGraph:
 
     def rows(self, rows: Tensor, expect: Tensor | None = None) -> "Representation":
         """The representation of these rows, and the expectation of those in ``expect``, both from one walk of hops."""
-        if self.engine == "polynomial" and self.h is None:
-            return LearnableRepresentation(self, rows, expect)
         elsewhere = expect is not None and (self.constant or self.engine == "stepwise")
         expected = self.expectation(expect) if elsewhere and expect is not None else None
         if self.engine == "stepwise":
@@ -109,15 +107,11 @@ class Representation:
     """Layer by layer: every draw is a forward pass over the graph, or over the graphs that are asked for."""
 
     def __init__(self, embedded: EmbeddedGraph, rows: Tensor, expected: Tensor | None = None):
-        self.embedded, self.index, self._expected = embedded, rows, expected
+        self.embedded, self.index = embedded, rows
+        self.expected = expected  # the expectation of the rows it was asked for
         self._parts: list[EmbeddedGraph] | None = None
         self._drawing: CapturedFunction | None = None
         self._work: CapturedFunction | None = None
-
-    @property
-    def expected(self) -> Tensor | None:
-        """The expectation of the rows it was asked for."""
-        return self._expected
 
     @cached_property
     def only_draw(self) -> Tensor:
@@ -317,72 +311,3 @@ class PolynomialRepresentation(Representation):
         if scale is not None:
             c = c * scale.view(c.shape[1], 1, c.shape[3])  # [J, 1, d]
         return self.filter.combine(c, rows, out)
-
-
-# A linear embedding that is trained together with the head, at the shortcut's cost.
-#
-# .. math:: h^L = \sum_k c_k ⊙ (S^k (X W + b)) = \sum_k c_k ⊙ ((S^k X) W + (S^k 1) b)
-# The hops of the raw features are walked once and stored for the labelled rows; every step multiplies them by the W of
-# the moment, so gradients reach it without walking the graph.
-
-
-def trains_after_hops(spec: Propagation, operator: GraphOperator, x: Features, embedding: Embedding, rows: int) -> bool:
-    """Whether embedding and layers are linear, so that the embedding may come after the hops, and that is cheaper.
-
-    Args:
-        rows: how many there are to train on and to validate with.
-    """
-    dense_gain, most_bytes = 20, 1 << 30  # how many times as fast a dense multiply-add is; of stored raw hops
-    raw = rows * (spec.num_layers + 1) * (x.shape[1] + 1)  # numbers that are stored, and multiplied for every channel
-    features = x.nnz if isinstance(x, SparseMatrix) else x.numel() // dense_gain
-    if 4 * raw > most_bytes or raw // dense_gain > spec.num_layers * operator.matrix.nnz + features:
-        return False
-    one_map = embedding.mlp is not None and len(embedding.mlp.linears()) == 1 and not embedding.mlp.dropout
-    plain = embedding.unchanged_output and not embedding.varies and not embedding.kind.one_layer
-    layers = spec.activation == "identity" and not spec.rule.edges and not spec.layer_dropout
-    weights = spec.weights.structure == "identity" or (
-        spec.weights.structure == "diagonal" and spec.weights.schedule != "fixed"
-    )
-    return one_map and plain and layers and weights and spec.pooling != "max"
-
-
-class LearnableRepresentation(Representation):
-    """What the head sees while the embedding below it is trained: a function of its weights as they are now.
-
-    Args:
-        rows: the training rows.
-        expect: rows whose expectation is wanted.
-    """
-
-    def __init__(self, embedded: EmbeddedGraph, rows: Tensor, expect: Tensor | None):
-        super().__init__(embedded, rows)
-        x = embedded.x
-        ones = torch.ones(x.shape[0], 1, dtype=x.dtype, device=x.device)
-        spec = replace(embedded.spec, hop_precision="float32")
-        with torch.no_grad():
-            stored = PolynomialFilter(spec, embedded.operator, append(x, ones), rows, expect)
-        self._raw = stored.hops.permute(2, 1, 0).contiguous()  # [rows, K, F + 1]
-        outputs = len(spec.outputs)
-        self._raw_expected = None if expect is None else stored.expected.unflatten(1, (outputs, x.shape[1] + 1))
-
-    @property
-    def expected(self) -> Tensor | None:
-        """The expectation of the rows it was asked for, under the embedding as it is now."""
-        return None if self._raw_expected is None else self._embedded(self._raw_expected).flatten(1)
-
-    def _embedded(self, raw: Tensor) -> Tensor:
-        """(S^k X) W + (S^k 1) b for raw hops ``[..., F + 1]``."""
-        mlp = self.embedded.embedding.mlp
-        assert mlp is not None
-        (layer,) = mlp.linears()
-        z = raw[..., :-1] @ layer.weight.T
-        return z if layer.bias is None else z + raw[..., -1:] * layer.bias
-
-    def _draw(self, raw: Tensor, counter: int) -> Tensor:
-        to = {"device": raw.device, "dtype": raw.dtype}
-        c = coefficients(self.embedded.spec, [counter], self.channels, **to)[0]  # [J, K, d]
-        return torch.einsum("jkd,rkd->rjd", c, self._embedded(raw)).flatten(1)
-
-    def _each(self, counters, generator, steps, batches) -> Iterator[Tensor]:
-        for counter in counters:
-            yield self._draw(pick(self._raw, None if batches is None else next(batches)), counter)

@@ -188,8 +188,7 @@ def embed_trained(model: RAPGNN, graph: Graph, operator: GraphOperator, cache: H
     trained = model.embedding.kind.trained
     if trained == "before":
         pretrain(model, graph, operator)
-    labelled = len(graph.train) + len(graph.val)
-    embedded = model.embed(graph.x, operator, trainable=trained == "with", cache=cache, rows=labelled)
+    embedded = model.embed(graph.x, operator, trainable=trained == "with", cache=cache)
     if trained != "with":
         embedded.choose_inference(model.config.inference)  # refuse what cannot be done before training for it
     return embedded

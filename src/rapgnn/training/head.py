@@ -27,7 +27,7 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
     learnable = model.embedding.kind.trained == "with"
     exact = embedded.has_expectation and model.config.inference != "sample"
     representation = embedded.rows(graph.train, expect=graph.val if exact else None)
-    validation = ValidationRows(model, graph, embedded, representation if exact else None)
+    validation = ValidationRows(model, graph, embedded, representation.expected if exact else None)
     fit_input_scale(head, representation, model.config, nodes=graph.ptr is None)
     lower_unseen(head, graph)
     if in_blocks(model, embedded):
@@ -126,33 +126,25 @@ class ValidationRows:
     """epoch -> the representation of the validation rows: the expectation where it is exact, else a fresh draw.
 
     Args:
-        exact: what has their expectation; None where there is none.
+        expected: their expectation; None where there is none.
     """
 
-    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, exact: Representation | None):
-        self.model, self.graph, self.operator, self._exact = model, graph, embedded.operator, exact
+    def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, expected: Tensor | None):
+        self.model, self.graph, self.operator, self.expected = model, graph, embedded.operator, expected
         frozen = model.embedding.kind.trained != "with"
-        self.rows = embedded.rows(graph.val) if exact is None and frozen else None
+        self.rows = embedded.rows(graph.val) if expected is None and frozen else None
         self._drawn: Iterator[Tensor] | None = None
 
-    @property
-    def expected(self) -> Tensor | None:
-        return None if self._exact is None else self._exact.expected
-
     def __call__(self, epoch: int) -> Tensor:
-        expected = self.expected
-        if expected is not None:
-            return expected
-        rows = self.rows
-        if rows is None:  # the embedding as it is after this epoch
+        if self.expected is not None:
+            return self.expected
+        if self.rows is None:  # the embedding as it is after this epoch
             now = self.model.embed(self.graph.x, self.operator)
             if now.has_expectation and self.model.config.inference != "sample":
                 return now.expectation(self.graph.val)
-            rows = now.rows(self.graph.val)
-        if rows is not self.rows:
-            return next(self._draws(rows, range(epoch, epoch + 1)))
+            return next(self._draws(now.rows(self.graph.val), range(epoch, epoch + 1)))
         if self._drawn is None:  # of all epochs, in order: the shortcut makes many of them together
-            self._drawn = self._draws(rows, range(epoch, self.model.config.epochs))
+            self._drawn = self._draws(self.rows, range(epoch, self.model.config.epochs))
         return next(self._drawn)
 
     def _draws(self, rows: Representation, epochs: range) -> Iterator[Tensor]:
