@@ -57,7 +57,7 @@ def test_networks_that_know_nodes_by_their_features_are_held_fixed(one_column):
 def test_of_many_columns_the_strongest_are_tried_alone(one_column, monkeypatch):
     monkeypatch.setattr(importances, "MOST_GROUPS", 3)
     model = RAPNodeClassifier(**FAST).fit(one_column)
-    shuffling = Shuffling.of(model.model_, one_column, np.arange(500))
+    shuffling = Shuffling(model.model_, one_column, np.arange(500))
     table, together = shuffling.columns(metrics_for(one_column.task)["accuracy"])
     assert table["column"].tolist()[::2] == ["feature 4", "the 4 other columns together"]
     assert together == 4

@@ -174,23 +174,6 @@ def test_a_page_says_what_is_known_of_the_search(fitted, small_graph, tmp_path):
         assert {key for key, words in said.items() if words in chosen} == {name}
 
 
-class Plain:
-    """A model of someone else's: probabilities, and nothing said about how it was made."""
-
-    def __init__(self, model):
-        self.predict_proba = model.predict_proba
-
-
-def test_a_model_that_says_little_has_a_page_that_says_so(fitted, small_graph, tmp_path):
-    write_model_report(Plain(fitted), small_graph, tmp_path / "page.html")
-    found = read(tmp_path / "page.html")
-    assert json.loads(found.scripts["page-data"])["score"] == fitted.score(small_graph, split="test")
-    assert "the estimator does not say its settings" in found.words["depth-and-labels"]
-    assert "does not explain its predictions" in found.words["what-moved-single-rows"]
-    assert "Principal components of the predictions" in found.words["map"]
-    assert "There was no search" in found.words["what-was-chosen"]
-
-
 def test_what_cannot_be_reported_is_refused(fitted, small_graph, tmp_path, monkeypatch):
     with pytest.raises(UnfittedError):
         RAPNodeClassifier().report(tmp_path / "page.html", small_graph)

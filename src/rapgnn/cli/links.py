@@ -11,15 +11,6 @@ from rapgnn.errors import InputError
 
 PairsOption = Annotated[Path | None, typer.Option("--pairs", help="Links: a table of source and target.")]
 OTHERS = ("label", "group", "time", "table", "task")  # options of tables that links have not, or that ``fit`` takes
-SHOWN = {
-    "rocauc": "ROC-AUC, random pairs",
-    "average_precision": "average precision, random pairs",
-    "hits@100": "Hits@100, random pairs",
-    "hard_rocauc": "ROC-AUC, near pairs",
-    "mrr": "MRR of recommendations",
-    "ndcg@20": "NDCG@20 of recommendations",
-    "recall@20": "Recall@20 of recommendations",
-}
 
 
 def is_model(folder: Path) -> bool:
@@ -105,8 +96,10 @@ def score(estimator: Any, data: Any, given: dict[str, Any], pairs: Path | None =
 
 def show(record: dict[str, Any], tell: Callable[[str], None] = shared.tell) -> None:
     """A few lines of at most 80 columns."""
+    from rapgnn.pairs.measures import TITLES
+
     tell(f"on {record['scored_rows']} links ({record['scored_split']}) that the model was not trained on:")
-    for name, title in SHOWN.items():
+    for name, title in TITLES.items():
         if name in record:
             tell(f"  {title:<44}{100 * record[name]:>8.2f} %")
     for name in ("common_neighbours", "popularity"):

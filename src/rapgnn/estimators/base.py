@@ -192,7 +192,6 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.engine_, self.engine_reason_ = fitted.engine, fitted.reason
         self.split_ = {split: graph.rows(split).cpu().numpy() for split in SPLITS}
         self.notes_, self.data_ = list(graph.notes), describe_graph(graph)
-        self.class_weight_ = None
         if trained.class_weight is not None:
             named = self.classes_ if classes is None else self.classes_[classes]
             self.class_weight_ = dict(zip(named.tolist(), trained.class_weight, strict=True))
@@ -249,6 +248,10 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
             )
         self.model_, self.schema_ = model.requires_grad_(False), schema  # as a loaded one: the same numbers
         self.config_: Config = model.config
+        # What only a fit knows, and a loaded model does not.
+        self.trials_, self.validation_score_, self.notes_ = list[Any](), float("nan"), list[str]()
+        self.split_, self.data_, self.class_weight_ = dict[str, np.ndarray](), dict[str, Any](), None
+        self.engine_, self.engine_reason_ = "", ""
         table = schema.encoding is not None and schema.encoding.kind == "table"
         self.n_features_in_ = schema.in_channels
         if table and schema.encoding is not None:

@@ -48,15 +48,15 @@ def model_card(estimator: Any, scores: dict[str, Any] | None = None) -> str:
     Args:
         scores: what ``evaluate`` says of it.
     """
-    schema, data = estimator.schema_, dict(getattr(estimator, "data_", {}))
+    schema, data = estimator.schema_, dict(estimator.data_)
     task, name = schema.task.replace("-", " "), data.pop("dataset", "")
     sections = {
         "Data": _data_lines(estimator, data),
-        "Rows": _pairs([(split, len(rows)) for split, rows in getattr(estimator, "split_", {}).items()]),
+        "Rows": _pairs([(split, len(rows)) for split, rows in estimator.split_.items()]),
         "Model": _model_lines(estimator),
         "Scores": _score_lines(schema.task, scores),
         "Limits": _bullets([*_own_limits(estimator), *LIMITS]),
-        "Warnings": _bullets([*(scores or {}).get("verdict", ()), *getattr(estimator, "notes_", ())]),
+        "Warnings": _bullets([*(scores or {}).get("verdict", ()), *estimator.notes_]),
     }
     title = f"# {task[0].upper()}{task[1:]}" + (f" on {_plain(name)}" if name else "")
     return "\n".join([title, *(f"\n## {head}\n\n{text}" for head, text in sections.items() if text)]) + "\n"
@@ -72,12 +72,12 @@ def _data_lines(estimator: Any, data: dict[str, Any]) -> str:
 
 
 def _model_lines(estimator: Any) -> str:
-    trials, value = len(getattr(estimator, "trials_", ())), getattr(estimator, "validation_score_", None)
+    trials, value = len(estimator.trials_), estimator.validation_score_
     metrics = metrics_for(estimator.schema_.task)
     metric = metrics[estimator.scoring or estimator.schema_.objective.metric]
     rows = [("what", describe_model(estimator.model_)), ("seed", estimator.seed)]
     rows += [("chosen", f"among {counted(trials, 'candidate')}, by {metric.title} on validation")] if trials else []
-    rows += [] if value is None or value != value else [(f"{metric.title} on validation", shown(metric, value))]
+    rows += [] if value != value else [(f"{metric.title} on validation", shown(metric, value))]
     return _pairs([*rows, ("versions", ", ".join(f"{name} {version}" for name, version in versions().items()))])
 
 

@@ -105,7 +105,6 @@ class DiskEstimator(RAPEstimator):
             classes = tuple(range(graph.num_outputs))
         sizes = graph.num_features, 0, graph.num_outputs
         self._adopt(fitted.model, Schema(graph.task, *sizes, classes, graph.encoding))
-        self.trials_ = []
         self.validation_score_ = float("nan") if merit is None else small.objective.merit(merit[0])
         self.engine_, self.engine_reason_, self.blocks_ = "polynomial", fitted.reason, blocks
         self.split_ = {split: np.array(graph.rows(split)) for split in SPLITS}

@@ -64,8 +64,7 @@ def evaluate(graph: Graph, predict: Predictor, estimator: Any) -> dict[str, Any]
 
     Args:
         predict: rows -> the model's predictions.
-        estimator: the model, with its metric, weights of classes, class looked for and threshold; without settings
-            (``config_``) there is no model without edges beside it.
+        estimator: the model, with its metric, weights of classes, class looked for and threshold.
 
     Returns:
         ``metric``; the metric of every split that has rows, or of ``all`` labelled rows; for the split that counts
@@ -78,7 +77,7 @@ def evaluate(graph: Graph, predict: Predictor, estimator: Any) -> dict[str, Any]
     if not len(rows):
         raise InputError("there are no labels to score against.")
     scoring, weights = goal_of(estimator, graph)
-    positive, threshold = (getattr(estimator, name, None) for name in ("pos_label", "threshold_"))
+    positive, threshold = estimator.pos_label, estimator.threshold_
     metrics, name = metrics_for(graph.task), metric_name(scoring) or graph.objective.metric
     splits = {each: graph.rows(each) for each in SPLITS if len(graph.rows(each))} or {split: rows}
     predictions = {each: predict(index) for each, index in splits.items()}
@@ -96,10 +95,9 @@ def evaluate(graph: Graph, predict: Predictor, estimator: Any) -> dict[str, Any]
     record |= {"majority": metric.measure(guess, y), "majority_answer": answer}
     record |= {"without_edges": None, "without_edges_missing": None}
     try:
-        config, edges = getattr(estimator, "config_", None), graph.edge_index.shape[1]
-        if config is not None and (graph.ptr is not None or graph.typed is not None or edges):
+        if graph.ptr is not None or graph.typed is not None or graph.edge_index.shape[1]:
             how = estimator.seed, pick_device(estimator.device), scoring, weights
-            without_edges = fit_without_edges(graph, config, *how)
+            without_edges = fit_without_edges(graph, estimator.config_, *how)
             record["without_edges"] = metric.measure(without_edges(rows).probabilities.cpu(), y)
     except InputError as error:
         record["without_edges_missing"] = str(error)
@@ -123,8 +121,7 @@ def evaluate(graph: Graph, predict: Predictor, estimator: Any) -> dict[str, Any]
 
 def goal_of(estimator: Any, graph: Graph) -> tuple[Any, Any]:
     """The metric that a model is judged by on a graph, None: the task's own; and the weights of classes it learned."""
-    scoring = estimator.goal(graph) if hasattr(estimator, "goal") else None
-    return scoring, getattr(estimator, "class_weight_", None) or getattr(estimator, "class_weight", None)
+    return estimator.goal(graph), estimator.class_weight_ or estimator.class_weight
 
 
 def facts(task: str, record: dict[str, Any]) -> list[tuple[str, str]]:

@@ -60,21 +60,18 @@ class Shuffling:
     """A model's predictions of some rows of a graph whose features are changed.
 
     Args:
-        predict: probabilities, or numbers, of the rows on a graph.
         rows: those that the metric is measured on.
-        depth: how many steps far the model looks.
     """
 
-    def __init__(self, predict: Callable[[Graph], Tensor], graph: Graph, rows: np.ndarray, depth: int, seed: int = 0):
-        self._predict, self.graph, self.rows, self.depth, self.seed = predict, graph, rows, depth, seed
+    def __init__(self, model: Any, graph: Graph, rows: np.ndarray, seed: int = 0):
+        self.model, self.graph, self.rows, self.seed = model, graph, rows, seed
+        self.depth = span_of(members_on(model, graph))[0]  # how many steps far the model looks
         self.part = Part(torch.arange(graph.num_nodes), Known(graph))
         self.before = self.predict(graph.x)
 
-    @classmethod
-    def of(cls, model: Any, graph: Graph, rows: np.ndarray) -> "Shuffling":
-        """A model's of this library."""
-        depth, asked = span_of(members_on(model, graph))[0], torch.from_numpy(rows)
-        return cls(lambda changed: model_on(model, changed)(asked).probabilities, graph, rows, depth)
+    def _predict(self, changed: Graph) -> Tensor:
+        """Probabilities, or numbers, of the rows on a graph."""
+        return model_on(self.model, changed)(torch.from_numpy(self.rows)).probabilities
 
     def predict(self, x: Features) -> Tensor:
         """What is predicted with other features; what the model knows of the nodes stays."""

@@ -197,7 +197,7 @@ class Predicting:
         rows = next((graph.rows(split) for split in ("test", "val") if len(graph.rows(split))), graph.labelled)
         if not len(rows):
             raise InputError("there are no labelled rows to measure on.")
-        shuffling = Shuffling.of(model, graph, rows.numpy())
+        shuffling = Shuffling(model, graph, rows.numpy())
         measured = metrics_for(graph.task)[self.goal(graph) or graph.objective.metric]
         columns, together = shuffling.columns(measured, repeats)
         hops = pd.DataFrame(columns=["hop", "importance", "spread", "noise"])

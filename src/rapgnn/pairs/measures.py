@@ -11,6 +11,17 @@ from rapgnn.pairs.splits import negatives
 
 HITS = (20, 50, 100)
 MOST_RANKED = 2000  # nodes whose recommendations are measured
+K = 20  # recommendations that are shown
+TITLES = {
+    "rocauc": "ROC-AUC, random pairs",
+    "average_precision": "average precision, random pairs",
+    "hits@100": "Hits@100, random pairs",
+    "hard_rocauc": "ROC-AUC, near pairs",
+    "mrr": "MRR",
+    f"ndcg@{K}": f"NDCG@{K}",
+    f"recall@{K}": f"Recall@{K}",
+}
+"""The measures that people are shown."""
 
 
 def hits(links: np.ndarray, others: np.ndarray, k: int) -> float:

@@ -62,8 +62,6 @@ EXPLAINED = ("least sure", "most surely wrong", "most surely right")
 
 def reason_parts(subject: Subject) -> list[Part]:
     """A small picture for each of three rows."""
-    if not hasattr(subject.estimator, "explain"):
-        raise AbsentError("the estimator does not explain its predictions.")
     mask, chosen = np.zeros(subject.graph.num_rows, dtype=bool), chosen_rows(subject)
     mask[list(chosen)] = True
     with quiet():

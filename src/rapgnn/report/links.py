@@ -10,7 +10,7 @@ import torch
 
 from rapgnn.device import hardware, versions
 from rapgnn.graph.tasks import rocauc
-from rapgnn.pairs.measures import held_out_measures
+from rapgnn.pairs.measures import TITLES, K, held_out_measures
 from rapgnn.pairs.model import LinksOn
 from rapgnn.pairs.ranking import ranked
 from rapgnn.pairs.rivals import RIVALS, Product, compared
@@ -19,19 +19,8 @@ from rapgnn.report.model import OnPart, sections_of
 from rapgnn.report.page import Page, check_installed
 from rapgnn.report.parts import Cell, Facts, Notice, Part, Prose, Table, percent
 
-K = 20
 MOST_TRAINED = 2_000_000  # links up to which an autoencoder is trained for the page
 SHOWN_NODES, SHOWN_EACH, SHOWN_MISSED = 6, 5, 10
-MEASURES = {
-    "rocauc": "ROC-AUC",
-    "average_precision": "average precision",
-    "hits@100": "Hits@100",
-    "hard_rocauc": "ROC-AUC, near pairs",
-    "mrr": "MRR",
-    f"ndcg@{K}": f"NDCG@{K}",
-    f"recall@{K}": f"Recall@{K}",
-}
-"""What the table of methods shows, and its titles."""
 DEGREES = ((1, "up to 1 link"), (3, "2 or 3"), (10, "4 to 10"), (1 << 62, "more than 10"))
 
 
@@ -72,16 +61,16 @@ def _quality(estimator: Any, on: LinksOn, links: torch.Tensor) -> list[Part]:
     rows = [own, *compared(rivals, on.links, on.inputs, links, K, seed)]
     table = []
     for row in rows:
-        cells = [Cell(percent(row[key]), bold=row[key] >= max(r[key] for r in rows)) for key in MEASURES]
+        cells = [Cell(percent(row[key]), bold=row[key] >= max(r[key] for r in rows)) for key in TITLES]
         table.append([row["method"], *cells])
-    parts: list[Part] = [Table(["method", *MEASURES.values()], table, "Held-out links beside pairs without a link")]
+    parts: list[Part] = [Table(["method", *TITLES.values()], table, "Held-out links beside pairs without a link")]
     better = [row["method"] for row in rows[1:] if row["rocauc"] >= own["rocauc"]]
     if better:
         parts.append(Notice(f"No better than {', '.join(better)} by ROC-AUC: these are simpler."))
     said = (
-        "ROC-AUC, average precision and Hits@100 are against random pairs, as many as there are links; near pairs are "
+        "There are as many random pairs, and near ones, as links; near pairs are ends of short walks (HeaRT). MRR, "
+        "NDCG and Recall are those of the recommendations."
     )
-    said += "ends of short walks (HeaRT). MRR, NDCG and Recall are those of the recommendations."
     return [*parts, Prose(said)]
 
 

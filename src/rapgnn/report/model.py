@@ -55,7 +55,7 @@ def write_model_report(estimator: Any, graph: Graph, path: Path, on_part: OnPart
     check_installed()
     subject = Subject(estimator, graph)
     sections = sections_of({title: partial(make, subject) for title, make in SECTIONS.items()}, on_part)
-    made, device, score = versions(), str(getattr(estimator, "device", "cpu")), float(subject.record["score"])
+    made, device, score = versions(), str(estimator.device), float(subject.record["score"])
     with_what = ", ".join(f"{name} {version}" for name, version in made.items())
     trained_on = "" if subject.split == "train" else "not "
     Page(

@@ -130,7 +130,7 @@ PROMISED = 0.9  # coverage of the sets and intervals that the page measures
 
 
 def _set_parts(subject: Subject) -> list[Part]:
-    rows = getattr(getattr(subject.estimator, "model_", None), "fit_rows", None)
+    rows = subject.estimator.model_.fit_rows
     if rows is None or not len(rows.labels):
         return []
     p, y = subject.p[subject.rows], subject.y[subject.rows]

@@ -23,7 +23,7 @@ WHERE = {"both": "any graph", "here": "this graph", "elsewhere": "other graphs"}
 def search_parts(subject: Subject) -> list[Part]:
     """The choice, and every candidate."""
     config, estimator = subject.config, subject.estimator
-    model, trials = getattr(estimator, "model_", None), list(getattr(estimator, "trials_", ()))
+    model, trials = estimator.model_, estimator.trials_
     parts: list[Part] = []
     if getattr(model, "members", None):
         members = describe_members(model)
@@ -31,11 +31,11 @@ def search_parts(subject: Subject) -> list[Part]:
         rows = [[at, words, WHERE[use]][:columns] for at, (words, use) in enumerate(members, 1)]
         title = "The model is the average of these" if len(rows) > 1 else "The model"
         parts.append(Table(["member", "settings", "counts on"][:columns], rows, title, 3))
-    elif config is not None:
+    else:
         parts.append(Prose(f"The model: {describe(config.to_dict())}."))
     parts.append(Prose(_why(subject, trials)))
-    if reason := getattr(estimator, "engine_reason_", None):
-        parts.append(Prose(f"Computed by the {getattr(estimator, 'engine_', '')} engine, because {reason}."))
+    if estimator.engine_reason_:
+        parts.append(Prose(f"Computed by the {estimator.engine_} engine, because {estimator.engine_reason_}."))
     if len(trials) > 1:
         order = sorted(trials[:MOST_TRIALS], key=lambda trial: -merit(trial.value, subject.metric.higher))
         rows = [
@@ -45,16 +45,14 @@ def search_parts(subject: Subject) -> list[Part]:
         header = ["", "settings", f"{subject.metric.title} on validation", "seconds"]
         table = Table(header, rows, "Candidates, the best first", 2)
         parts += [_candidates(subject, trials[:MOST_TRIALS]), More(f"All {len(rows)} candidates", [table])]
-    if config is not None:
-        settings = Table(["setting", "value"], list(config.to_dict().items()), "Settings", 2)
-        parts.append(More("All settings of the model", [settings]))
-    return parts
+    settings = Table(["setting", "value"], list(config.to_dict().items()), "Settings", 2)
+    return [*parts, More("All settings of the model", [settings])]
 
 
 def _why(subject: Subject, trials: list[Any]) -> str:
-    metric, value = subject.metric, getattr(subject.estimator, "validation_score_", None)
-    kept = None if value is None or value != value else subject.shown(value)
-    if not trials and len(getattr(getattr(subject.estimator, "model_", None), "members", ())) > 1:
+    metric, value = subject.metric, subject.estimator.validation_score_
+    kept = None if value != value else subject.shown(value)
+    if not trials and len(getattr(subject.estimator.model_, "members", ())) > 1:
         return "A search chose these; what else it tried is not saved with a model."
     if not trials or not subject.estimator.search:
         words = "There was no search: the model was trained once, with the settings given or the usual ones."
@@ -136,8 +134,6 @@ def by_labels(subject: Subject) -> dict[int, float]:
 
 def growth_parts(subject: Subject) -> list[Part]:
     """A line each for depth and for labels, where there are points enough for one."""
-    if subject.config is None:
-        raise AbsentError("the estimator does not say its settings.")
     title, panels, cells = subject.metric.title, [], []
     plotted = {"By depth": ("layers", by_depth(subject)), "By number of labels": ("training rows", by_labels(subject))}
     for name, (x, scores) in plotted.items():

@@ -38,13 +38,13 @@ class Subject:
         rows: the rows that count, of the split ``split``.
         numbers, classes: whether labels are numbers; whether every row has one class.
         metric: what the model is judged by, of the name ``metric_name``.
-        config: the settings chosen; None where the estimator does not say.
+        config: the settings chosen.
         names: what classes, labels or targets are called.
         seed: of everything random on the page.
     """
 
     def __init__(self, estimator: Any, graph: Graph):
-        graph = estimator.with_splits(graph) if hasattr(estimator, "with_splits") else graph
+        graph = estimator.with_splits(graph)
         if not len(graph.labelled):
             raise InputError("a report needs labels: there are none in the data.")
         self.estimator, self.graph, self.y = estimator, graph, graph.y.cpu().numpy()
@@ -54,9 +54,7 @@ class Subject:
         scoring, self._class_weight = goal_of(estimator, graph)
         self.metric_name = metric_name(scoring) or graph.objective.metric
         self.metric = metrics_for(graph.task)[scoring or graph.objective.metric]
-        self.config: Any = getattr(estimator, "config_", None)
-        self.seed = int(getattr(estimator, "seed", 0))
-        self.depth = int(getattr(self.config, "num_layers", 2))
+        self.config, self.seed, self.depth = estimator.config_, int(estimator.seed), estimator.config_.num_layers
         self.names = [str(name) for name in (range(graph.num_outputs) if graph.classes is None else graph.classes)]
 
     def row_names(self, rows: np.ndarray) -> list[str]:
@@ -97,13 +95,7 @@ class Subject:
     @cached_property
     def shuffling(self) -> Shuffling:
         """Predictions of the rows that count with features shuffled."""
-        if hasattr(self.estimator, "model_"):
-            return Shuffling.of(self.estimator.model_, self.graph, self.rows)
-
-        def predict(graph: Graph) -> torch.Tensor:
-            return torch.from_numpy(self.predict(graph)[self.rows])
-
-        return Shuffling(predict, self.graph, self.rows, self.depth, self.seed)
+        return Shuffling(self.estimator.model_, self.graph, self.rows)
 
     @cached_property
     def record(self) -> dict[str, Any]:
