@@ -79,7 +79,6 @@ class Method:
     """A method.
 
     Args:
-        title: in tables.
         fit: (graph, config, seed, on_epoch) -> the trained model.
         settings: what makes it what it is.
         trained: whether the weights of its layers are.
@@ -214,7 +213,6 @@ def plan(
 
 
 def _takes(method: str, embedding: str | None) -> bool:
-    """Whether the choice of embedding applies: end-to-end trains its own, and phase 1 alone must have one to train."""
     if method == "end-to-end" or (embedding == BEST and method != "rap"):
         return False
     pretrained = embedding in EMBEDDINGS and EMBEDDINGS[embedding].trained == "before"
@@ -309,7 +307,6 @@ def run(
 def _fit_once(
     method: str, graph: Graph, config: Config, seed: int, splits: Sequence[str], on_epoch: OnEpoch
 ) -> dict[str, Any]:
-    """One training: what it took and what it was, with the metric of the splits."""
     with PeakMemory(graph.y.device) as peak:
         start = time.perf_counter()
         fitted = fit(method, graph, config, seed, on_epoch)
@@ -341,7 +338,6 @@ def _figures_of_splits(graph: Graph, fits: list[dict[str, Any]], splits: Sequenc
 def _cross_validate(
     method: str, graph: Graph, config: Config, seeds: Sequence[int], test: bool, protocol: str, on_epoch: OnEpoch
 ) -> tuple[list[dict[str, Any]], Record]:
-    """The fits of all folds by the protocols that are wanted, and their figures."""
     fits, values, best_epochs = [], [], []
     whole = config.update(patience=None)  # the best mean epoch is only known when every fold ran to the end
     for seed in seeds if protocol != "strict" else ():

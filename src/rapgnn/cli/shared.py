@@ -175,11 +175,7 @@ def given_of(reading: Any, data_dir: Path | None, without: tuple[str, ...] = ())
 
 
 def load(name: str | None, data_dir: Path | None, attributes: bool = False, reading: Any = None, labels: bool = True):
-    """A dataset or folder; what had to be decided on the way is said.
-
-    Args:
-        labels: refuse edges alone, which have none.
-    """
+    """A dataset or folder; what had to be decided on the way is said."""
     from rapgnn.datasets import load_dataset
 
     graph = load_dataset(name, data_dir, say, attributes, reading)
@@ -398,7 +394,6 @@ network_options = collected("overrides", NETWORK_OPTIONS, _network_settings)
 
 
 def _reading(options: dict[str, Any], others: dict[str, Any]) -> Any:
-    """How a folder is to be read, by the options of the command line."""
     from rapgnn.datasets.columns import Reading
     from rapgnn.errors import check_choice
 

@@ -111,7 +111,6 @@ def _pairs(rows: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A user's words on one line, as words: no markup of Markdown or HTML."""
     return escape(" ".join(str(value).split()), quote=False).replace("[", "\\[")
 
 

@@ -63,8 +63,6 @@ def coverage_columns(
 
     Args:
         p: ``[rows, outputs]``, probabilities or numbers.
-        names: of the outputs; several targets have columns each.
-        numbers: whether these are numbers.
     """
     if numbers:
         width = half_widths(rows, coverage)

@@ -33,9 +33,7 @@ class Edges:
     """The edges of a graph as rows.
 
     Args:
-        graph: of the nodes.
         ends: ``[m, 2]``, in the order in which the user lists them.
-        own: the columns of the edges.
         labels: what the user says of their labels and splits.
     """
 
@@ -72,7 +70,6 @@ def read_edges(
     """The edges of what a user gives, in any of the forms of ``RAPLinkPredictor.fit``.
 
     Args:
-        y: labels, or the name of their column.
         kind: ``"classification"`` or ``"regression"``; None: as the labels are.
         schema, nodes: of a trained model, and how it reads the features of nodes; labels are then not needed.
     """

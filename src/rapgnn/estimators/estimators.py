@@ -290,7 +290,6 @@ def load_model(folder: str | Path) -> Any:
 
 
 def _with_splits(given: dict[str, Any]) -> dict[str, Any]:
-    """``splits`` and ``directed``, as ``graph_set`` takes them."""
     named = named_options(given, (*SPLITS, "directed"))
     directed = named.pop("directed", None)
     return {"splits": {k: v for k, v in named.items() if v is not None} or None, "directed": directed}

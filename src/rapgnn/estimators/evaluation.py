@@ -63,7 +63,6 @@ def evaluate(graph: Graph, predict: Predictor, estimator: Any) -> dict[str, Any]
     """What there is to say about a model's predictions, as one flat record.
 
     Args:
-        predict: rows -> the model's predictions.
         estimator: the model, with its metric, weights of classes, class looked for and threshold.
 
     Returns:

@@ -102,8 +102,6 @@ class Explainer:
     """The explanations of rows of one graph.
 
     Args:
-        model: one network, or an average.
-        names: what the outputs that the model has learned are called.
         label: the number of the output that is explained; None: the likeliest of each row.
     """
 
@@ -169,7 +167,6 @@ class Explainer:
 
 
 def _sorted(table: dict[str, Any]) -> pd.DataFrame:
-    """The largest contributions first."""
     frame = pd.DataFrame(table).astype({"contribution": float})
     return frame.sort_values("contribution", key=np.abs, ascending=False, kind="stable", ignore_index=True)
 
@@ -179,7 +176,6 @@ class _Around:
 
     Args:
         part: what the row depends on, and ``place`` where it is there.
-        outputs: how much each output counts in the score.
     """
 
     def __init__(self, explainer: Explainer, part: Graph, place: int, outputs: Tensor):
@@ -208,7 +204,6 @@ class _Around:
         return torch.stack(each).double().sum(0)
 
     def add(self, shares: Shares, weight: float) -> None:
-        """What a linear network's score is made of."""
         self.base += weight * shares.base
         features = shares.features.numpy()
         own = {name: float(features[c].sum()) for name, c in columns_of(self.whole.graph).items() if features[c].any()}

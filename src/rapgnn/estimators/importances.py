@@ -57,11 +57,7 @@ class Importances:
 
 
 class Shuffling:
-    """A model's predictions of some rows of a graph whose features are changed.
-
-    Args:
-        rows: those that the metric is measured on.
-    """
+    """A model's predictions of some rows of a graph whose features are changed."""
 
     def __init__(self, model: Any, graph: Graph, rows: np.ndarray, seed: int = 0):
         self.model, self.graph, self.rows, self.seed = model, graph, rows, seed
@@ -70,7 +66,6 @@ class Shuffling:
         self.before = self.predict(graph.x)
 
     def _predict(self, changed: Graph) -> Tensor:
-        """Probabilities, or numbers, of the rows on a graph."""
         return model_on(self.model, changed)(torch.from_numpy(self.rows)).probabilities
 
     def predict(self, x: Features) -> Tensor:
@@ -211,7 +206,6 @@ def ranked(graph: Graph, groups: Mapping[str, np.ndarray], seed: int = 0) -> lis
 
 
 def _features_of_rows(graph: Graph) -> Any:
-    """Features of the rows: of nodes, or the mean over a graph's nodes."""
     x = graph.x.to("cpu").scipy() if isinstance(graph.x, SparseMatrix) else graph.x.cpu().numpy()
     if graph.ptr is None:
         return x

@@ -264,11 +264,7 @@ def _made(config: dict[str, Any], seed: int) -> LinkModel:
 
 
 def read_graph(data: Any, given: dict[str, Any], encoding: Encoding | None = None, trained: bool = False) -> Graph:
-    """One graph without labels of its nodes.
-
-    Args:
-        encoding, trained: how a trained model's features were made, where there is one.
-    """
+    """One graph without labels of its nodes."""
     given = {name: value for name, value in given.items() if value is not None}
     reading = Reading(labelled=False, encoding=encoding, trained=trained)
     if isinstance(data, str | Path) or isinstance(given.get("edges"), str | Path):

@@ -387,7 +387,6 @@ class Predicting:
 
 
 def _with_columns(probabilities: Tensor, y: Tensor) -> Tensor:
-    """Probabilities with a column of zeros for every class that the model does not know."""
     if y.dim() == 2 or not len(y):
         return probabilities
     missing = max(0, int(y.max()) + 1 - probabilities.shape[1])

@@ -174,7 +174,6 @@ def _known(labels: np.ndarray | None) -> np.ndarray:
 
 
 def _named(graph: Graph) -> np.ndarray:
-    """The labels as the user called them, None where unknown; tables as they are."""
     if graph.y.dim() == 2:
         values = graph.y.cpu().numpy()
         return values[:, 0] if values.shape[1] == 1 else values

@@ -236,14 +236,12 @@ def _as_objects(values: Sequence[Any]) -> np.ndarray:
 
 
 def _like(x: Features, other: Features) -> Features:
-    """Features sparse or dense as others are."""
     if isinstance(other, SparseMatrix) and isinstance(x, Tensor):
         return SparseMatrix(sp.csr_matrix(x.numpy()), dtype=other.dtype)
     return dense(x) if isinstance(other, Tensor) else x
 
 
 def _stacked(one: Features | None, other: Features) -> Features:
-    """Rows of the one, then of the other."""
     if one is None:
         return other
     if isinstance(one, SparseMatrix) and isinstance(other, SparseMatrix):

@@ -38,10 +38,8 @@ def prediction_table(
     A spread is there only where the prediction has one; ``attrs["missing"]`` says why parts of it are not.
 
     Args:
-        classes: what the class numbers stand for.
         probabilities: whether every class shall have a column ``probability_j``.
         known: the rows whose label the data have, for a last column ``known``: yes or no; None leaves it out.
-        rows: those that the table has; None: all.
         parts: whether the parts of the spread have columns, behind it.
         decide: probabilities -> 1 for what is the answer and 0 for what is not, where a threshold decides.
         more: (probabilities, names of the outputs) -> further columns.

@@ -98,8 +98,6 @@ class FeatureScaling(nn.Module):
     """Features ``[n, c]`` -> ``[n, width]``; what it learns of the features serves other graphs.
 
     Args:
-        kind: a name from ``SCALINGS``.
-        in_channels: c.
         components: keep only so many, those in which the features vary most; 0: all columns.
     """
 
@@ -297,14 +295,8 @@ class Embedding(nn.Module):
     """Maps features ``[n, c]`` to h⁰ ``[n, d]`` (``identity``: the features themselves), and edge features to e.
 
     Args:
-        kind: a name from ``EMBEDDINGS``.
-        in_channels, hidden_channels, num_layers: of the MLP; every layer is ``hidden_channels`` wide.
-        edge_channels: width of the edge features, where the backbone uses them.
         backbone: whose single layer ``pretrained-gnn`` is.
-        output: what follows the last linear map, a name from ``OUTPUTS``.
-        dropout: inside the MLP, while it is trained.
         random_features: how many random node features (RNF) are appended to x, new in every forward pass.
-        generator: for the start values.
         seed: for what is drawn per forward pass.
     """
 

@@ -21,10 +21,8 @@ class RandomUnits(nn.Module):
     """Standardised inputs ``[rows, c]`` -> ``[rows, width]`` random non-linear features.
 
     Args:
-        in_channels: c.
         inputs: how many inputs each feature looks at; 0: all.
         groups: parts of equal width that the inputs come in; a feature that looks at few looks at one part.
-        activation: a name from ``ACTIVATIONS``.
         after: standardise the products instead of the inputs, as a layer of a deep random network does.
     """
 
@@ -96,9 +94,7 @@ class KernelMap(nn.Module):
     r"""Rows ``[r, c]`` -> ``[r, m]``, whose inner products are about :math:`m \, k(z, z')`.
 
     Args:
-        in_channels: c.
         landmarks: m, rows that are drawn from those it is fitted on.
-        kind: a name from ``KERNELS``.
         bandwidth: the distance at which rows are no longer alike, by the mean distance of two rows.
         trend: add the inner product of two rows: far from all landmarks what is linear goes on, where the kernel alone
             falls back to the mean. Rows have mean 0 then.
@@ -170,11 +166,7 @@ def node_colours(graph: Graph, steps: int) -> list[Tensor]:
 
 
 def colour_counts(colours: list[Tensor], ptr: Tensor, rows: Tensor, buckets: int) -> Tensor:
-    """How often each colour occurs in some graphs, ``[rows, len(colours) · buckets]``; colours share buckets by chance.
-
-    Args:
-        ptr: where the nodes of each graph begin.
-    """
+    """How often each colour occurs in some graphs, ``[rows, steps · buckets]``; colours share buckets by chance."""
     device = colours[0].device
     ptr, rows = ptr.to(device), rows.to(device)
     sizes = ptr.diff()[rows]

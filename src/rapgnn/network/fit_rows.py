@@ -19,7 +19,6 @@ class FitRows(nn.Module):
         rows: how many the splits have together.
         judges: how many rows have a prediction: those of validation, or training rows that were left out in turn.
         columns: of their labels: 1 for classes, otherwise one per output.
-        outputs: classes, labels or targets.
     """
 
     split: Tensor
@@ -35,11 +34,7 @@ class FitRows(nn.Module):
 
     @classmethod
     def of(cls, graph: Graph, probabilities: Tensor, y: Tensor) -> "FitRows":
-        """The splits of a graph, and what rows with the labels ``y`` were given (or numbers, where these are wanted).
-
-        Args:
-            probabilities: ``[judges, outputs]``, by a model that was chosen and solved without the row.
-        """
+        """The splits of a graph, and the probabilities (or numbers) that unseen rows with the labels y were given."""
         parts = [graph.rows(split).cpu() for split in SPLITS]
         rows, order = torch.cat(parts).sort()
         codes = torch.cat([torch.full((len(part),), i, dtype=torch.uint8) for i, part in enumerate(parts)])

@@ -22,11 +22,7 @@ class Head(nn.Module):
     ``solved`` says of every kind of head whether it is solved for; otherwise gradient descent trains it.
 
     Args:
-        in_channels, hidden_channels, out_channels: widths.
         num_layers: 1 (linear) to 4.
-        dropout: on the input of every layer, in training.
-        batch_norm: after every layer but the last.
-        generator: for the start values.
     """
 
     solved = False
@@ -171,11 +167,7 @@ def best_from_middle(values: Sequence[float], at: Callable[[float], Any], better
 
 
 def inverse_temperature(objective: Objective, loss: Callable[[float], float]) -> float:
-    """The number that scores are multiplied with so that held-out labels are likeliest; 1 for numbers.
-
-    Args:
-        loss: of scores that were multiplied with a number.
-    """
+    """The number that scores are multiplied with so that held-out labels are likeliest; 1 for numbers."""
     if objective.metric == "rmse":
         return 1.0
     losses: dict[int, float] = {}
@@ -325,8 +317,6 @@ class RidgeSums:
 
 @dataclass
 class _Labels:
-    """Labels that are known for the same rows, and their equations."""
-
     columns: list[int]
     center: Tensor
     level: Tensor
@@ -492,7 +482,6 @@ class _Equations:
         return equations
 
     def with_targets(self, t: Tensor) -> "_Equations":
-        """The same matrix for other targets, centred."""
         twin = copy.copy(self)
         twin.t, twin.right = t, t if self.dual else (self.m.T @ t.to(self.m.dtype)).double()
         if self.values is not None:
@@ -581,7 +570,6 @@ class _Equations:
 
 
 def _product(rows: Tensor, x: Tensor) -> Tensor:
-    """Of rows in their precision, which may be many."""
     return (rows @ x.to(rows.dtype)).to(x.dtype)
 
 
@@ -601,7 +589,6 @@ def factored(product: Tensor, added: float, most: float = float("inf")) -> Tenso
     """C of C Cᵀ = product + a · identity, with the first a of ``added``, ten times that and so on that gives one.
 
     Args:
-        product: symmetric; rounding may have left it indefinite.
         most: an a from which no larger one is tried.
     """
     while True:

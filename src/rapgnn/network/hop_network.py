@@ -28,7 +28,6 @@ class HopNetwork(Network):
     """A network whose random weights, where it has any, are drawn once and stay.
 
     Args:
-        in_channels, out_channels, seed, config: as in ``Network``; the coefficients are not random.
         edge_channels: width of the edge features; each node gets the sum of those that it receives.
         known: rows and columns of the labels that it knows, where the settings want them.
         nodes: how many nodes it tells apart, where the settings want that.
@@ -257,14 +256,12 @@ class HopNetwork(Network):
         return self.output(finish(total - self.standard.shift.to(weight) @ weight))
 
     def _before(self, graph: Graph, hops: AnyHops) -> list[Tensor]:
-        """Hops of what the network before this one predicts, where there is one."""
         if self.previous is None:
             return []
         predicted = self.predictions_before(graph, hops)
         return [predicted.of(k) for k in range(1, PREVIOUS_HOPS + 1)]
 
     def _labels(self, graph: Graph, hops: AnyHops) -> list[Tensor]:
-        """Hops of known labels, where it knows any."""
         return [] if self.known is None else hops.labels(graph, self.known, self.config.known_labels)
 
     @torch.no_grad()
@@ -313,7 +310,6 @@ class HopNetwork(Network):
         yield h
 
     def _columns(self, operator: GraphOperator, h: Tensor) -> list[Tensor]:
-        """What is pooled, side by side."""
         parts, hops = list(self._outputs(operator, h, learn=False)), self.config.unit_hops
         if self.units is not None:
             z = torch.cat(parts, dim=1)

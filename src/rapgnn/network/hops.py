@@ -72,12 +72,6 @@ class ReceptiveField:
 
     Backwards from the last hop: the wanted rows, then also those that they receive from, and so on, until it is half of
     the graph. Every row that is visited is summed as in the whole product, so the numbers are the same.
-
-    Args:
-        matrix: S.
-        depth: number of hops.
-        wanted: rows, or None for all.
-        width: columns, which decide whether it pays.
     """
 
     def __init__(self, matrix: SparseMatrix, depth: int, wanted: Sequence[Tensor | None], width: int):
@@ -160,8 +154,6 @@ class Walk:
     """S^k z of all nodes, one hop after another.
 
     Args:
-        operator: S.
-        inputs: z ``[n, c]``.
         rows: those that will be asked for: of distant hops only they are stored, and a whole one is walked to again.
             None: every hop is stored whole.
         near: hops up to which whole ones are stored nonetheless.
@@ -223,14 +215,7 @@ class Walk:
 
 
 class Hops:
-    """The hops of a graph's nodes along its edges, and against them where both directions count.
-
-    Args:
-        operator: S.
-        inputs: z ``[n, c]``.
-        back: S against the edges.
-        rows, near: as in ``Walk``.
-    """
+    """The hops of a graph's nodes along its edges, and against them where both directions count."""
 
     def __init__(
         self,

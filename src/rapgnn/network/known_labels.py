@@ -19,9 +19,6 @@ class SeenNodes(nn.Module):
 
     Places say little by themselves: another graph has them, too. So without ids a graph has these nodes only if half of
     them or more still have the same features; of many, half of a thousand of them.
-
-    Args:
-        count: how many there are.
     """
 
     keys: Tensor
@@ -91,7 +88,6 @@ class SeenNodes(nn.Module):
 
 
 def _places(keys: Tensor, wanted: Tensor) -> Tensor:
-    """Where each of some keys is among others; -1: nowhere."""
     if not len(keys):
         return torch.full_like(wanted, -1)
     ordered, order = keys.sort()
@@ -129,9 +125,7 @@ class KnownLabels(nn.Module):
     see in its place, so that a head that was trained on these rows suits all others.
 
     Args:
-        rows: how many there are.
         columns: of the labels: 1 for classes, by their number; otherwise one per output, gaps and all.
-        out_channels: number of classes, labels or targets.
     """
 
     y: Tensor

@@ -39,7 +39,6 @@ class Masks:
     Args:
         generator: on the CPU; the words are those it would give to one dropout after another.
         words: the most that the work takes.
-        device: where they are taken.
     """
 
     def __init__(self, generator: torch.Generator, words: int, device: torch.device):
@@ -126,11 +125,7 @@ class MLP(nn.Module):
     """Linear layers with ReLU between them; the first one also takes sparse features.
 
     Args:
-        channels: widths, input first.
-        generator: for the start values.
-        dropout: before every layer, in training.
         last_relu: apply ReLU after the last layer too, so that the output is non-negative.
-        bias: whether the layers have one.
         batch_norm: normalise before every ReLU, by the batch in training and by running averages at inference.
     """
 
@@ -190,11 +185,6 @@ class Encoder(nn.Module):
     """A table with one row per category: what a row of 0/1 features looks up and adds up, OGB's encoders included.
 
     On real-valued features it is a linear map without bias.
-
-    Args:
-        width: number of categories (columns of the features).
-        channels: d.
-        generator: for the start values.
 
     Shapes:
         features ``[n, width]`` -> ``[n, d]``.

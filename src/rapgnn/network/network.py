@@ -18,10 +18,6 @@ class Network(nn.Module):
     """The stages that all networks share; ``RAPGNN`` (random coefficients) and ``HopNetwork`` (fixed ones) add theirs.
 
     Args:
-        in_channels: width of the features.
-        out_channels: number of classes, labels or targets.
-        seed: of everything random in here.
-        config: all settings.
         scaling: what is done to the features, where that is not ``FeatureScaling``.
     """
 
@@ -80,7 +76,6 @@ class Average(nn.Module):
     Args:
         members: the best one first.
         uses: where each counts: on its own graph, ``here``, on others, ``elsewhere``, or on ``both``; None: both.
-        weights: how much each of them counts; None: all the same.
         classes: the classes that they answer about, ascending; None: all. No training row has another.
         out_channels: how many classes there are, where these are not all.
     """

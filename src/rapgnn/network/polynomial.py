@@ -34,9 +34,6 @@ class PolynomialFilter:
     """The hops of the rows asked for, and every draw, the mean and the variance of the representation there.
 
     Args:
-        spec: the layers; the caller has checked ``spec.obstacle``.
-        operator: the graph.
-        h: h⁰ ``[n, d]``, dense or sparse.
         e: the embedded edge types, where messages have edge features.
         rows: which nodes (or graphs) to store; None stores all.
         expect: rows of which only the expectation is wanted: computed on the same walk, it is ``self.expected``.
@@ -139,7 +136,6 @@ class PolynomialFilter:
         return self._mix(mixing, None if out is None else out.permute(2, 0, 1)).permute(1, 2, 0)
 
     def _mix(self, mixing: Tensor, out: Tensor | None = None) -> Tensor:
-        """[d, M, K] times the hops, channel by channel: ``[d, M, rows]``."""
         if self.hops.dtype == mixing.dtype:
             return torch.bmm(mixing, self.hops, out=out)  # type: ignore[arg-type]
         out = mixing.new_empty(*mixing.shape[:2], self.hops.shape[2]) if out is None else out
@@ -157,7 +153,6 @@ class PolynomialFilter:
             yield slice(start, start + size), self.hops[start : start + size].to(self.dtype)
 
     def _rows(self, rows: Tensor) -> Tensor:
-        """The hops of some of the stored rows, ``[rows, K, d]``."""
         if self._by_row is None:
             self._by_row = self.hops.permute(2, 1, 0).contiguous()
         return self._by_row.index_select(0, rows)

@@ -169,7 +169,6 @@ def randomize(module: nn.Module, weights: RandomWeights | None = None, *, seed: 
 
 
 def _replace_in(owner: nn.Module, name: str, outer: Randomized, weights: RandomWeights) -> None:
-    """Replace the linear maps that ``owner`` holds directly."""
     for child_name, child in list(owner.named_children()):
         weight = getattr(child, "weight", None)
         if not _is_linear(child) or not isinstance(weight, Tensor):

@@ -178,7 +178,6 @@ class Representation:
         return {name: w.clone() for name, w in self._drawing(given).items()}
 
     def _drawer(self) -> Callable[[Drawn], Drawn]:
-        """counters -> what is random in these draws."""
         spec, channels, like = self.embedded.spec, self.channels, self.embedded.operator.matrix.values
         return lambda given: spec.draw_all(given["counters"], channels, device=like.device, dtype=like.dtype)
 
@@ -199,9 +198,7 @@ class Representation:
 
         Args:
             weights: of these draws, from ``weights``.
-            steps: which forward passes they are.
             rows: ``[T, B]``, the rows of each draw; None: all of them, in every draw.
-            scale: multiplies the channels.
             out: what an earlier call with as many draws has returned, to be written again.
         """
         if self.embedded.constant:
@@ -275,7 +272,6 @@ class PolynomialRepresentation(Representation):
 
     @cached_property
     def _rows_together(self) -> list[slice]:
-        """The rows, as many at a time as have their moments together."""
         spec = self.embedded.spec
         row_bytes = 4 * self.filter.channels * len(spec.outputs) * (2 * len(stored_hops(spec)) + 4)
         return list(blocks(len(self.index), MOMENT_BYTES // row_bytes))

@@ -28,10 +28,6 @@ def propagate(
     """One forward pass through all layers with the weights of draw ``counter``.
 
     Args:
-        spec: the layers.
-        operator: the graph.
-        h: h⁰.
-        counter: which draw, or the weights themselves.
         generator: where dropout between layers takes its randomness; None is inference, without dropout.
         e: the embedded edge types ``[t, d]``, for a backbone whose messages have edge features.
         every_layer: return h⁰ … h^L stacked instead of h^L.

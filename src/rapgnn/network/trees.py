@@ -24,7 +24,6 @@ class TreeHead(nn.Module):
     Classes get one score each (softmax), several labels one each (sigmoid), numbers are given as they are.
 
     Args:
-        in_channels, out_channels: columns of the rows, and of the scores.
         nodes, trees: how many there are; ``fit`` sets them.
     """
 
@@ -66,7 +65,6 @@ class TreeHead(nn.Module):
         """Fit to rows ``[m, c]`` and their classes ``[m]``, labels ``[m, k]`` of 0, 1 and NaN, or numbers ``[m, k]``.
 
         Args:
-            weights: how much each row counts.
             metric: that of the task: ``accuracy`` of classes, ``rocauc`` of labels, ``rmse`` of numbers.
             settings: of scikit-learn's ``HistGradientBoosting``, such as ``max_iter`` and ``learning_rate``.
         """

@@ -37,7 +37,6 @@ class Start:
         kind: ``features``; ``counts``: the logarithms of how many neighbours they have, by relation; ``place``: where
             the target's nodes are in the graph, which is not walked with; ``rows``: some of the target's nodes, each a
             column of its own.
-        width: how many.
     """
 
     type: str
@@ -53,7 +52,6 @@ class Places(nn.Module):
 
     Args:
         counts: of the nodes of each type that a walk visits.
-        width: how many eigenvectors.
     """
 
     vectors: Tensor
@@ -78,7 +76,6 @@ class Places(nn.Module):
         self.vectors[:, :count], self.values[:count] = vectors[:, :count], values[:count]
 
     def _leading(self, types: Types, count: int) -> tuple[Tensor, Tensor]:
-        """So many eigenvalues and eigenvectors, the largest first."""
         blocks, sizes = self._operators(types), self.counts
         none = {(a, b): sp.csr_matrix((n, m)) for a, n in sizes.items() for b, m in sizes.items()} | blocks
         S: Any = sp.block_array([[none[a, b] for b in sizes] for a in sizes], format="csr")
@@ -114,7 +111,6 @@ class Places(nn.Module):
         return self._step(steps, at, self.target)
 
     def _step(self, steps: Mapping[tuple[str, str], SparseMatrix], at: Mapping[str, Tensor], kind: str) -> Tensor:
-        """S V / λ at the nodes of a type."""
         total = torch.zeros_like(at[kind])
         for (to, source), S in steps.items():
             if to == kind:
@@ -267,10 +263,6 @@ class TypedHops:
     r"""The hops of a graph with types, for the nodes of the target: :math:`(S^k)_{t·} z` of every walk and start.
 
     Where rows have a time, every row's hops are those of its snapshot.
-
-    Args:
-        columns: what every type begins with.
-        scaling: of the relations' adjacency matrices.
     """
 
     def __init__(self, graph: Graph, columns: TypeColumns, scaling: Scaling):
@@ -395,7 +387,6 @@ class _Predicted:
 
 
 def _product(one: Blocks, other: Blocks, row: str | None = None, column: str | None = None) -> Blocks:
-    """The product of two matrices by blocks, or some blocks of it."""
     found: Blocks = {}
     for (a, b), left in one.items():
         for (c, d), right in other.items():
@@ -405,7 +396,6 @@ def _product(one: Blocks, other: Blocks, row: str | None = None, column: str | N
 
 
 def _diagonal(one: Blocks, other: Blocks, target: str, count: int) -> np.ndarray:
-    """The diagonal of the target's block of a product."""
     total = np.zeros(count)
     for (a, b), left in one.items():
         if a == target and (b, target) in other:

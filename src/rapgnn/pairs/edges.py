@@ -28,11 +28,7 @@ class EdgeConfig:
     """What a description is made from, apart from its numbers.
 
     Args:
-        in_channels: columns of the nodes' features; 0: there are none.
-        directed: whether edges have a direction.
         labels, targets: labels that are known, and numbers in each.
-        scaling, components: of the features.
-        described: the columns of a pair, as in ``Described``.
         encoding: how the nodes' features are made of a user's table, as JSON holds it.
     """
 
@@ -75,7 +71,6 @@ class EdgeColumns(nn.Module):
         """Learned of a graph.
 
         Args:
-            names: a number for every node.
             ends, y: the edges with a label that is for training ``[m, 2]``, and these labels ``[m, targets]``.
         """
         scaling, components = scaling_for(x, COMPONENTS) if x is not None else ("none", 0)
@@ -96,7 +91,6 @@ class EdgeColumns(nn.Module):
 
         Args:
             links: of the graph whose nodes are numbered so.
-            own: the columns that it has.
         """
         inputs = None if self.scaling is None or x is None else dense(self.scaling(x)).float()
         pairs = PairFeatures(links, inputs, self.how)
@@ -202,7 +196,6 @@ class Collaborative:
     The shares of nodes are shrunk means, p and q ridge regressions in turn on what these leave (ALS), a few times.
 
     Args:
-        u, v, y: the nodes of each label, and it.
         oriented: whether a node has one share as the first of an edge, and another one as the second.
     """
 
@@ -232,7 +225,6 @@ class Collaborative:
         return left, right
 
     def _solved(self, ends: Tensor, z: Tensor, y: Tensor, penalty: float) -> Tensor:
-        """Ridge regression of the labels of every node."""
         rank = z.shape[1]
         gram = torch.zeros(self.n, rank, rank, dtype=torch.float64) + penalty * torch.eye(rank, dtype=torch.float64)
         gram.index_add_(0, ends, z[:, :, None] * z[:, None])

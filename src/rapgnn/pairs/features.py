@@ -92,7 +92,6 @@ class PairFeatures:
     Args:
         links: those that count; a pair that is to be predicted is none of them.
         inputs: features of the nodes ``[n, c]``, scaled; None: there are none.
-        how: which columns.
     """
 
     def __init__(self, links: Links, inputs: Tensor | None = None, how: Described | None = None):
@@ -239,5 +238,4 @@ def _leading(vectors: Tensor, values: Tensor, rank: int) -> tuple[Tensor, Tensor
 
 
 def _row_products(one: sp.csr_matrix, other: sp.csr_matrix) -> np.ndarray:
-    """The inner product of every row of one matrix with the same row of another."""
     return np.asarray(one.multiply(other).sum(1), dtype=np.float32).ravel()

@@ -19,7 +19,6 @@ class Links:
 
     Args:
         ends: ``[m, 2]``, from and to; of an undirected graph the smaller number first.
-        weight: one non-negative number per link; None: all one.
         directed: whether (u, v) and (v, u) are two links.
     """
 

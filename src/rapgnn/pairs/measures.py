@@ -49,9 +49,7 @@ def against_others(scores: Scores, known: Links, links: Tensor, seed: int) -> di
     """How links that are hidden from a graph compare with random pairs, and (``hard_``) with near ones.
 
     Args:
-        scores: of pairs ``[m, 2]``.
         known: the links of the graph, none of those that are hidden.
-        links: the hidden ones.
     """
     everything = Links.of(known.n, torch.cat([known.ends, links]), None, known.directed)
     of_links, measures = scores(links).numpy(), dict[str, float]()

@@ -36,8 +36,6 @@ class LinkSettings:
         far: hops that are looked at, at most, where so few nodes are ``near`` that walks are long before they meet.
         folds: parts of the links that are left out of the hops in turn; two where not all of them are.
         links: that heads learn from, at most.
-        per_link: pairs without a link for each.
-        negatives: how these are drawn, a name from ``NEGATIVES``.
         held_out: share of the links that heads are chosen on; of ``most_held_out`` at most.
     """
 
@@ -86,11 +84,7 @@ class LinkConfig:
     """What a model is built from, apart from its numbers.
 
     Args:
-        in_channels: columns of the nodes' features; 0: there are none.
-        directed: whether (u, v) and (v, u) are two pairs.
-        scaling, components: of the features, as in ``FeatureScaling``.
         heads: what each is, with the sizes that it needs.
-        described: the columns of a pair, as in ``Described``.
         judges: links that the heads were chosen on.
     """
 
@@ -134,11 +128,7 @@ class LinkModel(nn.Module):
         return replace(self._config, heads=tuple(_sizes(head) for head in self.heads), judges=len(self.judges))
 
     def remember(self, links: Tensor, names: Tensor) -> None:
-        """Keep hashes of the links that judged ``[m, 2]``, so that they are found again.
-
-        Args:
-            names: a number for every node.
-        """
+        """Keep hashes of the links that judged ``[m, 2]``, so that they are found again."""
         self.judges = _pair_names(links, names).unique()
 
     def judged_in(self, links: Links, names: Tensor) -> Tensor:
@@ -289,7 +279,6 @@ def _named(aucs: Sequence[float]) -> dict[str, float]:
 
 
 def _start(links: Links, x: Features | None, how: LinkSettings, seed: int) -> LinkModel:
-    """The model without heads; scaling and components of the features are learned."""
     hops = max(how.described.hops, len(short_hops(links, how.near, how.far)))
     columns = int(how.products / max(1, 2 * len(links.ends) * hops))
     columns = max(how.least_columns, min(how.described.columns, columns))
@@ -313,7 +302,6 @@ def scaling_for(x: Features, most: int) -> tuple[str, int]:
 def _examples(
     model: LinkModel, known: Links, everything: Links, inputs: Tensor | None, how: LinkSettings, seed: int
 ) -> Examples:
-    """Links and other pairs; each fold of links is described by the graph without it."""
     count = len(known.ends)
     parts = max(1, min(how.folds if count <= how.links else 2, count))
     fold = torch.from_numpy(folds(count, parts, how.links, seed))

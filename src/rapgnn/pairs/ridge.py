@@ -50,7 +50,6 @@ class PairRidge(nn.Module):
             hops: of each fold, without its links ``[n, c]``.
             links: of each fold ``[m, 2]``.
             weights: how much each of them counts ``[m]``, or several targets side by side.
-            both: whether a link counts both ways.
         """
         n = len(hops[0])
         rows = torch.randperm(n, generator=seeded(0, Stream.PROBES))[:GRAM_ROWS]

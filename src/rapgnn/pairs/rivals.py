@@ -107,8 +107,6 @@ def compared(
     """A record per rival: its measures on links that are hidden from it, and the seconds that making it took.
 
     Args:
-        known: the links of the graph without those.
-        x: the features of the nodes.
         links: the hidden ones, as in ``held_out_measures``.
     """
     records = []

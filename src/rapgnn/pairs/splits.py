@@ -40,7 +40,6 @@ def _ends(links: Links, count: int, draw: np.random.Generator) -> tuple[np.ndarr
 
 
 def _random(links: Links, count: int, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Both ends any node."""
     return _ends(links, count, draw)
 
 

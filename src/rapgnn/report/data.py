@@ -70,7 +70,6 @@ def homophily(graph: Graph) -> tuple[str, float] | None:
 
 
 def _histogram(values: np.ndarray, title: str, x: str, y: str) -> Panel:
-    """Counts of whole numbers, in bins that double where the numbers spread far."""
     top = int(values.max(initial=0))
     doubled = 2 ** np.arange(2, int(np.log2(max(4, top))) + 1) + 1
     edges = np.arange(top + 2) if top <= 30 else np.unique(np.r_[0:5, doubled, top + 1])
@@ -84,7 +83,6 @@ def _histogram(values: np.ndarray, title: str, x: str, y: str) -> Panel:
 
 
 def _labels(subject: Subject) -> Part:
-    """How often every class, or label, occurs in every split."""
     graph, y, k = subject.graph, subject.y, subject.graph.num_outputs
     has = y == 1 if y.ndim == 2 else y[:, None] == np.arange(k)
     parts = {split: graph.rows(split) for split in SPLITS} | {"all": graph.labelled}

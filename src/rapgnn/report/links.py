@@ -30,7 +30,6 @@ def write_link_report(
     """Write the page.
 
     Args:
-        data, given: as in ``RAPLinkPredictor.predict_proba``.
         on_part: called with (sections done, all sections, the title of the next).
     """
     check_installed()
@@ -79,7 +78,6 @@ def _trained(on: LinksOn) -> bool:
 
 
 def _failures(on: LinksOn, links: torch.Tensor, names: Any) -> list[Part]:
-    """ROC-AUC by what is known of the two nodes, and the links that were least expected."""
     everything = type(on.links).of(on.links.n, torch.cat([on.links.ends, links]), None, on.links.directed)
     others = negatives(everything, len(links), "random", on.model.seed + 1)
     scores, against = on.probabilities(links), on.probabilities(others)
@@ -110,7 +108,6 @@ def _failures(on: LinksOn, links: torch.Tensor, names: Any) -> list[Part]:
 
 
 def _examples(estimator: Any, graph: Any, on: LinksOn, names: Any) -> list[Part]:
-    """The best new links of some nodes, from few links to many."""
     low, high = on.links.sides[0]
     order = on.features.degree[low:high].argsort() + low
     linked = order[on.features.degree[order] > 0]

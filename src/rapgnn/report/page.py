@@ -20,15 +20,7 @@ MOST_BYTES = 5_000_000  # a page is meant to stay below
 
 @dataclass
 class Page:
-    """One page.
-
-    Args:
-        title: its name.
-        lead: a sentence or two below it, in Markdown.
-        sections: in their order.
-        footer: how and when it was made, in Markdown.
-        data: what else is kept in the page for programs, as JSON.
-    """
+    """One page."""
 
     title: str
     lead: str = ""

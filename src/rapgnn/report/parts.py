@@ -42,7 +42,6 @@ def figure(traces: Sequence[Drawn], x: str, y: str, *, height: int = HEIGHT, **a
     """Traces in the common look.
 
     Args:
-        x, y: titles of the axes.
         axes: ``xaxis`` and ``yaxis``, what they have of their own.
     """
     axis = {"gridcolor": FAINT, "zerolinecolor": FAINT, "linecolor": FAINT}
@@ -75,13 +74,7 @@ def lines(
     each: Drawn | None = None,
     **layout: Any,
 ) -> Drawn:
-    """A line with markers for each name, or, with ``mode="markers"``, points.
-
-    Args:
-        series: name -> x and y.
-        marker: of every marker, beside its colour and symbol.
-        each: of every trace, beside these.
-    """
+    """A line with markers for each name, or, with ``mode="markers"``, points."""
     traces = []
     for at, (name, (xs, ys)) in enumerate(series.items()):
         look = {"color": colour(at), "size": 8, "symbol": SYMBOLS[at % len(SYMBOLS)]} | (marker or {})
@@ -133,10 +126,8 @@ class Cell:
     """A cell of a table.
 
     Args:
-        text: what it says.
         tone: one of ``TONES``; a sign stands before the text.
         bold: for the row that matters.
-        code: a command.
         folded: what to click for the text, where it is long.
         title: more about it, for those who point at it.
         name: of the place, for links to it.
@@ -162,7 +153,6 @@ class Table:
 
     Args:
         rows: of cells, or of plain values that become cells; the first of each is the row's name.
-        caption: what it shows, in a few words.
         left: how many columns are words; the others are aligned to the right, as numbers are.
     """
 
@@ -202,8 +192,6 @@ class Panel:
     """One plot.
 
     Args:
-        figure: of plotly.
-        title: above it.
         says: what is to be seen, in one or two sentences, for those who do not see it.
     """
 

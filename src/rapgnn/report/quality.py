@@ -62,7 +62,6 @@ def quality_parts(subject: Subject) -> list[Part]:
 
 
 def _confusion(subject: Subject) -> Figure:
-    """Truth and answer; the rarest classes share one place where there are many."""
     from sklearn.metrics import confusion_matrix
 
     y, answer = subject.y[subject.rows], subject.p[subject.rows].argmax(1)
@@ -286,7 +285,6 @@ def uncertain_parts(subject: Subject) -> list[Part]:
 
 
 def _cells(subject: Subject, row: int) -> list[str | Cell]:
-    """Answer, how sure it is, and truth."""
     p, y, names = subject.p[row], subject.y[row], subject.names
     spread = None if subject.spread is None else subject.spread[row]
     if subject.numbers:

@@ -67,7 +67,6 @@ def _why(subject: Subject, trials: list[Any]) -> str:
 
 
 def _candidates(subject: Subject, trials: list[Any]) -> Figure:
-    """Every candidate in the order it was tried, by its kind of network."""
     series: dict[str, tuple[list[int], list[float]]] = {}
     for at, trial in enumerate(trials, 1):
         if trial.value == trial.value:

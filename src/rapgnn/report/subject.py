@@ -30,7 +30,6 @@ class Subject:
     """The estimator and its data.
 
     Args:
-        estimator: fitted.
         graph: with labels, and with the splits of the training where the data name none.
 
     Attributes:

@@ -31,8 +31,6 @@ class Scored:
 
     Args:
         factor: the inverse temperature.
-        merit: the metric, turned so that more is better.
-        loss: mean loss.
         probabilities: of the rows that judge; of numbers, the numbers.
         order: what candidates are ranked by: the merit, or where one of two classes is rare the ROC-AUC.
     """
@@ -204,8 +202,6 @@ class Member:
     """A member of an average, or a further draw of its random layers; all draws of a member count as one.
 
     Args:
-        scored: the candidate.
-        weight: how much it counts.
         chosen: the member that it is a draw of; itself for those that were chosen.
     """
 
@@ -221,10 +217,6 @@ def with_draws(
 
     What random layers give depends on their draw, the more the fewer rows a head is solved on. The mean over draws
     depends less on it, and no rows are needed to choose it.
-
-    Args:
-        left: nominal seconds that they may cost.
-        late: whether the user's time is up.
     """
     further: list[list[Scored]] = [[] for _ in members]
     for draw in range(1, PRESET.draws if len(graph.train) < PRESET.few_rows else 1):
@@ -301,9 +293,7 @@ def finished(
 
     Args:
         members: those that were chosen, and further draws of them, which count where they do.
-        others: the members for other graphs than this one.
         everything: the graph with all training rows, where some were held out to judge: heads are solved again on it.
-        factor: what all scores are multiplied with.
     """
     models, uses, weights = [], [], []
     shared = defaultdict[int, Shared](dict)

@@ -80,7 +80,6 @@ class Candidate:
             self._scores = fit_head(network, seen, operator, embedded).predict(graph.val).scores
 
     def _fit_hops(self, shared: Shared, previous: Network | None, pseudo_labels: Tensor | None) -> None:
-        """Fixed hops, random layers or colours."""
         graph, config = self.graph, self.config
         if pseudo_labels is not None and ("learned", config) in shared:
             network, regression, self._held_out = shared["learned", config]
@@ -121,7 +120,6 @@ class Candidate:
             shared["learned", config] = self.network, self._regression, self._held_out  # for the next pseudo-labels
 
     def _learn_scaling(self, network: Network, shared: Shared) -> None:
-        """Learn the scaling of the features once for all networks that have the same one."""
         config = self.config
 
         def learned() -> nn.Module:

@@ -185,7 +185,6 @@ def hop_points(best: Sequence[Config]) -> list[Config]:
 
 
 def _whole(x: Features) -> bool:
-    """Whether these are whole numbers: counts of words, or marks of them."""
     values = x.values if isinstance(x, SparseMatrix) else x
     return bool((values == values.round()).all())
 

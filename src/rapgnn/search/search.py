@@ -70,11 +70,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Judged:
-    """Rows that the model has not seen, and that did not choose it: their probabilities (or numbers), and labels.
-
-    Args:
-        ranked_by: what candidates were ranked by, in words.
-    """
+    """Rows that the model has not seen, and that did not choose it: their probabilities (or numbers), and labels."""
 
     probabilities: Tensor
     y: Tensor
@@ -97,10 +93,6 @@ class Search:
     """What is tried on a graph, and what comes of it.
 
     Args:
-        start: the settings that nothing else decides.
-        fixed: what the user has set.
-        late: whether the user's time is up.
-        on_trial: told of every candidate.
         alone: validation rows judge alone, as heads that are trained need it.
     """
 
@@ -168,7 +160,6 @@ class Search:
         return Found(model, tuple(self.trials), score, *engine_of(networks), judged)
 
     def _try_all(self, allowance: float) -> float:
-        """Attempt all stages, one after another; the nominal seconds that are left over."""
         graph = self.graph
         rest = 1 - PRESET.previous_share
         filters = PRESET.filters_share if graph.ptr is None and can_train(graph) else rest
@@ -247,9 +238,6 @@ class Search:
         """Solve or train a candidate, and judge it; nothing where the time is up.
 
         Args:
-            on: the graph with other weights of its classes; None: as it is.
-            seconds: nominal ones.
-            previous: the network whose predictions it sees.
             pseudo_labels: what it learns of every node, instead of the labels of the training rows.
         """
         if self.scored and self.late():
@@ -364,14 +352,7 @@ def train(
     on_trial: OnTrial | None = None,
     on_epoch: Callable[[], None] | None = None,
 ) -> Trained:
-    """Train on a checked graph.
-
-    Args:
-        start: the settings that nothing else decides.
-        fixed: those that the user has set.
-        search, time_budget, scoring, class_weight: as in the estimators.
-        on_trial, on_epoch: told of every candidate; called after every epoch where there is no search.
-    """
+    """Train on a checked graph."""
     began = time.perf_counter()
     first = first_point(graph, start, fixed)
     # A head that is trained needs rows to stop by, a pretrained embedding rows that it has not seen.
@@ -407,7 +388,6 @@ def train(
 def _without_search(
     graph: Graph, given: Graph, start: Config, fixed: dict[str, Any], seed: int, on_epoch: Callable[[], None] | None
 ) -> Trained:
-    """One training of the first point."""
     config = first_point(graph, start, fixed)
     fitted = fit_rap(graph, config, seed, on_epoch)
     merit, weights = fitted.loop.best, graph.objective.class_weight

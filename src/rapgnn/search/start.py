@@ -55,11 +55,7 @@ _TRAINED_GRAPHS = {"batch_norm": True, "jumping": "last"}
 
 
 def start_config(graph: Graph, trained: bool = False) -> Config:
-    """What a graph of this kind starts from.
-
-    Args:
-        trained: for layers whose weights are trained.
-    """
+    """What a graph of this kind starts from."""
     if graph.ptr is None:
         return Config()
     config = Config().update(backbone=graph_backbone(graph), **_GRAPHS)
@@ -145,7 +141,6 @@ def first_point(graph: Graph, start: Config, fixed: dict[str, Any], components: 
     neighbours.
 
     Args:
-        fixed: what the user has set; it stays.
         components: whether wide features may be replaced by components, which needs all of them in memory.
     """
     fixed = checked(fixed)

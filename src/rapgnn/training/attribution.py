@@ -67,7 +67,6 @@ def shares_of(member: Any, graph: Graph, row: int, outputs: Tensor, average: Ten
     """The shares in a linear network's score of one node.
 
     Args:
-        graph: a single graph, or the part around the row.
         outputs: how much each output counts in the score ``[t]``.
         average: the features ``[1, c]`` of the average node.
     """
@@ -178,12 +177,10 @@ def _more_columns(member: HopNetwork, inputs: Features) -> dict[str, Tensor]:
 
 
 def _product(x: Features, weight: Tensor) -> Tensor:
-    """x w ``[n]``."""
     if isinstance(x, SparseMatrix):
         return (x.to(dtype=torch.float64) @ weight[:, None])[:, 0]
     return x.double() @ weight
 
 
 def _transposed(x: Features, influence: Tensor) -> Tensor:
-    """xᵀ r ``[c]``."""
     return _product(x.to(dtype=torch.float64).T if isinstance(x, SparseMatrix) else x.T, influence)

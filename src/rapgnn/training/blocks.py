@@ -36,8 +36,6 @@ class Draws:
     They lie in one buffer, which is written again for the next ones; the head's shift and scale are done already.
 
     Args:
-        representation: where they come from.
-        head: whose shift and scale it is.
         counters: of the weights, one per draw; taken as they are needed.
         steps: which forward passes these are, likewise.
     """
@@ -98,13 +96,7 @@ class Draws:
 
 
 class BatchOrder:
-    """The rows of one training step after another, many steps at a time.
-
-    Args:
-        rows: how many there are.
-        size: of a batch; the last one of an epoch may be smaller.
-        generator: for the order, on the CPU.
-    """
+    """The rows of one training step after another, many steps at a time."""
 
     def __init__(self, rows: int, size: int, generator: torch.Generator, device: torch.device):
         self.rows, self.size, self.generator, self.device = rows, size, generator, device
@@ -132,15 +124,8 @@ class Phase2:
     """What a head is trained and validated on, for ``train_in_blocks``.
 
     Args:
-        objective: its task.
-        config: how it is trained.
-        train: the representations of the training rows.
-        y: their labels.
-        order: of batches; None takes all rows in every step.
         validation: the validation rows: one representation for all epochs, or draws; None: there are no rows.
-        y_val: their labels.
         output: turns the head's numbers into scores.
-        generator: of the head's dropout.
     """
 
     head: Head
@@ -302,10 +287,7 @@ class Block:
     """The head's training as pieces of work, each some steps long and captured once.
 
     Args:
-        data: whose head is trained.
         h: ``[steps, B, channels]``, or one for all steps: the buffer that the steps read.
-        y: labels ``[rows]``, or, where steps take batches, a buffer ``[steps, B]``.
-        epochs: of the block.
         steps: of one captured graph, at most.
         validation: ``[epochs, rows, channels]``, or one for all epochs; None where there are no rows to validate on.
     """

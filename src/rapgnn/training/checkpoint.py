@@ -146,7 +146,6 @@ def _replace(folder: Path, index: dict[str, Any], numbers: bytes, alone: bool) -
 
 
 def _named(folder: Path) -> Path | None:
-    """The file of numbers that the folder's index names."""
     try:
         return folder / _index(folder)["weights"]
     except InputError:
@@ -177,7 +176,6 @@ def load_checkpoint(
 
     Args:
         task: a name from ``TASKS`` that the model must be for.
-        make: (its settings, its seed) -> the module without its numbers; None: networks of nodes or graphs.
         columns: settings -> what describes the edges, for a network whose rows are edges; likewise.
     """
     folder, tries = Path(folder), 9

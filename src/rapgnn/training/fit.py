@@ -115,7 +115,6 @@ def choose_penalty(regression: RidgeRegression, merit: Callable[[RidgeSolution],
 
 
 def _expectation(representation: Representation) -> Tensor:
-    """E[h^L] of the training rows."""
     if isinstance(representation, PolynomialRepresentation) and not representation.embedded.constant:
         return representation.filter.expectation()
     return next(representation.draws([0]))

@@ -85,7 +85,6 @@ def phase2(
 
 
 def _dropout(model: RAPGNN, head: Head, rows: int, device: torch.device) -> torch.Generator:
-    """Where a step of so many rows takes the randomness of its dropout."""
     return dropout_generator(model.seed, Stream.DROPOUT, device, 8 * head.mlp.mask_words(rows))
 
 
@@ -123,11 +122,7 @@ class TrainingBatches:
 
 
 class ValidationRows:
-    """epoch -> the representation of the validation rows: the expectation where it is exact, else a fresh draw.
-
-    Args:
-        expected: their expectation; None where there is none.
-    """
+    """epoch -> the representation of the validation rows: the expectation where it is exact, else a fresh draw."""
 
     def __init__(self, model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, expected: Tensor | None):
         self.model, self.graph, self.operator, self.expected = model, graph, embedded.operator, expected
@@ -190,13 +185,7 @@ def train_on_features(
     batch_size: int,
     **how: Any,
 ) -> Loop:
-    """Train a head on features that never change; validation chooses the epoch.
-
-    Args:
-        train, val: features of the training and the validation rows.
-        output: the scale of targets that are numbers.
-        how: lr, weight_decay, epochs and patience, as in ``optimise``.
-    """
+    """Train a head on features that never change; validation chooses the epoch."""
     refuse_weights(graph)
     y, order = output.standardise(graph.y[graph.train]), seeded(seed, Stream.BATCHES)
 

@@ -76,11 +76,9 @@ def optimise(
     """Adam on the task's loss, keeping the state of the best validation epoch.
 
     Args:
-        modules: whose parameters are trained, as far as they require gradients.
         passes: epoch -> (scores, labels) of one batch after another; each is a step.
         graph: whose loss and labels these are; without validation rows the last epoch's state is kept.
         held_out: epoch -> the scores of its validation rows; ties in the metric go to the lower loss.
-        patience: stop after so many epochs without a better one; None never stops early.
         keep_best: False keeps the last epoch's state, and validation is only recorded.
     """
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]

@@ -13,11 +13,7 @@ from rapgnn.network.rapgnn import RAPGNN
 
 
 class Nearby:
-    """The parts of a graph that a model's predictions depend on.
-
-    Args:
-        model: one network, or an average.
-    """
+    """The parts of a graph that a model's predictions depend on."""
 
     def __init__(self, model: Any, graph: Graph):
         members = members_on(model, graph)

@@ -194,11 +194,7 @@ def once(shared: Shared, key: Any, make: Callable[[], Any]) -> Any:
 
 
 def hops_for(network: Network, graph: Graph, shared: Shared, rows: Tensor | None = None) -> Hops | None:
-    """The hops that a network needs of a graph's nodes, shared with other networks that need the same; None: its own.
-
-    Args:
-        rows: as in ``Hops``.
-    """
+    """The hops that a network needs of a graph's nodes, shared with others that need the same; None: its own."""
     config = network.config
     alone = config.coefficients == "random" and (config.normalize_features or config.eps != 0)
     if graph.ptr is not None or alone or not isinstance(network, HopNetwork | RAPGNN):
@@ -227,7 +223,6 @@ def model_on(
         inference, num_samples: as in ``Config``; None takes the model's own.
         error_bars: whether predictions shall have a spread: from the exact variance, or over draws.
         device: move model and graph there, and give predictions back on the CPU; None: where they are.
-        on_hop: called after every hop of an exact expectation.
     """
     if device is not None:
         model, graph = model.to(device), graph.to(device)

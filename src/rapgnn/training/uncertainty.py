@@ -78,7 +78,6 @@ def head_spread(head: RidgeHead, objective: Objective, h: Tensor) -> Tensor:
 
 
 def _diagonal(slope: Tensor, covariance: Tensor) -> Tensor:
-    """The variance of every score, ``[rows, t]``."""
     first, second, weight = _pairs(slope)
     products = slope[:, :, first] * slope[:, :, second] * weight[:, None]  # [1 or rows, t, P, d]
     if len(slope) == 1:
@@ -151,7 +150,6 @@ def _products(slope: Tensor, covariance: Tensor, shares: Tensor, top: Tensor) ->
 
 
 def _of_classes(slope: Tensor, covariance: Tensor, rows: Tensor, classes: Tensor) -> Tensor:
-    """Σ between some classes of some rows, ``[rows, classes, classes]``."""
     place = torch.arange(len(classes), device=classes.device)[:, None]
     chosen = slope[0][classes] if len(slope) == 1 else slope[rows][place, classes]  # [rows, kept, J, d]
     c = covariance[rows]
