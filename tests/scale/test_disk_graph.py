@@ -1,6 +1,7 @@
 """A graph on disk: read back the same, refused by name where it changed, and S streamed from it against S in memory."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -114,12 +115,53 @@ def test_a_checksum_is_taken_once(tmp_path, graph):
     assert len(said) > 5
 
 
-@pytest.mark.parametrize("change", ["", "[]", "{}", {"num_nodes": 299}, {"files": {"a": 3}}], ids=str)
-def test_a_manifest_that_was_altered_is_refused(tmp_path, graph, change):
+SPOILT = {
+    "an end beyond the edges": ("indptr", lambda a: a.__setitem__(7, 10**12), "edges begin"),
+    "ends that go back": ("indptr", lambda a: a.__setitem__(7, -3), "edges begin"),
+    "a first end that is none": ("indptr", lambda a: a.__setitem__(0, 1), "edges begin"),
+    "a sender that is none": ("indices", lambda a: a.__setitem__(5, 300), "nodes that are none"),
+    "a sender below none": ("indices", lambda a: a.__setitem__(5, -1), "nodes that are none"),
+    "features": ("features", lambda a: a.__setitem__((299, 19), np.nan), "NaN"),
+    "large features": ("features", lambda a: a.__setitem__((0, 0), 1e30), "too large"),
+    "weights": ("weights", lambda a: a.__setitem__(3, np.inf), "NaN, infinite"),
+    "a class": ("y", lambda a: a.__setitem__(3, 4), "labels that are none"),
+    "no label": ("y", lambda a: a.__setitem__(slice(None), -1), "without a label"),
+    "a row that is none": ("train", lambda a: a.__setitem__(0, 300), "nodes that are none"),
+    "a row twice": ("val", lambda a: a.__setitem__(0, a[1]), "twice"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_arrays_of_no_graph_are_refused_by_name_although_their_checksums_are_right(tmp_path, graph, case, monkeypatch):
+    monkeypatch.setattr(disk_graph, "CHUNK", 64)
+    name, spoil, words = SPOILT[case]
+    folder = DiskGraph.write(tmp_path / "g", replace(graph, edge_weight=torch.ones(graph.edge_index.shape[1]))).folder
+    array = np.load(folder / f"{name}.npy")
+    spoil(array)
+    np.save(folder / f"{name}.npy", array)
+    disk_graph.seal(folder, {**disk_graph.read_manifest(folder)})
+    copied = shutil.copytree(folder, tmp_path / "copied")  # with what was noted of the checks
+    for _ in range(2):
+        with pytest.raises(InputError, match=rf"\.npy.*{words}"):
+            DiskGraph.open(copied)
+
+
+def test_rows_of_two_splits_are_refused(tmp_path, graph):
+    folder = DiskGraph.write(tmp_path / "g", replace(graph, val=graph.train)).folder
+    with pytest.raises(InputError, match="both the train and the val split"):
+        DiskGraph.open(shutil.copytree(folder, tmp_path / "copied"))
+
+
+WRONG = ["", "[]", "{}", {"task": "graph-regression"}, {"num_nodes": "x"}, {"num_edges": None}, {"classes": ["a"]}]
+WRONG += [{"files": {"a": 3}}]
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_a_manifest_of_no_graph_is_refused(tmp_path, graph, change):
     folder = DiskGraph.write(tmp_path / "g", graph).folder
     told = json.loads((folder / "graph.json").read_text())
     (folder / "graph.json").write_text(change if isinstance(change, str) else json.dumps(told | change))
-    with pytest.raises(InputError, match=r"refused .*graph\.json"):
+    with pytest.raises(InputError, match=r"graph\.json|task of a graph on disk"):
         DiskGraph.open(folder)
 
 
@@ -127,6 +169,14 @@ def test_a_full_disk_is_the_disks_fault(tmp_path, graph):
     with full_disk(2000), pytest.raises(OutputError, match=r"cannot write .*File too large"):
         DiskGraph.write(tmp_path / "g", graph)
     assert not disk_graph.is_sealed(tmp_path / "g")
+
+
+def test_a_manifest_that_tells_other_sizes(tmp_path, graph):
+    folder = DiskGraph.write(tmp_path / "g", graph).folder
+    told = json.loads((folder / "graph.json").read_text())
+    (folder / "graph.json").write_text(json.dumps(told | {"num_nodes": 299}))
+    with pytest.raises(InputError, match=r"indptr\.npy: it is int64"):
+        DiskGraph.open(folder)
 
 
 def test_many_graphs_and_no_folder_are_refused(tmp_path, graph):

@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -59,9 +59,16 @@ class Column:
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> "Column":
-        """From what ``to_dict`` gave."""
-        words: Any = given["categories"]
-        return replace(cls(**given), categories=None if words is None else tuple(words))
+        """From what ``to_dict`` gave; anything else is refused."""
+        name, shift, scale, words, date, other = (given[f.name] for f in fields(cls))
+        numbers = all(not isinstance(v, bool) and math.isfinite(v) for v in (shift, scale)) and scale > 0
+        listed = isinstance(words, list) and all(isinstance(w, str) for w in words) and len(set(words)) == len(words)
+        kind = (date in (None, *ORDERS) and other is False) if words is None else (listed and date is None)
+        if len(given) != len(fields(cls)) or not (
+            isinstance(name, str) and isinstance(other, bool) and numbers and kind
+        ):
+            raise InputError("a column is damaged")
+        return cls(name, float(shift), float(scale), None if words is None else tuple(words), date, other)
 
 
 class LeftOut(str):
@@ -347,6 +354,7 @@ def _offset(zone: pd.Series) -> np.ndarray:
 # All columns of a table.
 
 
+KINDS = ("table", "structural", "given")
 NAMED = ("label", "id", "source", "target")  # columns that a user may name
 AT_ONCE = 1 << 23  # numbers of an array that are read at a time
 UNSEEN = "categories that training never saw count as none of the known ones"
@@ -532,10 +540,18 @@ class Encoding:
         return plain | {field: [c.to_dict() for c in getattr(self, field)] for field in ("columns", "edge_columns")}
 
     @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> "Encoding":
-        """From what ``to_dict`` gave."""
-        lists: dict[str, Any] = {k: tuple(map(Column.from_dict, given[k])) for k in ("columns", "edge_columns")}
-        return cls(**given | lists)
+    def from_dict(cls, given: Any) -> "Encoding":
+        """From what ``to_dict`` gave; anything else is refused."""
+        try:
+            lists = {key: tuple(map(Column.from_dict, given[key])) for key in ("columns", "edge_columns")}
+            fine = given["kind"] in KINDS and set(given) == set(cls("given").to_dict())
+            fine = fine and all(isinstance(given[key], bool) for key in ("impute", "directed"))
+            fine = fine and all(isinstance(given[key], str | None) for key in NAMED)
+            if not fine or any(len({column.name for column in several}) < len(several) for several in lists.values()):
+                raise ValueError("not an encoding")
+            return cls(**given | lists)
+        except (TypeError, KeyError, ValueError, OverflowError) as error:
+            raise InputError("the encoding of the features is damaged.") from error
 
 
 def _listed(names: list[str], most: int = 8) -> str:

@@ -1,6 +1,6 @@
 """A graph in a folder of memory-mapped arrays: what the hops read, and never whole in memory.
 
-graph.json      manifest: sizes, task, classes, fingerprint, sizes and checksums of the files, and its own checksum
+graph.json      manifest: sizes, task, classes, fingerprint, sizes and checksums of the files
 indptr.npy      int64 [n + 1], where each receiver's edges begin
 indices.npy     int32 [m], the sender of each edge; a receiver's senders ascend, edges listed twice are there twice
 weights.npy     float32 [m], where edges have weights
@@ -22,21 +22,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, check_choice
 from rapgnn.files import is_regular, new_folder, read_regular, sha256, write_atomic, write_error
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
-from rapgnn.graph.validate import SPLITS
+from rapgnn.graph.validate import LARGEST, SPLITS, check_disjoint
 from rapgnn.memory import blocks
 from rapgnn.sparse import column_block
 
-FORMAT = "rapgnn-graph-2"
+FORMAT = "rapgnn-graph-1"
 MANIFEST, CHECKED = "graph.json", "checked.json"
 ARRAYS = ("indptr", "indices", "weights", "features", "y", "train", "val", "test")
 IDS = "ids.parquet"
 CURE = "make the folder again"
 MOST_NODES = 2**31 - 1
+CHUNK = 1 << 20  # numbers that are looked at together
 
 Say = Callable[[str], None]
 
@@ -77,12 +78,13 @@ def seal(folder: Path, about: dict[str, Any]) -> None:
         about: what the manifest says beyond format, files and fingerprint; ``num_nodes``, ``task``, and so on.
     """
     names = [name for name in (*(f"{array}.npy" for array in ARRAYS), IDS) if is_regular(folder / name)]
-    files = {name: file_state(folder / name) for name in names}
+    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in names}
     content = {name: file["sha256"] for name, file in files.items() if name != IDS}
     sizes = {key: about[key] for key in ("num_edges", "num_features", "num_nodes", "task")}
     fingerprint = hashlib.sha256(json.dumps([sizes, content], sort_keys=True).encode()).hexdigest()[:16]
-    _note(folder, {name: _state(folder / name) for name in names})
-    write_manifest(folder / MANIFEST, {"format": FORMAT, **about, "fingerprint": fingerprint, "files": files})
+    manifest = {"format": FORMAT, **about, "fingerprint": fingerprint, "files": files}
+    _write_json(folder / CHECKED, {name: _state(folder / name) for name in names})
+    _write_json(folder / MANIFEST, manifest)
 
 
 def unseal(folder: Path) -> None:
@@ -95,19 +97,16 @@ def is_sealed(folder: Path) -> bool:
     return is_regular(folder / MANIFEST)
 
 
-def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    """Write a manifest with its own checksum."""
-    text = json.dumps({**manifest, "digest": _digest(manifest)}, indent=1)
-    write_atomic(path, lambda temporary: temporary.write_text(text))
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest, refused where it is none."""
+    manifest = read_json(folder / MANIFEST, FORMAT, "graph on disk", CURE)
+    if not isinstance(manifest.get("files"), dict):
+        raise InputError(f"refused {folder / MANIFEST}: it is no manifest of the format {FORMAT}: {CURE}.")
+    return manifest
 
 
-def _digest(manifest: dict[str, Any]) -> str:
-    content = {key: value for key, value in manifest.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def read_manifest(path: Path, form: str = FORMAT, what: str = "graph on disk", cure: str = CURE) -> dict[str, Any]:
-    """A manifest of this format; refused where it is none, or altered.
+def read_json(path: Path, form: str, what: str, cure: str) -> dict[str, Any]:
+    """A manifest of this format; refused where it is none.
 
     Args:
         what: its folder ought to be.
@@ -121,45 +120,41 @@ def read_manifest(path: Path, form: str = FORMAT, what: str = "graph on disk", c
         raise InputError(f"refused {path}: it is truncated or altered (no JSON): {cure}.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != form:
         raise InputError(f"refused {path}: it is no manifest of the format {form}: {cure}.")
-    if manifest.get("digest") != _digest(manifest):
-        raise InputError(f"refused {path}: it is altered: {cure}.")
     return manifest
 
 
-def file_state(path: Path) -> dict[str, Any]:
-    """What a manifest says of a file."""
-    return {"bytes": path.stat().st_size, "sha256": sha256(path)}
-
-
-def check_file(path: Path, file: dict[str, Any], contents: bool, what: str = "graph on disk", cure: str = CURE) -> None:
-    """Refuse a file that is missing, truncated or, where its ``contents`` are looked at, altered."""
+def check_file(path: Path, size: int, digest: str | None, what: str, cure: str) -> None:
+    """Refuse a file that is missing, truncated or, with a checksum, altered."""
     if not is_regular(path):
         raise InputError(f"the {what} is incomplete: {path} is missing: {cure}.")
     present = path.stat().st_size
-    if present != file["bytes"]:
-        raise InputError(f"refused {path}: it has {present:,} bytes, not {file['bytes']:,}: {cure}.")
-    if contents and sha256(path) != file["sha256"]:
+    if present != size:
+        raise InputError(f"refused {path}: it has {present:,} bytes, not {size:,}: {cure}.")
+    if digest is not None and sha256(path) != digest:
         raise InputError(f"refused {path}: it is altered (its SHA-256 differs from the manifest's): {cure}.")
 
 
-def _check_files(folder: Path, files: dict[str, Any], verify: bool | None, say: Say) -> None:
+def _changed(folder: Path, files: dict[str, Any], verify: bool | None, say: Say) -> dict[str, list[int]] | None:
     """Refuse the first file that is missing, truncated or altered, by name.
 
     Sizes are always compared. A checksum is taken once, and again where a file is not in the state that it was in then.
+    Gives the states of all files, to be noted when their contents are checked too; None where nothing is new.
+
+    Args:
+        verify: True takes every checksum anew; False takes none.
     """
     noted: Any = None
     with contextlib.suppress(OSError, ValueError):
         noted = None if verify else json.loads(read_regular(folder / CHECKED, 1 << 20))
     states = {}
     for name, file in files.items():
-        check_file(folder / name, file, False)
-        states[name] = _state(folder / name)
+        path = folder / name
+        check_file(path, file["bytes"], None, "graph on disk", CURE)
+        states[name] = _state(path)
         if verify is not False and (not isinstance(noted, dict) or noted.get(name) != states[name]):
             say(f"checksum of {name}")
-            check_file(folder / name, file, True)
-    if verify is not False and states != noted:
-        with contextlib.suppress(InputError):  # a folder that cannot be written to: checked again next time
-            _note(folder, states)
+            check_file(path, file["bytes"], file["sha256"], "graph on disk", CURE)
+    return None if verify is False or states == noted else states
 
 
 def _state(path: Path) -> list[int]:
@@ -168,8 +163,9 @@ def _state(path: Path) -> list[int]:
     return [about.st_size, about.st_mtime_ns, about.st_ctime_ns]
 
 
-def _note(folder: Path, states: dict[str, list[int]]) -> None:
-    write_atomic(folder / CHECKED, lambda temporary: temporary.write_text(json.dumps(states)))
+def _write_json(path: Path, value: Any) -> None:
+    text = json.dumps(value, indent=1)
+    write_atomic(path, lambda temporary: temporary.write_text(text))
 
 
 @dataclass(frozen=True)
@@ -215,21 +211,34 @@ class DiskGraph:
             say: told which checksum is taken.
         """
         folder = Path(folder)
-        manifest = read_manifest(folder / MANIFEST)
-        _check_files(folder, manifest["files"], verify, say)
-        same = ("name", "task", "fingerprint", "num_nodes", "num_edges", "num_features", "num_outputs")
-        arrays: dict[str, Any] = {
-            n: open_array(array_path(folder, n)) if f"{n}.npy" in manifest["files"] else None for n in ARRAYS
-        }
-        classes, encoding = manifest["classes"], manifest.get("encoding")
-        return cls(
-            folder,
-            **{name: manifest[name] for name in same},
-            **arrays,
-            classes=None if classes is None else tuple(classes),
-            encoding=None if encoding is None else Encoding.from_dict(encoding),
-            notes=tuple(manifest.get("notes", ())),
-        )
+        manifest = read_manifest(folder)
+        try:
+            states = _changed(folder, manifest["files"], verify, say)
+            sizes = {key: int(manifest[key]) for key in ("num_nodes", "num_edges", "num_features", "num_outputs")}
+            words = {key: str(manifest[key]) for key in ("name", "task", "fingerprint")}
+            classes, encoding = manifest.get("classes"), manifest.get("encoding")
+            more: dict[str, Any] = {
+                "classes": None if classes is None else tuple(classes),
+                "encoding": None if encoding is None else Encoding.from_dict(encoding),
+                "notes": tuple(map(str, manifest.get("notes", ()))),
+            }
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InputError(f"refused {folder / MANIFEST}: it is altered: {CURE}.") from error
+        arrays: dict[str, Any] = dict.fromkeys(ARRAYS)
+        for name in ARRAYS:
+            if f"{name}.npy" in manifest["files"]:
+                arrays[name] = open_array(array_path(folder, name))
+            elif name != "weights":
+                raise InputError(f"the graph on disk is incomplete: its manifest does not name {name}.npy: {CURE}.")
+        graph = cls(folder, **sizes, **words, **arrays, **more)
+        _check_shapes(graph)
+        if states is not None:
+            _check_values(graph)
+            with contextlib.suppress(InputError):  # a folder that cannot be written to: checked again next time
+                _write_json(folder / CHECKED, states)
+        return graph
 
     @classmethod
     def write(cls, folder: Path | str, graph: Graph) -> "DiskGraph":
@@ -331,3 +340,57 @@ def _write_arrays(folder: Path, graph: Graph) -> None:
             import pyarrow.parquet as pq
 
             pq.write_table(pa.table({"id": pa.array(graph.ids)}), folder / IDS)
+
+
+def _check_shapes(graph: DiskGraph) -> None:
+    """Refuse arrays that are not what the manifest says they are."""
+    n, m, c, t = graph.num_nodes, graph.num_edges, graph.num_features, graph.num_outputs
+    check_choice("task of a graph on disk", graph.task, [task for task in TASKS if task.startswith("node-")])
+    if min(n, m, c) < 0 or (graph.classes is not None and len(graph.classes) != t):
+        raise InputError(f"refused {graph.folder / MANIFEST}: its sizes contradict each other: {CURE}.")
+    y = ((n,), "int64") if graph.task == "node-classification" else ((n, t), "float32")
+    wanted = {"indptr": ((n + 1,), "int64"), "indices": ((m,), "int32"), "weights": ((m,), "float32"), "y": y}
+    wanted |= {"features": ((n, c), "float32")} | {s: ((len(graph.rows(s).ravel()),), "int64") for s in SPLITS}
+    for name, (shape, dtype) in wanted.items():
+        array = getattr(graph, name)
+        if array is not None and (array.shape != shape or array.dtype != np.dtype(dtype)):
+            raise _refusal(graph, name, f"it is {array.dtype} {array.shape}, not {dtype} {shape}")
+
+
+def _check_values(graph: DiskGraph) -> None:
+    """Refuse numbers that no graph has, one block of each array after another."""
+    n, t, classes = graph.num_nodes, graph.num_outputs, graph.y.ndim == 1
+
+    def number(most: int, least: int = 0) -> Callable[[np.ndarray], Any]:
+        return lambda part: (part >= least) & (part < most)
+
+    def finite(part: np.ndarray) -> Any:
+        return np.abs(part) <= LARGEST
+
+    of_nodes, of_numbers = "it names nodes that are none", "it holds NaN, infinite or too large numbers"
+    contents: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
+        "indices": (number(n), of_nodes),
+        "weights": (finite, of_numbers),
+        "features": (finite, of_numbers),
+        "y": (number(t, -1) if classes else lambda part: ~np.isinf(part), "it holds labels that are none"),
+        **{split: (number(n), of_nodes) for split in SPLITS},
+    }
+    for name, (good, fault) in contents.items():
+        array = getattr(graph, name)
+        flat = np.zeros(0) if array is None else array.ravel(order="K")
+        if not all(good(flat[part]).all() for part in blocks(len(flat), CHUNK)):
+            raise _refusal(graph, name, fault)
+    ends = graph.indptr[[0, -1]].tolist() == [0, graph.num_edges]
+    if not ends or not all((np.diff(graph.indptr[p.start : p.stop + 1]) >= 0).all() for p in blocks(n, CHUNK)):
+        raise _refusal(graph, "indptr", "it does not say where each node's edges begin")
+    for split in SPLITS:
+        rows = np.asarray(graph.rows(split))
+        if len(np.unique(rows)) < len(rows):
+            raise _refusal(graph, split, "it names a node twice")
+        if classes and (graph.y[rows] < 0).any():
+            raise _refusal(graph, split, "it names nodes without a label")
+    check_disjoint({split: np.asarray(graph.rows(split)) for split in SPLITS})
+
+
+def _refusal(graph: DiskGraph, name: str, fault: str) -> InputError:
+    return InputError(f"refused {array_path(graph.folder, name)}: {fault}: {CURE}.")

@@ -13,7 +13,7 @@ import torch
 
 from rapgnn.errors import InputError
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.scale.disk_graph import MANIFEST, DiskGraph, is_sealed, read_manifest
+from rapgnn.scale.disk_graph import DiskGraph, is_sealed, read_manifest
 from rapgnn.scale.hops import Budget, DiskHops, Hop, OnHop, silent
 from rapgnn.scale.matrix import held_bytes
 from rapgnn.scale.store import Columns, HopsOf, HopStore
@@ -83,7 +83,7 @@ def hops_of_block(of: HopsOf, folder: Path, model: RAPGNN, rows: np.ndarray, col
     """
     torch.set_num_threads(1)
     if of not in _last:
-        if not is_sealed(folder) or read_manifest(folder / MANIFEST).get("fingerprint") != of.graph:
+        if not is_sealed(folder) or read_manifest(folder).get("fingerprint") != of.graph:
             raise InputError(f"the graph {folder} is missing or another one on {platform.node()}: copy it there.")
         _last.clear()
         _last[of] = DiskHops(DiskGraph.open(folder, verify=False), model, Budget(), width=1)

@@ -9,6 +9,7 @@ names its files. So a run that was killed goes on with the first block that is m
 store at the same time.
 """
 
+import json
 import re
 import time
 from collections.abc import Iterable
@@ -21,10 +22,10 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.files import TEMPORARY, is_regular, locked, new_folder, write_atomic, write_error
-from rapgnn.scale.disk_graph import check_file, file_state, open_array, read_manifest, save_parts, write_manifest
+from rapgnn.files import TEMPORARY, is_regular, locked, new_folder, sha256, write_atomic, write_error
+from rapgnn.scale.disk_graph import check_file, open_array, read_json, save_parts
 
-FORMAT = "rapgnn-hops-2"
+FORMAT = "rapgnn-hops-1"
 MANIFEST, ROWS = "hops.json", "rows.npy"
 PART = re.compile(r"columns-\d+-\d+-hop-\d+\.npy")
 BEING_WRITTEN = 60.0  # seconds: another run may be writing a temporary file that changed since
@@ -117,12 +118,20 @@ class HopStore:
         """
         folder = Path(folder)
         manifest = _manifest(folder)
-        of = HopsOf(**{**manifest["of"], "hops": tuple(manifest["of"]["hops"])})
-        blocks = _blocks(manifest)
-        files = {ROWS: manifest["rows"]} | {name: f for block in blocks.values() for name, f in block.items()}
-        for name, file in files.items():
-            check_file(folder / name, file, verify, "hop store", CURE)
-        store = cls(folder, of, np.load(folder / ROWS, allow_pickle=False), blocks)
+        try:
+            of = HopsOf(**{**manifest["of"], "hops": tuple(manifest["of"]["hops"])})
+            blocks = _blocks(manifest)
+            files = {ROWS: manifest["rows"]} | {name: f for block in blocks.values() for name, f in block.items()}
+            for name, file in files.items():
+                check_file(folder / name, int(file["bytes"]), file["sha256"] if verify else None, "hop store", CURE)
+            rows = np.load(folder / ROWS, allow_pickle=False)
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
+            raise InputError(f"refused {folder / MANIFEST}: it is altered: {CURE}.") from error
+        except (OSError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"refused {folder}: {error}: {CURE}.") from error
+        store = cls(folder, of, rows, blocks)
         if complete and store.missing():
             first = store.missing()[0][0]
             raise InputError(
@@ -158,7 +167,7 @@ class HopStore:
             if not any(start <= columns[0] and columns[1] <= stop for start, stop in self.refresh()):
                 self.drop(columns)
             elif all(path.is_file() for path in paths):
-                self.blocks[columns] = {path.name: file_state(path) for path in paths}
+                self.blocks[columns] = {path.name: _file(path) for path in paths}
                 self._write_manifest()
 
     def refresh(self, width: int | None = None) -> list[Columns]:
@@ -185,9 +194,9 @@ class HopStore:
 
     def _write_manifest(self) -> None:
         blocks = [{"columns": list(columns), "files": files} for columns, files in sorted(self.blocks.items())]
-        rows = {"count": len(self.rows)} | file_state(self.folder / ROWS)
-        manifest = {"format": FORMAT, "of": asdict(self.of), "rows": rows, "blocks": blocks}
-        write_manifest(self.folder / MANIFEST, manifest)
+        rows = {"count": len(self.rows)} | _file(self.folder / ROWS)
+        text = json.dumps({"format": FORMAT, "of": asdict(self.of), "rows": rows, "blocks": blocks}, indent=1) + "\n"
+        write_atomic(self.folder / MANIFEST, lambda temporary: temporary.write_text(text))
 
     @property
     def bytes(self) -> int:
@@ -224,8 +233,12 @@ class HopStore:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    return read_manifest(folder / MANIFEST, FORMAT, "hop store", CURE)
+    return read_json(folder / MANIFEST, FORMAT, "hop store", CURE)
 
 
 def _blocks(manifest: dict[str, Any]) -> dict[Columns, dict[str, Any]]:
     return {(int(block["columns"][0]), int(block["columns"][1])): block["files"] for block in manifest["blocks"]}
+
+
+def _file(path: Path) -> dict[str, Any]:
+    return {"bytes": path.stat().st_size, "sha256": sha256(path)}

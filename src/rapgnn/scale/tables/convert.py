@@ -35,7 +35,6 @@ from rapgnn.graph.labels import UNKNOWN
 from rapgnn.graph.validate import SPLITS, Faults, check_disjoint
 from rapgnn.scale.disk_graph import (
     IDS,
-    MANIFEST,
     DiskGraph,
     about,
     array_path,
@@ -96,7 +95,7 @@ def convert_folder(
     name = sources.folder.resolve().name
     target = Path(out) if out is not None else cache_dir() / "graphs" / f"{name}-{key}"
     with contextlib.suppress(InputError):
-        if is_sealed(target) and read_manifest(target / MANIFEST).get("source") == key:
+        if is_sealed(target) and read_manifest(target).get("source") == key:
             return DiskGraph.open(target)
     _refuse_other(target)
     try:
@@ -115,7 +114,7 @@ def convert_folder(
 def _refuse_other(target: Path) -> None:
     """Do not write among files that are something else."""
     there = [path.name for path in target.iterdir()] if target.is_dir() else []
-    if target.exists() and (not target.is_dir() or (there and not {MANIFEST, WORK, "checked.json"} & set(there))):
+    if target.exists() and (not target.is_dir() or (there and not {"graph.json", WORK, "checked.json"} & set(there))):
         raise InputError(f"cannot write {target}: it is there already, and no graph on disk.")
 
 
