@@ -1,17 +1,22 @@
 """What every fuzzed call must do: give something sane, or refuse its input in one sentence, soon."""
 
+import hashlib
+import json
 import signal
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from hypothesis import HealthCheck, settings
+from safetensors.torch import load, save
 
 from rapgnn import InputError, InputNotice
 from rapgnn.graph.graph import Graph
 from rapgnn.sparse import dense
+from rapgnn.training.checkpoint import INDEX, index_digest
 
 REFUSED = object()
 SECONDS = 20  # of one call; they take milliseconds
@@ -79,3 +84,16 @@ def both_kinds(found: list[Any], accepted: float, refused: float) -> None:
     """At least these shares were accepted and refused: a test cannot pass by refusing, or taking, everything."""
     share = sum(one is REFUSED for one in found) / len(found)
     assert refused <= share <= 1 - accepted, f"{share:.0%} of {len(found)} refused"
+
+
+def alter(folder: Path, change, state=None) -> None:
+    """Change the index of a saved model, and make all hashes anew."""
+    index = json.loads((folder / INDEX).read_text())
+    change(index)
+    path = folder / index["weights"]
+    state = load(path.read_bytes()) if state is None else state
+    content = save(state)
+    path.write_bytes(content)
+    index["sha256"] = hashlib.sha256(content).hexdigest()
+    index["digest"] = index_digest(index)
+    (folder / INDEX).write_text(json.dumps(index))

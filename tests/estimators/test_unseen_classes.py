@@ -1,5 +1,6 @@
 """A class that only validation or test rows have is a notice: it is a class like others, and never learned."""
 
+import json
 import warnings
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from sklearn.model_selection import cross_val_score
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg, from_pyg_list
 from rapgnn.graph.scores import CLASS_METRICS
 from rapgnn.graph.splits import make_folds
+from rapgnn.training.checkpoint import index_digest
 from samples import FAST, graph_list, node_data
 
 SAID = "classes 1, 3 occur in validation or test rows only: not learned, and such rows count as errors."
@@ -103,6 +105,13 @@ def test_the_other_classes_are_learned_as_if_it_were_not_there(settings, tmp_pat
     assert (one.label, one.score) == (two.label, two.score)
     with pytest.raises(InputError, match="label 3 is none"):
         model.explain(data, rows=[0], label=3)
+    model.save(tmp_path)
+    index = json.loads((tmp_path / "checkpoint.json").read_text())
+    for wrong in ([0], [0, 7], [2, 0], "all"):
+        changed = index | {"answers": wrong}
+        (tmp_path / "checkpoint.json").write_text(json.dumps(changed | {"digest": index_digest(changed)}))
+        with pytest.raises(InputError, match="damaged"):
+            RAPNodeClassifier.load(tmp_path)
 
 
 def test_lists_of_graphs():

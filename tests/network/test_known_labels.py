@@ -12,6 +12,7 @@ from operators import relative_error
 from rapgnn import RAPNodeClassifier, RAPNodeRegressor
 from rapgnn.errors import InputError, InputNotice
 from rapgnn.graph.graph import Graph, make_graph
+from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.known_labels import KnownLabels
 from rapgnn.network.network import Average, is_bound
 from rapgnn.search.candidate import Candidate
@@ -193,7 +194,11 @@ def test_a_gpu_gives_the_same_labels():
     assert relative_error(gpu.cpu(), cpu) < 1e-4
 
 
-def test_a_network_that_is_bound_has_nothing_to_say_about_other_nodes():
+def test_an_average_needs_a_use_for_every_member():
+    net = HopNetwork(3, 2, config=HOPS)
+    for members, uses in (([], None), ([net], ["elsewhere"]), ([net], ["both", "here"]), ([net], ["never"])):
+        with pytest.raises(InputError, match="member"):
+            Average(members, uses)
     graph = hostile()["directed"]
     bound = Candidate(graph, HOPS.update(known_labels=1), 0, {}).finished(1.0, 1.0)
     with pytest.raises(InputError, match="nothing to say about another one"):

@@ -8,12 +8,15 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from fuzzing import alter
 from rapgnn import Config, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
+from rapgnn.errors import InputError
 from rapgnn.graph.goal import BALANCED, with_goal
 from rapgnn.graph.graph import Graph, make_graph, make_graphs
 from rapgnn.graph.scores import metrics_for
 from rapgnn.network.heads import INVERSE_TEMPERATURES
 from rapgnn.network.hop_network import HopNetwork
+from rapgnn.network.network import Average
 from rapgnn.search import average, search
 from rapgnn.search.average import (
     Member,
@@ -29,6 +32,7 @@ from rapgnn.search.candidate import Candidate
 from rapgnn.search.portfolio import Stage
 from rapgnn.search.preset import PRESET
 from rapgnn.search.start import HOPS
+from rapgnn.training.checkpoint import load_checkpoint
 from rapgnn.training.predict import model_on, scores_of
 from samples import collection, rare
 
@@ -286,6 +290,17 @@ def test_a_draw_that_cannot_be_solved_is_left_out(fault, monkeypatch):
     assert [member.weight for member in drawn] == [1 / (PRESET.draws - 1)] * (PRESET.draws - 1)
 
 
+@pytest.mark.parametrize("weight", [0, 2.0, True, float("nan")])
+def test_a_weight_that_is_none_is_refused(model, tmp_path, weight):
+    model.save(tmp_path)
+    alter(tmp_path, lambda index: index["members"][0].update(weight=weight))
+    with pytest.raises(InputError, match="damaged"):
+        load_checkpoint(tmp_path)
+    net = HopNetwork(3, 2, config=PLAIN)
+    with pytest.raises(InputError, match="weight"):
+        Average([net], weights=[weight])
+
+
 ONE_FIT = {"search": False, "num_layers": 2}
 
 
@@ -317,6 +332,9 @@ def test_a_saved_model_is_scored_by_the_same_metric(given, tmp_path):
     loaded = RAPNodeClassifier.load(tmp_path / "own")
     assert loaded.scoring == "average_precision"
     assert loaded.score(graph, split="test") == model.score(graph, split="test")
+    alter(tmp_path / "own", lambda index: index["schema"].update(scoring="rmse"))
+    with pytest.raises(InputError, match="metric is none of this task"):
+        RAPNodeClassifier.load(tmp_path / "own")
     RAPNodeClassifier(**given).fit(graph).save(tmp_path / "usual")
     assert RAPNodeClassifier.load(tmp_path / "usual").scoring is None
 

@@ -1,5 +1,6 @@
 """Saved models: bitwise the same after loading; damage and tampering are refused; what is not ours stays as it is."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -12,14 +13,15 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from safetensors.torch import save
+from safetensors.torch import load, save
 
 from disk_cases import full_disk
-from fuzzing import REFUSED, both_kinds, examples, finite, outcome
+from fuzzing import REFUSED, alter, both_kinds, examples, finite, outcome
 from rapgnn import Config, InputError, RAPNodeClassifier
 from rapgnn.errors import OutputError
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.training.checkpoint import INDEX, Schema, check_target, load_checkpoint, save_checkpoint
+from rapgnn.memory import PeakMemory
+from rapgnn.training.checkpoint import INDEX, Schema, check_target, index_digest, load_checkpoint, save_checkpoint
 from rapgnn.training.fit import fit_rap
 from rapgnn.training.predict import model_on
 from samples import FAST, GRAPH_CONFIG, collection, node_data
@@ -93,6 +95,10 @@ def change(folder: Path, **changes) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def without_bias(state):
+    state.pop("head.bias")
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -101,8 +107,11 @@ def change(folder: Path, **changes) -> None:
         (lambda f: (f / INDEX).write_text('{"format": "other"}'), "not a model"),
         (lambda f: (f / INDEX).write_text("[1]"), "not a model"),
         (lambda f: change(f, version=99), "99"),
+        (lambda f: change(f, config=None), "config"),
+        (lambda f: change(f, config={"unheard": 1}), "damaged"),
+        (lambda f: change(f, schema={"task": "node-classification"}), "schema"),
         (lambda f: change(f, seed=5), "digest"),
-        (lambda f: change(f, digest=None), "digest"),
+        (lambda f: change(f, weights="../../etc/passwd"), "missing"),
         (lambda f: weights_of(f).unlink(), "missing"),
         (lambda f: weights_of(f).write_bytes(b"short"), "truncated"),
         (lambda f: weights_of(f).write_bytes((1 << 60).to_bytes(8, "little") + b"{}"), "truncated"),
@@ -110,6 +119,24 @@ def change(folder: Path, **changes) -> None:
 )
 def test_damage_is_refused_by_its_cause(saved, damage, words):
     damage(saved)
+    with pytest.raises(InputError, match=words):
+        load_checkpoint(saved)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (without_bias, "lack head.bias"),
+        (lambda state: state.update(further=torch.ones(1)), "further"),
+        (lambda state: state.update({"head.bias": torch.ones(1, 9)}), "shape"),
+        (lambda state: state.update({"head.bias": state["head.bias"].double()}), "float64"),
+        (lambda state: state["head.bias"].fill_(np.nan), "NaN"),
+    ],
+)
+def test_tensors_that_are_not_the_models_are_named(saved, spoil, words):
+    state = load(weights_of(saved).read_bytes())
+    spoil(state)
+    alter(saved, lambda index: None, state)
     with pytest.raises(InputError, match=words):
         load_checkpoint(saved)
 
@@ -162,16 +189,75 @@ def test_a_damaged_index_is_refused_unless_it_says_the_same(original, tmp_path):
     both_kinds(seen, accepted=0.1, refused=0.5)
 
 
-def test_damaged_weights_are_refused(original, tmp_path):
-    index, weights, name = parts(original[0])
+def places(value: object, path: tuple = ()) -> list[tuple]:
+    """The paths of everything inside a JSON value."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(p for key, item in inside for p in places(item, (*path, key)))]
 
-    @examples(40)
-    @given(changed=damaged(weights, b"{}"))
-    def one(changed):
-        assume(changed != weights)
-        assert tampered(tmp_path, index, changed, name) is REFUSED
+
+ODD_VALUES = [
+    None, True, 0, -1, 3, 10**6, 2**63, 10**400, 0.5, -1e-3, 1e308, float("nan"), float("inf"), "", "x", "w" * 500,
+    "../x", "/etc/passwd", "a\x00b", [], [1], {}, {"a": 1}, ["a", "a"], "node-multilabel", "graph-regression",
+    "structural", "given", "random", "gine", "mlp", "full", "cat", "mean",
+]  # fmt: skip
+
+
+def test_tampering_with_the_index(original, tmp_path):
+    """Hashes that are made anew do not save the tamperer: what is loaded then predicts finite numbers."""
+    (index, weights, name), seen = parts(original[0]), []
+
+    @examples(150)
+    @given(data=st.data())
+    def one(data):
+        told = json.loads(index)
+        path = data.draw(st.sampled_from([p for p in places(told) if p and p[0] != "versions"]))
+        way, value = data.draw(st.sampled_from(["set", "set", "remove", "add"])), data.draw(st.sampled_from(ODD_VALUES))
+        at = told
+        for key in path[:-1]:
+            at = at[key]
+        if way == "remove":
+            del at[path[-1]]
+        elif way == "add" and isinstance(at, list):
+            at.append(value)
+        elif way == "add":
+            at["unheard of"] = value
+        else:
+            at[path[-1]] = f"../{name}" if path == ("weights",) and data.draw(st.booleans()) else value
+        assume(json.dumps(told, sort_keys=True) != json.dumps(json.loads(index), sort_keys=True))
+        anew = data.draw(st.booleans())
+        if anew and path[0] != "digest":
+            told["digest"] = index_digest(told)
+        seen.append(tampered(tmp_path, json.dumps(told).encode(), weights, name))
+        if not anew or (way != "add" and path[0] in ("format", "version", "weights", "sha256", "digest")):
+            assert seen[-1] is REFUSED
 
     one()
+    both_kinds(seen, accepted=0.02, refused=0.5)
+
+
+def test_damaged_weights(original, tmp_path):
+    """Other bytes are refused; a whole file of other finite numbers, with its hash, is another model."""
+    (index, weights, name), seen = parts(original[0]), []
+
+    def hashed(content: bytes) -> bytes:
+        said = json.loads(index) | {"sha256": hashlib.sha256(content).hexdigest()}
+        return json.dumps(said | {"digest": index_digest(said)}).encode()
+
+    @examples(80)
+    @given(changed=damaged(weights, b"{}"), anew=st.booleans())
+    def one(changed, anew):
+        assume(changed != weights)
+        found = tampered(tmp_path, hashed(changed) if anew else index, changed, name)
+        assert anew or found is REFUSED
+        seen.append(found)
+
+    one()
+    assert sum(found is REFUSED for found in seen) > 0.5 * len(seen)
+    tensors = load(weights)
+    for key in sorted(key for key, tensor in tensors.items() if tensor.is_floating_point() and tensor.numel()):
+        content = save(tensors | {key: tensors[key] + 0.25})
+        assert tampered(tmp_path, index, content, name) is REFUSED
+        assert tampered(tmp_path, hashed(content), content, name) is not REFUSED
     np.testing.assert_array_equal(tampered(tmp_path, index, weights, name), original[1])
 
 
@@ -205,12 +291,43 @@ def test_files_of_a_user_beside_a_model_stay_and_a_private_model_stays_private(s
     assert int(load_checkpoint(saved)[0].draw_counter) == 77
 
 
+def test_small_files_cannot_ask_for_much_memory(saved, small_graph, tmp_path):
+    """Settings and widths of models of gigabytes, beside the tensors of a small one."""
+
+    def widen(index: dict) -> None:
+        index["config"] |= {"head": "mlp", "head_layers": 3, "hidden_channels": 16384}
+
+    alter(saved, widen, load(weights_of(saved).read_bytes()) | {"wide": torch.zeros(16384, 0)})
+    folders = [saved]
+
+    def craft(crafted: dict, in_channels: int = 12, **settings) -> None:
+        folders.append(tmp_path / str(len(folders)))
+        RAPNodeClassifier(coefficients="fixed", search=False).set_params(settings=settings).fit(small_graph).save(
+            folders[-1]
+        )
+
+        def change(index: dict) -> None:
+            index["schema"]["in_channels"] = in_channels
+            for member in index["members"]:
+                member["config"] |= crafted
+
+        alter(folders[-1], change)
+
+    craft({"unit_inputs": 2}, in_channels=10**6, units=256)
+    craft({"coefficients": "layers", "jumping": "cat", "num_layers": 100_000})
+    craft({"unit_hops": 1000}, units=16)
+    for folder in folders:
+        with PeakMemory() as peak, pytest.raises(InputError, match="damaged"):
+            load_checkpoint(folder)
+        assert peak.megabytes is None or peak.megabytes < 100
+
+
 def test_a_backbone_that_is_gone_is_named(saved, tmp_path, monkeypatch):
     monkeypatch.setitem(BACKBONES, "lazy", BACKBONES["gcn"])
     fit_table(backbone="lazy").save(tmp_path / "lazy")
     RAPNodeClassifier.load(tmp_path / "lazy")
     monkeypatch.delitem(BACKBONES, "lazy")
-    with pytest.raises(InputError, match="'lazy' is unknown"):
+    with pytest.raises(InputError, match=r"'lazy'.*BACKBONES"):
         RAPNodeClassifier.load(tmp_path / "lazy")
 
 

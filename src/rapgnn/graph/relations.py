@@ -227,3 +227,30 @@ def joined_walk(several: Sequence[Walk]) -> Walk:
 def walks_of(setting: str) -> list[Walk]:
     """The walks that a setting names."""
     return [tuple(walk.split(ALSO)) for walk in setting.split(BESIDE)] if setting else []
+
+
+def _is_use(given: Any) -> bool:
+    """Whether this says what the columns of a table are for."""
+    names = all(isinstance(given[name], str | None) for name in ("key", "time"))
+    foreign = all(isinstance(end, str) for pair in given["foreign"].items() for end in pair)
+    return names and foreign and all(isinstance(name, str) for name in given["ignore"])
+
+
+def checked_types(given: Any) -> dict[str, Any]:
+    """What ``Types.described`` gave; anything else is refused."""
+    try:
+        widths, encodings = given["widths"], {name: one for name, one in given["encodings"].items() if one is not None}
+        names = {"target", "widths", "encodings", "relations", "cuts", "step", "counts", "sparse", "tables"}
+        fine = set(given) == names and given["target"] in widths and set(given["encodings"]) == set(widths)
+        fine = fine and all(type(width) is int and width >= 0 for width in widths.values())
+        fine = fine and all(Encoding.from_dict(one).width in (None, widths[name]) for name, one in encodings.items())
+        fine = fine and isinstance(given["tables"], dict | None) and all(map(_is_use, (given["tables"] or {}).values()))
+        fine = fine and set(given["counts"]) == set(widths) and set(given["sparse"]) <= set(widths)
+        fine = fine and all(type(n) is int and 0 <= n < 1 << 40 for n in given["counts"].values())
+        fine = fine and all(len(one) == 3 and {one[0], one[2]} <= set(widths) for one in given["relations"])
+        fine = fine and bool(np.isfinite([*given["cuts"], given["step"]]).all())
+    except (TypeError, KeyError, ValueError, AttributeError, IndexError):
+        fine = False
+    if not fine:
+        raise InputError("the types of nodes are not what they should be")
+    return given

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from rapgnn.errors import InputError
+from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
@@ -67,6 +67,9 @@ def is_bound(config: Config) -> bool:
 # Average: several models of one graph, whose probabilities (or numbers) are averaged.
 
 
+USES = ("both", "here", "elsewhere")  # a member counts on its own graph and on others, on its own, on others
+
+
 class Average(nn.Module):
     """The weighted mean of its members' probabilities; of numbers, that of the numbers.
 
@@ -76,6 +79,7 @@ class Average(nn.Module):
     Args:
         members: the best one first.
         uses: where each counts: on its own graph, ``here``, on others, ``elsewhere``, or on ``both``; None: both.
+        weights: how much each of them counts; None: all the same.
         classes: the classes that they answer about, ascending; None: all. No training row has another.
         out_channels: how many classes there are, where these are not all.
     """
@@ -91,8 +95,16 @@ class Average(nn.Module):
         super().__init__()
         self.fit_rows: FitRows | None = None
         self.classes, self.out_channels = None if classes is None else tuple(classes), out_channels
+        if not members:
+            raise InputError("an average needs at least one member.")
         self.members, self.uses = nn.ModuleList(members), tuple(uses or ("both",) * len(members))
+        for use in self.uses:
+            check_choice("use of a member", use, USES)
+        if len(self.uses) != len(members) or self.uses[0] == "elsewhere":
+            raise InputError("every member needs a use, and the first one counts on its own graph.")
         self.weights = (1.0,) * len(members) if weights is None else tuple(weights)
+        if len(self.weights) != len(members) or not all(type(w) in (int, float) and 0 < w <= 1 for w in self.weights):
+            raise InputError("every member needs a weight, a number above 0 and up to 1.")
 
     def of_all(self, values: Tensor, absent: float) -> Tensor:
         """Values by class ``[rows, the members' classes]`` as values by every class, ``absent`` for the others."""

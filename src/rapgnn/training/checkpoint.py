@@ -30,7 +30,9 @@ from rapgnn.files import (
     write_atomic,
     write_error,
 )
+from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.config import Config
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.network import Average
@@ -41,6 +43,7 @@ from rapgnn.training.schema import Schema
 FORMAT = "rapgnn checkpoint"
 INDEX, CARD = "checkpoint.json", "MODEL.md"
 MOST_INDEX = 1 << 28  # bytes; a million classes by name are some 30 MB
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}\.safetensors")  # in the folder itself, nowhere else
 _NUMBERS = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 MARK = {"program": FORMAT}  # of our files of numbers, so that a user's own are left alone
 
@@ -178,56 +181,89 @@ def load_checkpoint(
         task: a name from ``TASKS`` that the model must be for.
         columns: settings -> what describes the edges, for a network whose rows are edges; likewise.
     """
-    folder, tries = Path(folder), 9
+    folder = Path(folder)
+    index, unchanged = _index(folder), 0
     while True:
-        index, tries = _index(folder), tries - 1
         try:
             return _load(folder, index, task, make, columns)
         except MissingError:  # a save may have replaced both files meanwhile
-            if not tries:
+            if unchanged == 8:
                 raise
-        time.sleep(0.256 / 2**tries)
+        time.sleep(0.001 * 2**unchanged)
+        before, index = index, _index(folder)
+        unchanged = unchanged + 1 if index == before else 0
 
 
 def _load(folder: Path, index: dict[str, Any], task: str | None, make: Make | None, columns: Any) -> tuple[Any, Schema]:
-    schema = Schema.from_dict(index["schema"])
+    path = folder / INDEX
+    try:
+        schema = Schema.from_dict(index["schema"])
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {str(error).rstrip('.')}.") from error
+    if index_digest(index) != index["digest"]:
+        raise InputError(f"{path} is damaged: it does not match its own digest.")
     if task is not None and schema.task != task:
         raise InputError(f"the model in {folder} is for {schema.task}, not for {task}.")
     if (make is None) == schema.of_links or (columns is None) != ("edge_columns" not in index):
         raise InputError(f"the model in {folder} is for {schema.task}: load it by load_model.")
+    _check_registered(folder, index)
     state = read_numbers(folder / index["weights"], index["sha256"])
-    try:
-        with torch.device("cpu"):
-            model: Any = build(index, schema) if make is None else make(index["config"], index["seed"])
+
+    def built() -> Any:
+        if make is not None:
+            return make(index["config"], index["seed"])
+        model: Any = build(index, schema, len(state))
         for name, part in model.named_modules():
             if isinstance(part, TreeHead):  # as many as there are
                 part.resize(len(state[f"{name}.feature"]), len(state[f"{name}.root"]))
         if columns is not None:
             model.edge_columns = columns(index["edge_columns"])
-        model.load_state_dict(state)
-    except (InputError, RuntimeError, KeyError, TypeError) as error:  # made by a program with other rows or settings
-        raise InputError(f"the model in {folder} cannot be built: {str(error).rstrip('.')}.") from error
-    return model.requires_grad_(False).eval(), schema
+        return model
+
+    check_tensors(folder, built, state)
+    with torch.device("cpu"):
+        model = built()
+    model.load_state_dict(state)
+    model.requires_grad_(False)
+    return model.eval(), schema
 
 
 def read_numbers(path: Path, checksum: str) -> dict[str, Tensor]:
     """The tensors of a file; refused where its SHA-256 is not the one noted."""
+    from safetensors import SafetensorError
     from safetensors.torch import load
 
     try:
         content = read_regular(path)
+        if hashlib.sha256(content).hexdigest() != checksum:
+            raise InputError(f"{path} is truncated or altered: its SHA-256 is not the one noted in {INDEX}.")
+        state = load(content)
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise MissingError(f"{path.parent} is damaged: {path.name} is missing.") from error
-    except OSError as error:
+    except (SafetensorError, OSError, ValueError, RuntimeError, KeyError, TypeError, OverflowError) as error:
         raise InputError(f"cannot read {path}: {str(error).rstrip('.')}.") from error
-    if hashlib.sha256(content).hexdigest() != checksum:
-        raise InputError(f"{path} is truncated or altered: its SHA-256 is not the one noted in {INDEX}.")
-    return load(content)
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise InputError(f"{path} is damaged: {name} holds NaN or infinite values.")
+    return state
 
 
 def saved_task(folder: Path) -> str:
     """What the model in a folder is for."""
     return Schema.from_dict(_index(folder)["schema"]).task
+
+
+def _check_registered(folder: Path, index: dict[str, Any]) -> None:
+    """Refuse a model whose own backbone or embedding this process does not know, by that name."""
+    text = json.dumps([index["config"], index.get("members")])
+    for name, table, home in (("backbone", BACKBONES, "BACKBONES"), ("embedding", EMBEDDINGS, "EMBEDDINGS")):
+        for given in set(re.findall(rf'"{name}": "([^"]*)"', text)) - set(table):
+            raise InputError(
+                f"the model in {folder} uses the {name} {shown(given)}, which is not registered: "
+                f"add it to {home} before the model is loaded."
+            )
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -249,8 +285,10 @@ def _index(folder: Path) -> dict[str, Any]:
     if index.get("version") != VERSION:
         given = shown(index.get("version"))
         raise InputError(f"{path} has format {given}, and this rapgnn reads {VERSION}: fit the model again.")
-    if index.get("digest") != index_digest(index):
-        raise InputError(f"{path} is damaged: it does not match its own digest.")
+    kinds = {"weights": str, "sha256": str, "digest": str, "schema": dict, "config": dict, "seed": int}
+    wrong = [key for key, kind in kinds.items() if type(index.get(key)) is not kind]
+    if wrong or not _FILE_NAME.fullmatch(index["weights"]):
+        raise InputError(f"{path} is damaged: {[*wrong, 'weights'][0]} is missing or not what it should be.")
     return index
 
 
@@ -261,19 +299,48 @@ IN_INDEX = ("draw_seed",)  # the index has it
 VERSION = 9  # of the format
 
 
-def build(index: dict[str, Any], schema: Schema) -> RAPGNN | Average:
-    """What an index describes, without its numbers: one network, or an average of several."""
-    classes = index.get("answers")
-    channels = {
-        "out_channels": schema.out_channels if classes is None else len(classes),
-        "edge_channels": schema.edge_channels,
-    }
+def check_tensors(folder: Path, built: Callable[[], nn.Module], state: dict[str, Tensor]) -> None:
+    """Refuse tensors that are not those of such models, before memory is taken for what the settings announce."""
+    try:
+        with torch.device("meta"):
+            expected = built().state_dict()
+        expected = {name: tensor for name, tensor in expected.items() if not name.endswith(IN_INDEX)}
+        for name in [*expected, *state]:
+            if name not in state:
+                raise InputError(f"its numbers lack {name}")
+            if name not in expected:
+                raise InputError(f"its numbers hold {shown(name)}, which the model has not")
+            if state[name].shape != expected[name].shape:
+                shape, wanted = list(state[name].shape), list(expected[name].shape)
+                raise InputError(f"{name} has the shape {shape}, not {wanted}")
+            if state[name].dtype != expected[name].dtype:
+                raise InputError(f"{name} holds {state[name].dtype}, not {expected[name].dtype}")
+    except (TypeError, RuntimeError, ValueError, KeyError, OverflowError, AttributeError) as error:
+        raise InputError(f"{folder} is damaged: {str(error).splitlines()[0].rstrip('.:')}.") from error
+
+
+def build(index: dict[str, Any], schema: Schema, tensors: int) -> RAPGNN | Average:
+    """What an index describes, without its numbers: one network, or an average of several.
+
+    Args:
+        tensors: how many there are, each module having one at least.
+    """
+    classes, there = index.get("answers"), range(schema.out_channels)
+    if classes is not None and not (len(classes) > 1 and sorted({*there} & {*classes}) == classes):
+        raise InputError("its answers are no classes of its")
+    outputs = schema.out_channels if classes is None else len(classes)
+    channels: dict[str, Any] = {"out_channels": outputs, "edge_channels": schema.edge_channels}
     members, built = index.get("members", [index]), []
+    if len(members) > tensors:
+        raise InputError("its numbers are those of fewer members")
     for member in members:
         config, how = Config(**member["config"]), channels | {"seed": member["seed"]}
         if config.coefficients == "random":
             built.append(RAPGNN(schema.in_channels, **how, config=config))
             continue
+        tensors -= config.num_layers if config.coefficients == "layers" else 0
+        if tensors < 0:
+            raise InputError("its numbers are those of fewer layers")
         more = {"known": tuple(member.get("known", (0, 0))), "nodes": member.get("nodes", 0), "types": schema.types}
         built.append(HopNetwork(schema.in_channels, **how, **more, config=config))
     model: Any = built[0]

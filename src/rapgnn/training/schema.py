@@ -5,6 +5,8 @@ from typing import Any
 
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.relations import checked_types
+from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
 
@@ -56,11 +58,32 @@ class Schema:
         return {key: value for key, value in said.items() if value is not None or key not in _MAY_LACK}
 
     @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> "Schema":
-        """From what ``to_dict`` gave."""
-        classes = None if given["classes"] is None else tuple(given["classes"])
+    def from_dict(cls, given: Any) -> "Schema":
+        """From what ``to_dict`` gave; anything else is refused."""
+        names = {"task": str, "in_channels": int, "edge_channels": int, "out_channels": int}
+        if not isinstance(given, dict) or set(given) - _MAY_LACK != {*names, "classes", "encoding"}:
+            raise InputError("the schema is not what it should be")
+        if any(not isinstance(given[key], kind) or isinstance(given[key], bool) for key, kind in names.items()):
+            raise InputError("the schema is not what it should be")
+        if given["in_channels"] < 1 or given["out_channels"] < 1 or given["edge_channels"] < 0:
+            raise InputError("the schema has a width below 1")
+        classes = given["classes"]
+        if classes is not None and (not _are_classes(classes) or len(classes) != given["out_channels"]):
+            raise InputError("the classes are not what they should be")
         encoding = None if given["encoding"] is None else Encoding.from_dict(given["encoding"])
-        return cls(**(given | {"classes": classes, "encoding": encoding}))
+        if given["task"] not in TASKS or (encoding is not None and encoding.width not in (None, given["in_channels"])):
+            raise InputError("the schema contradicts itself")
+        scoring = given.get("scoring")
+        if "scoring" in given and not (isinstance(scoring, str) and scoring in metrics_for(given["task"])):
+            raise InputError("the metric is none of this task")
+        positive, threshold = given.get("positive"), given.get("threshold")
+        if positive is not None and positive not in (classes or range(given["out_channels"])):
+            raise InputError("the positive class is none of the classes")
+        named = None if classes is None else tuple(classes)
+        types = None if given.get("types") is None else checked_types(given["types"])
+        sizes = {key: given[key] for key in names}
+        goal = {"scoring": scoring, "positive": positive, "threshold": threshold}
+        return cls(**sizes, classes=named, encoding=encoding, types=types, **goal)
 
     def check(self, graph: Graph) -> None:
         """Refuse a graph this model was not made for."""
@@ -79,3 +102,10 @@ class Schema:
         if other.out_channels > self.out_channels:
             new = "" if graph.classes is None else f", {shown(graph.classes[self.out_channels])} among them"
             raise InputError(f"the model knows {self.out_channels} classes, the data have {other.out_channels}{new}.")
+
+
+def _are_classes(classes: Any) -> bool:
+    """Whether these are different names of one kind."""
+    if not isinstance(classes, list) or not all(isinstance(c, str | int) for c in classes):
+        return False
+    return len(set(map(type, classes))) < 2 and len(set(classes)) == len(classes)
