@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gzip
 import hashlib
 import io
 import os
@@ -17,6 +18,7 @@ from typing import Any
 from rapgnn.errors import InputError, OutputError
 
 TEMPORARY = re.compile(r"\.rapgnn-[0-9a-f]{16}(\.[^/]*)?")  # the names that write_atomic gives while it writes
+UNPACKED, RATIO = 1 << 26, 250  # what a packed file may become in bytes, or in times its size: 0/1 tables do 200
 LOCK_SECONDS = 60.0  # how long to wait for another process that holds a folder
 BROKEN = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE}  # not the user's input
 
@@ -143,6 +145,24 @@ def sha256(path: Path) -> str:
     """The file's SHA-256, hexadecimal."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_unpacked(path: Path, unpacked: int | None = None) -> None:
+    """Refuse a packed file that becomes so much larger that it is made to fill the memory.
+
+    Args:
+        unpacked: bytes, where they are known; a gzip file's are counted.
+    """
+    most = max(UNPACKED, RATIO * path.stat().st_size)
+    if unpacked is None:
+        with gzip.open(path) as file:
+            while file.tell() <= most and file.read(1 << 20):
+                pass
+            unpacked = file.tell()
+    if unpacked > most:
+        raise InputError(
+            f"{path} becomes {RATIO} times as large where it is unpacked: unpack it first if you trust it."
+        )
 
 
 def is_regular(path: Path) -> bool:

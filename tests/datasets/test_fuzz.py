@@ -3,6 +3,7 @@
 import gzip
 import io
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from folders import many, tables
 from fuzzing import REFUSED, both_kinds, examples, outcome, sane
 from rapgnn import Graph, load_dataset
 from rapgnn.datasets.columns import Reading
+from rapgnn.datasets.frames import read_file
+from rapgnn.errors import InputError
 from strategies import damaged
 
 ENDINGS = ("csv", "csv.gz", "parquet", "npz")
@@ -254,3 +257,31 @@ def test_odd_columns_in_parquet_files(tmp_path):
 
     one()
     both_kinds(seen, accepted=0.15, refused=0.3)
+
+
+@pytest.mark.parametrize("kind", ["rows", "a line", "npz", "parquet"])
+def test_small_files_that_would_fill_the_memory_are_refused(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("rapgnn.files.UNPACKED", 1 << 20)
+    zeros = np.zeros(4 << 20, dtype=np.int64)
+    if kind == "npz":
+        np.savez_compressed(path := tmp_path / "nodes.npz", x=zeros)
+    elif kind == "parquet":
+        pd.DataFrame({"a": zeros}).to_parquet(path := tmp_path / "nodes.parquet")
+    else:
+        (path := tmp_path / "nodes.csv.gz").write_bytes(
+            gzip.compress(b"a,b\n" + (b"0,0\n", b"0,")[kind == "a line"] * (1 << 22))
+        )
+    tracemalloc.start()
+    with pytest.raises(InputError, match="unpack it first"):
+        read_file(path)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_a_header_has_an_end_and_may_be_wide(tmp_path):
+    (path := tmp_path / "nodes.csv").write_bytes(b"a," * (1 << 20))
+    with pytest.raises(InputError, match="columns"):
+        read_file(path)
+    names = [f"c{i:0200}" for i in range(2000)]  # more than what the separator is otherwise looked for in
+    path.write_text(";".join(names) + "\n" + ";".join(["1"] * 2000) + "\n")
+    assert len(read_file(path).table.columns) == 2000

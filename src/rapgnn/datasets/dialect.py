@@ -19,6 +19,7 @@ import pandas as pd
 
 from rapgnn.errors import InputError, check_choice, shown
 
+WIDEST = 100_000  # columns, with names of 80 bytes
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SPELLED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|", "space": " "}
 
@@ -78,6 +79,7 @@ def find_dialect(path: Path, given: Dialect, names: Sequence[str] = (), most: in
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             sample = file.read(most)
+            sample += b"" if b"\n" in sample else file.readline(80 * WIDEST)
     except (OSError, EOFError, zlib.error) as error:
         reason = "it is not a gzip file, or a damaged one" if path.suffix == ".gz" else "it cannot be opened"
         raise InputError(f"cannot read {path}: {reason}.") from error
@@ -88,7 +90,11 @@ def find_dialect(path: Path, given: Dialect, names: Sequence[str] = (), most: in
         raise InputError(f"cannot read {path}: it is not text in {encoding}; `encoding` names its encoding.") from error
     excel = re.match(r"(?i)sep=(.)\r?\n", text)  # Excel's own first line
     text = text[excel.end() :] if excel else text
-    if len(sample) == most:
+    if max(map(text.partition("\n")[0].count, SEPARATORS)) >= WIDEST or (
+        len(sample) >= 80 * WIDEST and "\n" not in text
+    ):
+        raise InputError(f"cannot read {path}: its first line is too long for {WIDEST:,} columns, so it is no table.")
+    if len(sample) >= most:
         text = text[: text.rfind("\n") + 1]  # the last line may be half a line
     sep = given.sep or (excel[1] if excel else "") or _separator(text)
     decimal, unsure = (given.decimal, ()) if given.decimal else _decimal(text, sep, names)

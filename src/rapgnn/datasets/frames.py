@@ -13,6 +13,7 @@ import pandas as pd
 
 from rapgnn.datasets.dialect import Dialect, as_numbers, find_dialect
 from rapgnn.errors import InputError, shown
+from rapgnn.files import check_unpacked
 from rapgnn.graph.validate import native
 
 FEATURES = "features.npy"
@@ -83,6 +84,8 @@ def read_file(path: Path, words: Sequence[str] = (), options: Dialect | None = N
     if path.suffix == ".npz":
         return _from_npz(path)
     try:
+        if path.suffix == ".gz":
+            check_unpacked(path)
         if path.suffix != ".parquet":
             return checked(_csv(path, words, options or Dialect()))
         table = _parquet(path)
@@ -200,11 +203,15 @@ def _reason(error: Exception, path: Path) -> str:
 
 def _parquet(path: Path) -> pd.DataFrame:
     try:
-        from pyarrow.parquet import read_table
+        from pyarrow.parquet import ParquetFile
+        from pyarrow.types import is_primitive
     except ImportError:
         raise InputError("Parquet needs pyarrow: install it with pip install 'rapgnn[parquet]'.") from None
     with path.open("rb") as file:
-        table = read_table(file)
+        parquet = ParquetFile(file)
+        bits = sum(kind.bit_width if is_primitive(kind) else 64 for kind in parquet.schema_arrow.types)
+        check_unpacked(path, parquet.metadata.num_rows * bits // 8)
+        table = parquet.read()
     table.validate(full=True)  # words that are no words, lengths that are wrong: found here, not at their first use
     return table.to_pandas()
 
@@ -213,7 +220,10 @@ def _from_npz(path: Path) -> Frame:
     """One-dimensional arrays are columns; the two-dimensional x stays as it is, other tables become columns."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            check_unpacked(path, sum(member.file_size for member in file.zip.infolist()))
             arrays: dict[str, np.ndarray] = dict(file)
+    except InputError:
+        raise
     except Exception as error:  # zipfile, zlib and numpy have no common base for what a damaged file raises
         raise InputError(f"cannot read {path}: it is no npz archive, or a damaged one.") from error
     matrix = arrays.pop("x", None)

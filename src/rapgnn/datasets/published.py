@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from rapgnn.datasets.sources import FileSet, Package, cache_dir, published
 from rapgnn.errors import InputError
-from rapgnn.files import is_regular, open_regular, read_regular, remove_special, sha256, write_atomic
+from rapgnn.files import check_unpacked, is_regular, open_regular, read_regular, remove_special, sha256, write_atomic
 from rapgnn.graph.graph import Graph, make_graph, make_graphs
 from rapgnn.sparse import SparseMatrix
 
@@ -372,6 +372,8 @@ def _chunks(path: Path, kind: type, columns: int = 1) -> Iterator[np.ndarray]:
     form = {"header": None, "skipinitialspace": True, "skip_blank_lines": packed is None}
     try:
         with open_regular(path) as file:
+            if packed:
+                check_unpacked(path)
             for frame in pd.read_csv(file, compression=packed, chunksize=CHUNK, **form):
                 values = frame.to_numpy()
                 if kind is np.int64 and (values.dtype.kind not in "if" or (values != np.round(values)).any()):
