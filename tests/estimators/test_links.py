@@ -9,6 +9,7 @@ from sklearn.base import clone
 from torch_geometric.data import Data
 
 from rapgnn import InputError, RAPLinkPredictor, load_model
+from rapgnn.graph.typed import NodeType
 from rapgnn.pairs.links import Links
 from rapgnn.pairs.measures import hits, measured
 from rapgnn.pairs.model import LinkSettings, _examples, _start
@@ -239,3 +240,53 @@ def test_links_to_judge_by_teach_nothing():
     scores = [model.on_.features.columns(torch.from_numpy(pairs)) for model in (one, other)]
     assert torch.equal(*scores)
     assert not one.on_.links.contains(torch.from_numpy(pairs)).any()
+
+
+def shop(seed: int = 0):
+    """Users who buy what suits their taste, and know each other by taste; a fifth of what they buy is hidden."""
+    rng, users, items = np.random.default_rng(seed), 200, 80
+    taste, kind = rng.integers(0, 4, users), rng.integers(0, 4, items)
+    buys = [(u, rng.choice(np.flatnonzero(kind == taste[u]))) for u in range(users)]
+    knows = [(u, rng.choice(np.flatnonzero(taste == taste[u]))) for u in range(users) for _ in range(4)]
+    pairs = np.unique(buys, axis=0)
+    hidden = rng.random(len(pairs)) < 0.2
+    nodes = {
+        "user": NodeType(count=users, ids=np.arange(users) + 5),
+        "item": NodeType(count=items, ids=np.array([f"i{i}" for i in range(items)])),
+    }
+    edges = {("user", "buys", "item"): pairs[~hidden].T, ("user", "knows", "user"): np.array(knows).T}
+    names = pd.DataFrame({"user": pairs[hidden, 0] + 5, "item": [f"i{i}" for i in pairs[hidden, 1]]})
+    return nodes | edges, names
+
+
+def test_other_relations_tell_which_links_are_missing(tmp_path):
+    data, hidden = shop()
+    buys = ("user", "buys", "item")
+    model = RAPLinkPredictor(relation=buys, **FAST).fit(data)
+    alone = RAPLinkPredictor(relation=buys, **FAST).fit({k: v for k, v in data.items() if k[1] != "knows"})
+    assert model.evaluate(hidden)["rocauc"] > alone.evaluate(hidden)["rocauc"] + 0.03
+    table = model.recommend([5, 7], k=3)
+    assert table.node.tolist() == [5, 5, 5, 7, 7, 7]
+    assert table.neighbour.str.startswith("i").all()
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    np.testing.assert_allclose(again.predict_proba(hidden, data), model.predict_proba(hidden), rtol=1e-5)
+    assert RAPLinkPredictor(relation=("user", "knows", "user"), **FAST).fit(data).graph_.num_nodes == 200
+
+
+def test_the_links_themselves_describe_no_node():
+    data, _ = shop()
+    buys = ("user", "buys", "item")
+    fewer = data | {buys: data[buys][:, ::2]}
+    one, other = (RAPLinkPredictor(relation=buys, **FAST).fit(given).graph_ for given in (data, fewer))
+    assert torch.equal(one.x, other.x)
+
+
+def test_relations_that_are_none_are_refused():
+    data, _ = shop()
+    with pytest.raises(InputError, match="no relation 'user eats item'"):
+        RAPLinkPredictor(relation=("user", "eats", "item"), **FAST).fit(data)
+    with pytest.raises(InputError, match="relation is for graphs with types"):
+        RAPLinkPredictor(relation=("n", "to", "n"), **FAST).fit(communities())
+    with pytest.raises(InputError, match="relation="):
+        RAPLinkPredictor(**FAST).fit(data)

@@ -1,5 +1,6 @@
 """Links between nodes by scikit-learn's contract: fit, predict_proba, recommend, score, evaluate; save, load."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,16 +17,18 @@ from rapgnn.datasets.columns import OPTIONS, Reading, named_options, splits_of
 from rapgnn.datasets.tables import FOR_MANY, edge_rows, tabular
 from rapgnn.errors import InputError, check_choice, notice, shown
 from rapgnn.estimators.base import LOGGER, MOST_SEED, show_log
-from rapgnn.estimators.predictions import UnfittedError
+from rapgnn.estimators.predictions import UnfittedError, is_named, load_named
 from rapgnn.graph.convert import ONE_WAY, only_one_way, unpack
 from rapgnn.graph.graph import NO_FEATURES, Graph, build_graph
 from rapgnn.graph.table import Encoding
+from rapgnn.graph.typed import build_typed, is_typed
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.known_labels import keys_of
 from rapgnn.pairs.links import Links
 from rapgnn.pairs.measures import binary_measures, held_out_measures
 from rapgnn.pairs.model import LinkConfig, LinkModel, LinkSettings, LinksOn, fit_links
 from rapgnn.pairs.ranking import ranked
+from rapgnn.pairs.relation import Named, relation_graph
 from rapgnn.pairs.splits import NEGATIVES
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
@@ -45,6 +48,9 @@ class RAPLinkPredictor(BaseEstimator):
     Args:
         negatives: how pairs without a link are drawn that links are told from: ``"random"``, which ranks best, too;
             ``"hard"`` (near in the graph), or ``"mixed"``.
+        relation: of a graph with types, tables or a database the links that are predicted, as (source, name, target):
+            all nodes are then named by their ids within their type, the source's first. The other relations describe
+            them.
         search: False trains the first head alone.
         seed: decides everything random; ``random_state`` is the same, in scikit-learn's word.
         verbose: log every head, through the logger ``rapgnn``.
@@ -57,12 +63,14 @@ class RAPLinkPredictor(BaseEstimator):
         self,
         *,
         negatives: str = "random",
+        relation: Sequence[str] | None = None,
         search: bool = True,
         seed: int = 0,
         random_state: int | None = None,
         verbose: bool = False,
     ):
         self.negatives = negatives
+        self.relation = relation
         self.search = search
         self.seed = seed
         self.random_state = random_state
@@ -83,7 +91,7 @@ class RAPLinkPredictor(BaseEstimator):
             raise InputError("links bring their own labels: leave y out.")
         check_choice("negatives", self.negatives, NEGATIVES)
         seed = check_whole("seed", self.seed if self.random_state is None else self.random_state, 0, MOST_SEED)
-        graph = read_graph(data, given)
+        graph, types = self._read_graph(data, given)
         for note in graph.notes:
             notice(note)
         parts = Parts.of(graph, data, given)
@@ -91,7 +99,7 @@ class RAPLinkPredictor(BaseEstimator):
         when = None if time is None else _times(links, graph, data, given, time)
         judging = parts.val if len(parts.val) else None
         if validation is not None:
-            judging = as_pairs(validation, graph)
+            judging = self.numbers(validation, graph)
         if judging is not None and bool(links.contains(judging).any()):
             raise InputError("a link of `validation` is a link of the graph too: leave it out of the graph.")
         with show_log(bool(self.verbose)):
@@ -106,12 +114,49 @@ class RAPLinkPredictor(BaseEstimator):
                 LOGGER.info,
                 keys_of(graph.ids, graph.num_nodes)[0],
             ).requires_grad_(False)
-        self.schema_ = Schema(TASK, graph.num_features, 0, 2, classes=(0, 1), encoding=graph.encoding)
+        about = {"encoding": graph.encoding, "types": types, "relation": self.relation and tuple(self.relation)}
+        self.schema_ = Schema(TASK, graph.num_features, 0, 2, classes=(0, 1), **about)
         self.trials_, self.notes_ = self.model_.trials, list(graph.notes)
         self.validation_score_ = self.trials_[-1]["rocauc_random"]
         self.graph_, self.classes_, self._parts = graph, np.array([0, 1]), parts
         self.on_ = self.model_.on(parts.known, node_features(graph))
         return self
+
+    def _read_graph(
+        self, data: Any, given: dict[str, Any], schema: Schema | None = None
+    ) -> tuple[Graph, dict[str, Any] | None]:
+        """The graph of the links, and what a model keeps of its types, where there are any."""
+        trained, encoding = schema is not None, None if schema is None else schema.encoding
+        if self.relation is None:
+            return read_graph(data, given, encoding, trained), None
+        kind, types = str(self.relation[0]), None if schema is None else schema.types
+        if is_typed(data):
+            known = {"types": types, "labelled": False, "trained": trained}
+            graph = build_typed(data, None, {"target": kind, **given}, **known, plain=False)
+        elif is_named(data):
+            reading = Reading(labelled=False, types=types, trained=trained)
+            graph = load_named(data, None, {"table": kind, **given}, reading)
+        else:
+            graph = data if isinstance(data, Graph) else None
+        if graph is None or graph.typed is None or graph.typed.clock is not None:
+            raise InputError("relation is for graphs with types of nodes, tables and databases, without a time.")
+        return relation_graph(graph, self.relation), types or graph.typed.described()
+
+    def numbers(self, pairs: Any, graph: Graph) -> Tensor:
+        """Node numbers ``[m, 2]`` of pairs, as ``predict_proba`` takes them."""
+        if self.relation is None:
+            return as_pairs(pairs, graph)
+        table = pd.DataFrame(np.asarray(pairs, dtype=None if hasattr(pairs, "dtype") else object))
+        if table.shape[1] < 2:
+            raise InputError("pairs have two columns: names of the nodes of both types.")
+        return torch.stack([self._nodes(table[side], graph, 2 * side) for side in (0, 1)], 1)
+
+    def _nodes(self, nodes: Any, graph: Graph, end: int = 0) -> Tensor:
+        """Numbers of nodes that are at one end of the links."""
+        if self.relation is None:
+            return as_nodes(nodes, graph)
+        kind, ids = str(self.relation[end]), np.array([str(name) for name in graph.ids])  # type: ignore[union-attr]
+        return as_nodes([str(Named(kind, name)) for name in np.atleast_1d(nodes)], replace(graph, ids=ids))
 
     def _graph(self, data: Any, given: dict[str, Any]) -> tuple[Graph, LinksOn]:
         """The graph that is asked about, and the model on it; None: the one of the training."""
@@ -124,7 +169,7 @@ class RAPLinkPredictor(BaseEstimator):
             if not hasattr(self, "on_"):
                 raise InputError("a model that was loaded knows no graph: give data.")
             return self.graph_, self.on_, self._parts
-        graph = read_graph(data, given, self.schema_.encoding, trained=True)
+        graph, _ = self._read_graph(data, given, self.schema_)
         if graph.num_features != (width := self.schema_.in_channels):
             raise InputError(f"the model was trained with {width} node features, the data have {graph.num_features}.")
         parts = Parts.of(graph, data, given, self.model_.config.directed)
@@ -141,7 +186,7 @@ class RAPLinkPredictor(BaseEstimator):
             data, given: a graph as in ``fit``, which may have further nodes; None: that of the training.
         """
         graph, on = self._graph(data, given)
-        link = on.probabilities(as_pairs(pairs, graph)).numpy()
+        link = on.probabilities(self.numbers(pairs, graph)).numpy()
         return np.stack([1 - link, link], 1)
 
     def predict(self, pairs: Any, data: Any = None, **given: Any) -> np.ndarray:
@@ -160,9 +205,11 @@ class RAPLinkPredictor(BaseEstimator):
             data, given: as in ``predict_proba``.
         """
         graph, on = self._graph(data, given)
-        numbers = torch.arange(graph.num_nodes) if nodes is None else as_nodes(nodes, graph)
+        numbers = torch.arange(graph.num_nodes) if nodes is None else self._nodes(nodes, graph)
         node, neighbour, score = ranked(on, numbers, check_whole("k", k, 1, 1 << 20))
         names = np.arange(graph.num_nodes) if graph.ids is None else graph.ids
+        if self.relation is not None:
+            names = np.array([one.name for one in names.tolist()], dtype=object)
         table = pd.DataFrame({"node": names[node], "neighbour": names[neighbour], "score": score})
         table.insert(1, "rank", pd.Series(node).groupby(node, sort=False).cumcount().to_numpy() + 1)
         return table
@@ -207,7 +254,7 @@ class RAPLinkPredictor(BaseEstimator):
             _, on, links = self.hidden(data, **given)
         else:
             graph, on = self._graph(data, given)
-            links = as_pairs(pairs, graph)
+            links = self.numbers(pairs, graph)
         if not len(links):
             raise InputError("there are no pairs to evaluate on.")
         if y is not None:
@@ -240,7 +287,7 @@ class RAPLinkPredictor(BaseEstimator):
     def load(cls, folder: str | Path) -> Self:
         """The model that ``save`` wrote; it predicts the same for the same graph, which is given as ``data``."""
         model, schema = load_checkpoint(Path(folder), TASK, _made)
-        loaded = cls(seed=model.seed)
+        loaded = cls(seed=model.seed, relation=schema.relation)
         loaded.model_, loaded.schema_, loaded.classes_ = model, schema, np.array([0, 1])
         loaded.trials_, loaded.notes_ = [], []
         return loaded
@@ -267,6 +314,8 @@ def read_graph(data: Any, given: dict[str, Any], encoding: Encoding | None = Non
     """One graph without labels of its nodes."""
     given = {name: value for name, value in given.items() if value is not None}
     reading = Reading(labelled=False, encoding=encoding, trained=trained)
+    if is_typed(data):
+        raise InputError("links of a graph with types need relation=(source, name, target).")
     if isinstance(data, str | Path) or isinstance(given.get("edges"), str | Path):
         data, given = load_dataset(data, reading=reading, **named_options(given, (*OPTIONS, "data_dir", "say"))), {}
     elif (table := tabular(data, None, given, reading)) is not None:
@@ -283,7 +332,7 @@ def read_graph(data: Any, given: dict[str, Any], encoding: Encoding | None = Non
         graph = build_graph(raw, labelled=False, encoding=encoding, trained=trained)
     graph = replace(graph, notes=tuple(note for note in graph.notes if not note.startswith(ABOUT_NODES)))
     if graph.ptr is not None or graph.typed is not None:
-        raise InputError("links are predicted in one graph of one type of nodes, and these are several.")
+        raise InputError("links are predicted in one graph: of several types of nodes name relation=, too.")
     return graph
 
 

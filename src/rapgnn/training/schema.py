@@ -10,7 +10,7 @@ from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.tasks import TASKS, Objective
 
-_MAY_LACK = {"scoring", "types", "positive", "threshold"}  # of a stored schema
+_MAY_LACK = {"scoring", "types", "positive", "threshold", "relation"}  # of a stored schema
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Schema:
         positive: of two classes the one that is looked for, where the user has named it.
         threshold: from which probability it is the answer, or the metric or costs that decide it.
         types: of a graph with types, what they are (``Types.described``).
+        relation: of a graph with types, the one whose links are predicted.
     """
 
     task: str
@@ -36,6 +37,7 @@ class Schema:
     types: dict[str, Any] | None = None
     positive: Any = None
     threshold: Any = None
+    relation: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, graph: Graph) -> "Schema":
@@ -83,6 +85,10 @@ class Schema:
         types = None if given.get("types") is None else checked_types(given["types"])
         sizes = {key: given[key] for key in names}
         goal = {"scoring": scoring, "positive": positive, "threshold": threshold}
+        if (relation := given.get("relation")) is not None:
+            if types is None or list(relation) not in types["relations"]:
+                raise InputError("the relation is none of the types'")
+            goal["relation"] = tuple(relation)
         return cls(**sizes, classes=named, encoding=encoding, types=types, **goal)
 
     def check(self, graph: Graph) -> None:
