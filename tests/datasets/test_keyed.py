@@ -147,6 +147,19 @@ def test_relations_that_tell_the_label_matter(folder):
     assert table.importance[0] > table.noise[0]
 
 
+def test_what_moved_a_prediction_is_what_changes_without_it(folder):
+    model = RAPNodeClassifier(search=False).fit(folder, table="customers", label="churned")
+    one, other = model.explain(folder, [100, 107])
+    moved = dict(one.columns.itertuples(index=False))
+    assert set(moved) >= {"features of customers", "orders lines products", "orders customer_id customers"}
+    assert one.columns.column[0] != "features of customers"
+    assert (one.row, other.row) == (100, 107)
+    assert one.value == pytest.approx(1 / (1 + np.exp(-2 * one.score)), abs=1e-6)
+    (folder / "lines.csv").write_text("order_id,sku\n")
+    without = model.predict_proba(folder)[0][list(model.classes_).index(one.label)]
+    assert without == pytest.approx(1 / (1 + np.exp(-2 * (one.score - moved["orders lines products"]))), abs=1e-5)
+
+
 def test_tables_are_drawn_without_a_label_and_methods_compared(folder):
     graph = load_dataset(folder)
     assert "customer_id --> customers" in drawn(graph)

@@ -16,9 +16,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.estimators.importances import columns_of
+from rapgnn.estimators.importances import changes_of, columns_of
 from rapgnn.graph.graph import Graph, Part
 from rapgnn.graph.part import taken
+from rapgnn.graph.typed import with_types
 from rapgnn.network.known_labels import KnownLabels
 from rapgnn.network.network import Average
 from rapgnn.sparse import Features, SparseMatrix, dense
@@ -49,7 +50,8 @@ class Explanation:
             an average of several networks it is the mean of their scores by their weights; the average itself is one
             of probabilities.
         base: the score, were all nodes the average one and no label known.
-        columns: ``column, contribution``: of the row's own values and those of all nodes around it.
+        columns: ``column, contribution``: of the row's own values and those of all nodes around it. Of a graph with
+            types: of the features of each type, and of each relation; nothing else is said there.
         hops: ``steps, contribution``: of the features of nodes so many steps away.
         neighbours: ``id, steps, contribution``: of the features of single nodes, the row itself among them.
         labels: ``id, label, steps, contribution``: of known labels.
@@ -164,6 +166,43 @@ class Explainer:
             _sorted({"id": called[told], "label": labels, "steps": steps[told], "contribution": around.labels[told]}),
             sum(weight for _, weight in self.linear),
         )
+
+
+@torch.no_grad()
+def explain_types(explainer: Explainer, rows: Tensor) -> list[Explanation]:
+    """Of a graph with types, for all rows at once: what the features of each type and each relation moved."""
+    graph, members = explainer.graph, [*explainer.linear, *explainer.rest]
+    assert graph.typed is not None
+
+    def scores(changed: Graph) -> Tensor:
+        shared: dict[Any, Any] = {}
+        each = [weight * model_on(m, changed, shared)(rows).scores for m, weight in members]
+        found = torch.stack(each).double().sum(0)
+        return found - found.mean(1, keepdim=True) if graph.objective.metric == "accuracy" else found
+
+    values = model_on(explainer.model, graph)(rows).probabilities
+    values = values if explainer.learned is None else values[:, list(explainer.learned)]
+    label = values.argmax(1) if explainer.label is None else torch.full((len(rows),), explainer.label)
+    before, nothing = scores(graph), graph.typed
+    moved = {name: before - scores(with_types(graph, one(None))) for name, one in changes_of(graph.typed).items()}
+    for name in moved:
+        nothing = changes_of(nothing)[name](None)
+    base, empty = scores(with_types(graph, nothing)), {"contribution": []}
+    return [
+        Explanation(
+            row if graph.ids is None else graph.ids[row],
+            explainer.names[k],
+            float(values[i, k]),
+            float(before[i, k]),
+            float(base[i, k]),
+            _sorted({"column": list(moved), "contribution": [float(one[i, k]) for one in moved.values()]}),
+            _sorted({"steps": [], **empty}),
+            _sorted({"id": [], "steps": [], **empty}),
+            _sorted({"id": [], "label": [], "steps": [], **empty}),
+            0.0,
+        )
+        for i, (row, k) in enumerate(zip(rows.tolist(), label.tolist(), strict=True))
+    ]
 
 
 def _sorted(table: dict[str, Any]) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from rapgnn.graph.graph import Graph, Known, Part
 from rapgnn.graph.relations import Types
 from rapgnn.graph.scores import Metric
 from rapgnn.graph.table import NAMES
+from rapgnn.graph.typed import with_types
 from rapgnn.sparse import Features, SparseMatrix, row_block
 from rapgnn.training.nearby import members_on, span_of
 from rapgnn.training.predict import model_on
@@ -108,7 +109,7 @@ class Shuffling:
                 orders = [rng.permutation(graph.num_nodes) for _ in range(repeats)]
                 after = [self.predict(shuffled(graph.x, groups[name], order)) for order in orders]
             else:
-                after = [self._predict(replace(graph, typed=groups[name](rng))) for _ in range(repeats)]
+                after = [self._predict(with_types(graph, groups[name](rng))) for _ in range(repeats)]
             losses = sign * (before - np.array([metric.measure(p, y) for p in after]))
             again = [metric.measure(after[i % repeats][s], y[s]) for i, s in enumerate(samples)]
             errors = sign * (resampled - np.array(again))
@@ -152,19 +153,32 @@ class Shuffling:
         return pd.DataFrame({"hop": names, "importance": np.mean(weights, axis=0), "spread": spread, "noise": noise})
 
 
-def changes_of(types: Types) -> dict[str, Callable[[np.random.Generator], Types]]:
-    """What of a graph with types can be shuffled, by name: the features of a type; which nodes a relation joins."""
+def changes_of(types: Types) -> dict[str, Callable[[np.random.Generator | None], Types]]:
+    """What of a graph with types can be shuffled, by name: the features of a type; which nodes a relation joins.
 
-    def features(kind: str, rng: np.random.Generator) -> Types:
-        x, order = types.features[kind], torch.from_numpy(rng.permutation(types.counts[kind]))
-        return replace(types, features=types.features | {kind: row_block(x, order)})  # type: ignore[dict-item]
+    Without a generator it is removed: all nodes get the mean features, and no nodes are joined.
+    """
 
-    def ends(pair: tuple[str, ...], rng: np.random.Generator) -> Types:
+    def features(kind: str, rng: np.random.Generator | None) -> Types:
+        x: Any = types.features[kind]
+        if rng is not None:
+            x = row_block(x, torch.from_numpy(rng.permutation(types.counts[kind])))
+        elif isinstance(x, SparseMatrix):  # wide, so that the mean is hardly anything
+            x = SparseMatrix(sp.csr_matrix(x.shape, dtype=np.float32))
+        else:
+            x = x.mean(0, keepdim=True).repeat(len(x), 1)
+        return replace(types, features=types.features | {kind: x})
+
+    def ends(pair: tuple[str, ...], rng: np.random.Generator | None) -> Types:
         (u, v), weight = types.relation(pair[0]).edge_index, types.relation(pair[0]).weight
-        edges = np.stack([u, v[rng.permutation(len(v))]])
+        order = np.zeros(0, dtype=np.int64) if rng is None else rng.permutation(len(v))
+        kept = slice(len(order))
+        edges, weight = np.stack([u[kept], v[order]]), None if weight is None else weight[kept]
         there = {key: edges if key == pair[0] else edges[::-1].copy() for key in pair}
         found = (
-            replace(one, edge_index=there[one.key], weight=weight) if one.key in pair else one
+            replace(one, edge_index=there[one.key], weight=weight, time=None if rng is None else one.time)
+            if one.key in pair
+            else one
             for one in types.relations
         )
         return replace(types, relations=tuple(found))

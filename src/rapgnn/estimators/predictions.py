@@ -19,7 +19,7 @@ from rapgnn.datasets.tables import tabular
 from rapgnn.device import own_settings, pick_device
 from rapgnn.errors import InputError, check_choice, notice, shown
 from rapgnn.estimators.evaluation import evaluate
-from rapgnn.estimators.explain import Explainer, Explanation
+from rapgnn.estimators.explain import Explainer, Explanation, explain_types
 from rapgnn.estimators.importances import Importances, Shuffling
 from rapgnn.estimators.rows import NodeRows, asked_rows, named_rows
 from rapgnn.estimators.serving import Served
@@ -171,12 +171,13 @@ class Predicting:
         graph = self._graph(data, given=given)
         if not isinstance(graph, Graph):
             raise InputError("explanations are for graphs in memory, and this one is on disk.")
-        check_untyped(graph, "explanations are")
         names = list(self.schema_.classes or range(self.schema_.out_channels))
         names = [names[c] for c in getattr(self.model_, "classes", None) or range(len(names))]
         if label is not None and label not in names:
             raise InputError(f"label {shown(label)} is none of this model's: {', '.join(map(str, names[:10]))}.")
         explainer = Explainer(self.model_, graph, names, None if label is None else names.index(label))
+        if graph.typed is not None:
+            return explain_types(explainer, named_rows(graph, rows))
         return [explainer.of(row) for row in named_rows(graph, rows).tolist()]
 
     @own_settings()

@@ -120,8 +120,14 @@ def typed_graph(
             f"every row sees the facts of the last of {len(cuts)} points in time that is not later than the row itself."
         )
         graph = replace(graph, notes=(*graph.notes, note))
-    x = features[target] if target in features else neighbour_counts(edges, target, counts[target])
-    return replace(graph, x=x, encoding=None, typed=about)
+    return with_types(replace(graph, encoding=None), about)
+
+
+def with_types(graph: Graph, types: Types) -> Graph:
+    """The graph of other types, whose rows have the features of the target, or else the numbers of their neighbours."""
+    x = types.features.get(types.target)
+    counts = types.counts[types.target]
+    return replace(graph, x=neighbour_counts(types.relations, types.target, counts) if x is None else x, typed=types)
 
 
 def _given(one: NodeType) -> Any:
