@@ -149,6 +149,29 @@ def test_another_own_label_changes_nothing_in_a_row():
     assert not torch.allclose(others, net.represent(graph, graph.train[1:]), atol=1e-3)
 
 
+def test_labels_come_back_from_the_farthest_type():
+    """People and what they bought are three steps apart, so that labels need six."""
+    rng, n, m = np.random.default_rng(0), 200, 600
+    y, kind, buyer = rng.integers(0, 2, n), rng.integers(0, 2, 30), rng.integers(0, n, m)
+    thing = np.array([rng.choice(np.flatnonzero(kind == y[b])) for b in buyer])
+    types = {"person": NodeType(count=n), "buy": NodeType(count=m), "line": NodeType(count=m)}
+    rows = np.arange(m)
+    relations = [Relation("buy", "by", "person", np.stack([rows, buyer]))]
+    relations += [Relation("line", "in", "buy", np.stack([rows, rows]))]
+    relations += [Relation("line", "of", "thing", np.stack([rows, thing]))]
+    graph = typed_graph(types | {"thing": NodeType(count=30)}, relations, "person", y=y)
+    every = ALSO.join(one.key for one in types_of(graph).relations)
+    config = HOPS.update(relations=every, backbone="sage", known_labels=1)
+    columns = TypeColumns(types_of(graph).described(), config, 0)
+    assert columns.label_steps(columns.walks[0], 1) == [2, 4, 6]
+    hops = typed_hops(graph, columns, config)
+    power = np.linalg.matrix_power(dense_step(types_of(graph), every.split(ALSO), "sage"), 6)[:n, :n]
+    assert np.abs(hops._returns(0, 6)[6].numpy() - np.diag(power)).max() < 1e-9
+    last = hops.labels(graph, KnownLabels.of(graph), 1)[2]
+    test = graph.test.numpy()
+    assert (last.argmax(1).numpy()[test] == y[test]).mean() > 0.9
+
+
 def test_nodes_of_one_community_are_in_one_place():
     rng, n = np.random.default_rng(0), 120
     y, home = np.arange(n) % 2, np.arange(40) % 2

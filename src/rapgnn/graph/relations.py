@@ -182,6 +182,17 @@ class Types:
             blocks[place] = blocks[place] + step if place in blocks else step
         return blocks
 
+    def count_walks(self, walk: Walk, steps: int) -> float:
+        """How many ways of so many steps lead to the target's nodes."""
+        ways = {kind: np.ones(count) for kind, count in self.counts.items()}
+        for _ in range(steps):
+            after = {kind: np.zeros(count) for kind, count in self.counts.items()}
+            for one in map(self.relation, walk):
+                u, v = one.edge_index
+                after[one.target] += np.bincount(v, ways[one.source][u], minlength=self.counts[one.target])
+            ways = after
+        return float(ways[self.target].sum())
+
     def early(self, kind: str) -> np.ndarray | None:
         """The nodes of a type that came no later than the last training row; None: all."""
         times = self.clock if kind == self.target else self.times.get(kind)
@@ -222,6 +233,14 @@ def as_walk(relations: Sequence[str]) -> str:
 def joined_walk(several: Sequence[Walk]) -> Walk:
     """One walk over the relations of several."""
     return tuple(dict.fromkeys(key for walk in several for key in walk))
+
+
+def depth_of(ends: Sequence[tuple[str, str]], target: str) -> int:
+    """After how many steps a walk over relations between these types has been everywhere that it can come."""
+    at, depth = {target}, 0
+    while more := {end for pair in ends if at & set(pair) for end in pair} - at:
+        at, depth = at | more, depth + 1
+    return depth
 
 
 def walks_of(setting: str) -> list[Walk]:

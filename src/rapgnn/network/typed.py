@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh, svds
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.backbones import BACKBONES, Scaling, symmetric
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.relations import Blocks, Types, Walk, walks_of
+from rapgnn.graph.relations import Blocks, Types, Walk, depth_of, walks_of
 from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
 from rapgnn.network.expand import signed_log
@@ -25,8 +24,10 @@ from rapgnn.network.known_labels import KnownLabels, SeenNodes
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense, row_block
 
-TOLERANCE, AT_ONCE = 1e-3, 96  # of eigenvectors: how exact, and how many are made at once
+TOLERANCE, AT_ONCE = 1e-3, 96  # of eigenvectors: the least eigenvalue, and how many are made at once
+ROUNDS, DEGREE, BESIDE_WANTED = 4, 8, 16  # of their iteration: rounds, products in each, columns beside those wanted
 LABEL_STEPS = 2  # of a hop of labels, which begins and ends at the target
+MOST_WALKS = 50_000_000  # from the target, over which labels come back: each may be an entry of a matrix
 
 
 @dataclass(frozen=True)
@@ -79,24 +80,9 @@ class Places(nn.Module):
         blocks, sizes = self._operators(types), self.counts
         none = {(a, b): sp.csr_matrix((n, m)) for a, n in sizes.items() for b, m in sizes.items()} | blocks
         S: Any = sp.block_array([[none[a, b] for b in sizes] for a in sizes], format="csr")
-        S, first = (S + S.T) / 2, np.cumsum([0, *sizes.values()])[list(sizes).index(self.target) :][:2]
-        own = (np.arange(S.shape[0]) >= first[0]) & (np.arange(S.shape[0]) < first[1])
-        B = S[own][:, ~own]
-        try:
-            if 2 * B.nnz == S.nnz and count < min(B.shape):  # S = [0 B; Bᵀ 0], so that its vectors are those of B
-                start = np.random.default_rng(self.seed).standard_normal(min(B.shape))
-                found: Any = svds(B, count, v0=start, tol=TOLERANCE)  # type: ignore[arg-type]
-                left, values, right = found
-                vectors = np.empty((len(own), count))
-                vectors[own], vectors[~own] = left / np.sqrt(2), right.T / np.sqrt(2)
-            else:
-                start = np.random.default_rng(self.seed).standard_normal(S.shape[0])
-                values, vectors = eigsh(S, count, which="LA", v0=start, tol=TOLERANCE)  # type: ignore[arg-type]
-        except ArpackNoConvergence as error:  # some were found
-            values, vectors = error.eigenvalues, error.eigenvectors
-        order = np.argsort(-values)[: np.count_nonzero(values > TOLERANCE)]
-        vectors = vectors[:, order] * np.sqrt(S.shape[0])
-        return torch.from_numpy(values[order]).float(), torch.from_numpy(vectors).float()
+        values, vectors = leading_vectors(sp.csr_matrix((S + S.T) / 2), count, self.seed)
+        there = values > TOLERANCE
+        return values[there], vectors[:, there] * S.shape[0] ** 0.5
 
     def forward(self, types: Types) -> Tensor:
         """``[nodes of the target, width]``."""
@@ -124,6 +110,28 @@ class Places(nn.Module):
 
     def _operators(self, types: Types) -> Blocks:
         return types.operators(self.walk, symmetric, smooth=True)
+
+
+def leading_vectors(S: sp.csr_matrix, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The largest eigenvalues of a symmetric matrix whose own lie in [-1, 1], the first the largest, and their vectors.
+
+    Subspace iteration with Chebyshev polynomials, which are large above the values that are wanted and small below
+    (Zhou and Saad, 2007): its work is known before.
+    """
+    matrix = SparseMatrix(S)
+    n = matrix.shape[0]
+    basis = torch.randn(n, min(n, count + BESIDE_WANTED), generator=seeded(seed, Stream.SKETCH))
+    basis, values = torch.linalg.qr(basis)[0], torch.zeros(1)
+    for _ in range(ROUNDS):
+        low = max(0.0, float(values[0]))
+        half, middle = (low + 1) / 2, (low - 1) / 2
+        before, now = basis, (matrix @ basis - middle * basis) / half
+        for _ in range(DEGREE - 1):
+            before, now = now, 2 / half * (matrix @ now - middle * now) - before
+        basis = torch.linalg.qr(now)[0]
+        values, turn = torch.linalg.eigh(basis.T @ (matrix @ basis))
+        basis = basis @ turn
+    return values.flip(0)[:count], basis.flip(1)[:, :count].contiguous()
 
 
 class TypeColumns(nn.Module):
@@ -206,7 +214,11 @@ class TypeColumns(nn.Module):
     def label_steps(self, walk: Walk, hops: int) -> list[int]:
         """After how many steps labels are seen: whenever they are back at the target."""
         direct = [1] if any(self.ends[key] == (self.target, self.target) for key in walk) else []
-        return direct + [LABEL_STEPS * k for k in range(1, hops + 1)]
+        return direct + [LABEL_STEPS * k for k in range(1, max(hops, self.depth(walk)) + 1)]
+
+    def depth(self, walk: Walk) -> int:
+        """After how many steps a walk from the target has been everywhere."""
+        return depth_of([self.ends[key] for key in walk], self.target)
 
     @torch.no_grad()
     def fit(self, types: Types, train: Tensor) -> None:
@@ -355,13 +367,17 @@ class TypedHops:
         return self._labels[key][1]
 
     def _returns(self, walk: int, most: int) -> dict[int, Tensor]:
-        """The diagonals of S, S² and S⁴ at the target, as far as they are wanted."""
-        blocks, target = self.types.operators(self.columns.walks[walk], self.scaling), self.columns.target
+        """The diagonals of S and its even powers at the target, as far as they are wanted."""
+        keys, target = self.columns.walks[walk], self.columns.target
+        if self.types.count_walks(keys, most // LABEL_STEPS) > MOST_WALKS:
+            raise InputError("known_labels come back over too many walks here: take relations that join fewer nodes.")
+        blocks = self.types.operators(keys, self.scaling)
         diagonal = blocks[target, target].diagonal() if (target, target) in blocks else np.zeros(self.count)
-        found = {1: diagonal, 2: _diagonal(blocks, blocks, target, self.count)}
-        if most > LABEL_STEPS:
-            out, back = _product(blocks, blocks, row=target), _product(blocks, blocks, column=target)
-            found[4] = _diagonal(out, back, target, self.count)
+        found, out, back = {1: diagonal}, blocks, blocks
+        for k in range(LABEL_STEPS, most + 1, LABEL_STEPS):
+            if k > LABEL_STEPS:
+                out, back = _product(out, blocks, row=target), _product(blocks, back, column=target)
+            found[k] = _diagonal(out, back, target, self.count)
         return {k: torch.from_numpy(values) for k, values in found.items()}
 
     def predictions(self, of: object, predict: Callable[[], Tensor]) -> "_Predicted":
@@ -380,8 +396,9 @@ class _Predicted:
 
     def of(self, k: int) -> Tensor:
         if k not in self._found:
-            count = len(self.hops.columns.walks)
-            parts = [self.hops.returned(self.predicted, w, [LABEL_STEPS * k])[0] for w in range(count)]
+            walks = self.hops.columns.walks  # the first hop returns at once, the last from everywhere
+            steps = [LABEL_STEPS * (k if k == 1 else max(k, self.hops.columns.depth(walk))) for walk in walks]
+            parts = [self.hops.returned(self.predicted, w, [step])[0] for w, step in enumerate(steps)]
             self._found[k] = torch.stack(parts).mean(0)
         return self._found[k]
 

@@ -5,8 +5,9 @@ from itertools import combinations, product
 from typing import Any
 
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.relations import BESIDE, as_walk, joined_walk, walks_of
+from rapgnn.graph.relations import BESIDE, Types, Walk, as_walk, depth_of, joined_walk, walks_of
 from rapgnn.network.config import Config
+from rapgnn.network.typed import MOST_WALKS
 from rapgnn.search.preset import PRESET
 from rapgnn.search.start import HOPS, columns_of, typed_start, walks
 from rapgnn.sparse import SparseMatrix
@@ -55,9 +56,12 @@ def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
     labels = types.clock is None and graph.num_outputs <= PRESET.most_outputs
     chains = BESIDE.join(as_walk(chain) for chain in types.chains[: PRESET.chains])
     if labels and walked:
+        near = [chain for chain in types.chains[: PRESET.chains] if returns(types, chain)]
         for known in (1, 2):
             yield walked[0].update(known_labels=known)
-            yield walked[0].update(relations=chains, known_labels=known, backbone="sage")
+            if near:
+                beside = BESIDE.join(map(as_walk, near))
+                yield walked[0].update(relations=beside, known_labels=known, backbone="sage")
     for one, other in combinations(alone[:3], 2):
         net = first[one]
         together = as_walk(joined_walk([*walks_of(one), *walks_of(other)]))
@@ -72,3 +76,9 @@ def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
         yield net.update(jumping="ppr", num_layers=2 * PRESET.far[0], teleport=0.05, standardize=False)
         if net.node_columns:
             yield net.update(node_columns=2 * net.node_columns)
+
+
+def returns(types: Types, walk: Walk) -> bool:
+    """Whether labels can come back over a walk: its ways are few enough to leave each row's own out."""
+    ends = [(one.source, one.target) for one in map(types.relation, walk)]
+    return types.count_walks(walk, max(2, depth_of(ends, types.target))) <= MOST_WALKS
