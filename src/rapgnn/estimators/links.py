@@ -208,8 +208,8 @@ class RAPLinkPredictor(BaseEstimator):
         numbers = torch.arange(graph.num_nodes) if nodes is None else self._nodes(nodes, graph)
         node, neighbour, score = ranked(on, numbers, check_whole("k", k, 1, 1 << 20))
         names = np.arange(graph.num_nodes) if graph.ids is None else graph.ids
-        if self.relation is not None:
-            names = np.array([one.name for one in names.tolist()], dtype=object)
+        if self.relation is not None and graph.ids is not None:
+            names = np.array([one.name for one in list(graph.ids)], dtype=object)
         table = pd.DataFrame({"node": names[node], "neighbour": names[neighbour], "score": score})
         table.insert(1, "rank", pd.Series(node).groupby(node, sort=False).cumcount().to_numpy() + 1)
         return table
