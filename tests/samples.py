@@ -9,7 +9,8 @@ from rapgnn import Config, make_graph, make_graphs
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.datasets.published import one_hot
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.splits import split_per_class, split_rows
+from rapgnn.graph.labels import split_rows
+from rapgnn.graph.rows import split_per_class
 from rapgnn.sparse import dense
 
 # Of an estimator: one closed-form fit, no search.

@@ -29,7 +29,7 @@ from rapgnn.estimators.estimators import estimator_for
 from rapgnn.estimators.evaluation import check_own_features, score_rows
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.graph.graph import Graph, make_graphs
-from rapgnn.graph.splits import FOLDS, make_folds
+from rapgnn.graph.rows import FOLDS, make_folds
 from rapgnn.graph.tasks import average_precision
 from rapgnn.graph.typed import flattened
 from rapgnn.memory import PeakMemory

@@ -12,8 +12,8 @@ from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import cross_val_score
 
 from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg, from_pyg_list
+from rapgnn.graph.rows import make_folds
 from rapgnn.graph.scores import CLASS_METRICS
-from rapgnn.graph.splits import make_folds
 from rapgnn.training.checkpoint import index_digest
 from samples import FAST, graph_list, node_data
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 from rapgnn import InputError, make_graph, make_graphs
-from rapgnn.graph.splits import make_folds
+from rapgnn.graph.rows import make_folds
 from rapgnn.graph.table import Column, Encoding, Numbers
 from rapgnn.graph.validate import check_features
 from rapgnn.sparse import SparseMatrix, dense

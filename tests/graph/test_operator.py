@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from operators import adapted, build
 from rapgnn import Propagation, RandomWeights
-from rapgnn.graph import build_operator, csr
+from rapgnn.graph import backbones as csr
+from rapgnn.graph import build_operator
 from rapgnn.graph.backbones import Backbone, adjacency, symmetric
 from rapgnn.graph.operator import distinct_rows
 from rapgnn.network.stepwise import pooled

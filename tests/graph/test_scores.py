@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 from torch import Tensor
 
 from rapgnn import InputError, make_graph
-from rapgnn.graph.goal import class_weights, with_goal
+from rapgnn.graph.rows import class_weights, with_goal
 from rapgnn.graph.scores import CLASS_METRICS, NUMBER_METRICS, check_metric, per_class
 from rapgnn.graph.tasks import TASKS, accuracies, rmses, rocaucs
 

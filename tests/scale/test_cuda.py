@@ -12,9 +12,9 @@ from rapgnn import Config, Graph, InputError
 from rapgnn.device import free_memory
 from rapgnn.scale import matrix as streamed
 from rapgnn.scale.disk_graph import DiskGraph
+from rapgnn.scale.fit import predict
 from rapgnn.scale.hops import Budget, DiskHops, block_width, keeps_graph, untrained
 from rapgnn.scale.matrix import StreamedMatrix
-from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

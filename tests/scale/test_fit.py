@@ -9,12 +9,12 @@ import torch
 from disk_cases import ROOM, blocks, fit_both, hostile, largest_difference
 from operators import relative_error
 from rapgnn import Config, InputError
-from rapgnn.graph.goal import with_goal
-from rapgnn.scale import hops, rows
+from rapgnn.graph.rows import with_goal
+from rapgnn.scale import fit as training
+from rapgnn.scale import hops
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import fit, labelled_graph
+from rapgnn.scale.fit import fit, labelled_graph, predict
 from rapgnn.scale.hops import Budget, DiskHops, untrained
-from rapgnn.scale.predict import predict
 from rapgnn.training.fit import fit_rap
 from rapgnn.training.predict import model_on
 
@@ -47,7 +47,7 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     """Small graphs come in several parts."""
-    monkeypatch.setattr(rows, "PART_BYTES", 1 << 12)
+    monkeypatch.setattr(training, "PART_BYTES", 1 << 12)
     monkeypatch.setattr(hops, "ROW_BYTES", 1 << 12)
     monkeypatch.setattr(hops, "PART_ROWS", 37)
 

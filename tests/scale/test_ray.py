@@ -19,11 +19,10 @@ from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.scale import on_ray
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.fit import fit, labelled_graph
+from rapgnn.scale.fit import fit, labelled_graph, predict
 from rapgnn.scale.homes import HERE, open_home
 from rapgnn.scale.hops import Budget, DiskHops, untrained
 from rapgnn.scale.on_ray import RayHops, connected
-from rapgnn.scale.predict import predict
 from rapgnn.scale.store import HopStore
 
 pytestmark = [

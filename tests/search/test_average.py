@@ -11,8 +11,8 @@ from sklearn.metrics import roc_auc_score
 from fuzzing import alter
 from rapgnn import Config, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
 from rapgnn.errors import InputError
-from rapgnn.graph.goal import BALANCED, with_goal
 from rapgnn.graph.graph import Graph, make_graph, make_graphs
+from rapgnn.graph.rows import BALANCED, with_goal
 from rapgnn.graph.scores import metrics_for
 from rapgnn.network.heads import INVERSE_TEMPERATURES
 from rapgnn.network.hop_network import HopNetwork

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rapgnn import Config
-from rapgnn.graph.goal import with_goal
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.rows import with_goal
 from rapgnn.network.heads import Head
 from rapgnn.training import blocks
 from rapgnn.training.fit import build_rapgnn

@@ -23,7 +23,7 @@ import torch
 from rapgnn.compare import Record, warm_up
 from rapgnn.estimators.estimators import RAPNodeClassifier
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.graph.splits import split_per_class
+from rapgnn.graph.rows import split_per_class
 from rapgnn.graph.validate import SPLITS
 from rapgnn.memory import anonymous_bytes
 from rapgnn.network.config import Config

@@ -43,7 +43,7 @@ def tune(
     from rapgnn.errors import check_choice
     from rapgnn.estimators.estimators import estimator_for
     from rapgnn.files import check_writable
-    from rapgnn.graph.goal import with_goal
+    from rapgnn.graph.rows import with_goal
     from rapgnn.network.encode import EMBEDDINGS
     from rapgnn.search.start import start_config
     from rapgnn.training.checkpoint import check_target

@@ -22,7 +22,7 @@ import torch
 
 from rapgnn.compare import OnEpoch, Record, at_best_mean_epoch, fit, paper_folds, run, strict_folds, warm_up
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.splits import FOLDS
+from rapgnn.graph.rows import FOLDS
 from rapgnn.graph.tasks import TASKS
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config

@@ -9,7 +9,7 @@ from pathlib import Path
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import DATASETS, load_dataset
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.splits import FOLDS
+from rapgnn.graph.rows import FOLDS
 from rapgnn.network.config import Config
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn_lab.baselines.systems import METHODS

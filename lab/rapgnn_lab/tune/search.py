@@ -24,8 +24,8 @@ from sqlalchemy.pool import QueuePool
 from rapgnn.compare import Record, run
 from rapgnn.errors import InputError, OutputError
 from rapgnn.files import check_writable, locked, new_folder
-from rapgnn.graph.goal import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.rows import BALANCED, with_goal
 from rapgnn.search.average import ranked
 from rapgnn.search.costs import training_cost
 from rapgnn.search.search import ENDLESS

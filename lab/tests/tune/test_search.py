@@ -13,7 +13,7 @@ import pytest
 from commands import begin
 from rapgnn import InputError
 from rapgnn.errors import OutputError
-from rapgnn.graph.goal import with_goal
+from rapgnn.graph.rows import with_goal
 from rapgnn.search.average import ranked
 from rapgnn.search.costs import training_cost
 from rapgnn.search.search import Search as EstimatorSearch

@@ -134,7 +134,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
     """Train an estimator, save the model, and print its scores: the record of it."""
     from rapgnn.errors import InputNotice
     from rapgnn.estimators.describe import describe_model
-    from rapgnn.graph.goal import with_goal
+    from rapgnn.graph.rows import with_goal
     from rapgnn.search.start import first_point, start_config
     from rapgnn.training.checkpoint import check_target
 
@@ -173,7 +173,7 @@ def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None =
 
 def check_goal(metric: str | None, class_weight: str | None, task: str) -> None:
     """Refuse a metric or a weighting that the task does not have, before any work."""
-    from rapgnn.graph.goal import BALANCED
+    from rapgnn.graph.rows import BALANCED
     from rapgnn.graph.scores import check_metric
 
     if metric is not None:

@@ -1,4 +1,4 @@
-"""``rapgnn plan`` and ``rapgnn data convert``: what a large graph will cost, and its tables as a graph on disk."""
+"""``rapgnn plan``: what a large graph will cost, before anything is run."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,42 +7,6 @@ import typer
 
 from rapgnn.cli import shared
 from rapgnn.errors import InputError
-
-
-@shared.data_app.command("convert")
-@shared.folder_options(shared.DISK_OPTIONS)
-def data_convert(
-    folder: Annotated[Path, typer.Argument(help="A folder of nodes and edges, Parquet or CSV.")],
-    reading: Any,
-    out: Annotated[Path | None, typer.Option(help="Folder for the graph on disk; else in the cache.")] = None,
-    memory: Annotated[str, typer.Option(help="What the conversion may use.")] = "4GiB",
-    threads: Annotated[int | None, typer.Option(help="Of the database; one per core.", min=1)] = None,
-    json_file: shared.JsonFile = None,
-    quiet: shared.Quiet = False,
-) -> None:
-    """Convert tables that are larger than memory to a graph on disk, once. A run that was stopped goes on.
-
-    Example: rapgnn data convert my-graph/ --out my-graph.disk --memory 8GiB
-    """
-    import time
-
-    from rapgnn.files import check_writable
-    from rapgnn.memory import read_size
-    from rapgnn.scale.tables.convert import convert_folder
-
-    check_writable(json_file)
-    limit, start = read_size(memory, "--memory"), time.perf_counter()
-    with shared.show_progress() as track:
-        graph = convert_folder(folder, out, reading, limit, threads, track)
-    for note in graph.notes:
-        shared.say(note)
-    names = ("num_nodes", "num_edges", "num_features", "num_outputs", "task", "weighted", "fingerprint")
-    record = {"dataset": graph.name, "folder": str(graph.folder)} | {name: getattr(graph, name) for name in names}
-    shared.write_json([record | {"seconds": time.perf_counter() - start}], json_file)
-    for name in names[:-1]:
-        value = record[name]
-        typer.echo(f"{name:<16} {value:,}" if type(value) is int else f"{name:<16} {value}")
-    typer.echo(f"next: rapgnn fit {graph.folder} --memory {memory} --out model")
 
 
 @shared.app.command()

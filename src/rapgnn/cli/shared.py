@@ -395,12 +395,8 @@ network_options = collected("overrides", NETWORK_OPTIONS, _network_settings)
 
 def _reading(options: dict[str, Any], others: dict[str, Any]) -> Any:
     from rapgnn.datasets.columns import Reading
-    from rapgnn.errors import check_choice
 
-    if options.get("task") is not None:
-        check_choice("task", options["task"], ("classification", "regression"))
-    fields: dict[str, Any] = {"text_encoding" if name == "encoding" else name: v for name, v in options.items()}
-    return Reading(**fields | {"ignore": tuple(options.get("ignore") or ()), "seed": others.get("seed", 0)})
+    return Reading(seed=others.get("seed", 0)).with_options(options)
 
 
 WIDTH = 80

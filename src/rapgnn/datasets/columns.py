@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rapgnn.datasets.dialect import Dialect
-from rapgnn.datasets.frames import Frame, find_file
+from rapgnn.datasets.frames import Dialect, Frame, find_file
 from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.labels import find_classes, label_column
-from rapgnn.graph.splits import split_blocks
+from rapgnn.graph.rows import split_blocks
 from rapgnn.graph.table import NAMED, ORDERS, Column, ColumnUse, Encoding, date_order, is_number, stamps_in_days
 from rapgnn.graph.validate import SPLITS, Faults
 

@@ -46,8 +46,7 @@ from rapgnn.datasets.columns import (
     row_of,
     times_of,
 )
-from rapgnn.datasets.dialect import as_numbers
-from rapgnn.datasets.frames import ENDINGS, FEATURES, Frame, checked, feature_array, read_file
+from rapgnn.datasets.frames import ENDINGS, FEATURES, Frame, as_numbers, checked, feature_array, read_file
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.convert import RawGraph, as_table, both_ways, is_network
 from rapgnn.graph.graph import Graph, build_graph

@@ -18,10 +18,9 @@ from rapgnn.estimators.card import describe_graph, model_card
 from rapgnn.estimators.describe import describe
 from rapgnn.estimators.predictions import Predicting, as_classes, suits
 from rapgnn.estimators.threshold import check_threshold, class_number
-from rapgnn.graph.goal import goal_metric, with_goal, with_sample_weight
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import as_plain
-from rapgnn.graph.splits import of_seen_classes, with_all_classes
+from rapgnn.graph.rows import goal_metric, of_seen_classes, with_all_classes, with_goal, with_sample_weight
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import SETTINGS, Config, refuse_unknown
 from rapgnn.network.fit_rows import FitRows

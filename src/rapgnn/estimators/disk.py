@@ -12,20 +12,18 @@ from torch import Tensor
 from rapgnn.device import pick_device
 from rapgnn.errors import InputError, check_choice, notice
 from rapgnn.estimators.base import RAPEstimator
-from rapgnn.graph.goal import with_goal
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.rows import hold_out, with_goal
 from rapgnn.graph.scores import check_metric, metrics_for
-from rapgnn.graph.splits import hold_out
 from rapgnn.graph.validate import SPLITS, labelled_rows
 from rapgnn.memory import read_size
 from rapgnn.network.config import Config
 from rapgnn.network.heads import RidgeHead
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed
-from rapgnn.scale.fit import fit, labelled_graph
+from rapgnn.scale.fit import fit, labelled_graph, predict
 from rapgnn.scale.homes import home_of, open_home
 from rapgnn.scale.hops import Budget, OnHop, hop_folder, silent
-from rapgnn.scale.predict import predict
 from rapgnn.search.start import first_point
 from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema

@@ -26,9 +26,9 @@ from rapgnn.estimators.serving import Served
 from rapgnn.estimators.table import prediction_table
 from rapgnn.estimators.threshold import check_threshold, class_number, find_threshold
 from rapgnn.estimators.threshold import decided as answers_of
-from rapgnn.graph.goal import check_weights, goal_metric
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.labels import NO_SPLIT, unseen_labels_note, unseen_note
+from rapgnn.graph.rows import check_weights, goal_metric
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole

@@ -19,7 +19,7 @@ from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.convert import RawGraph, as_directed, as_table, unpack
 from rapgnn.graph.graph import Graph, build_graph, make_features
 from rapgnn.graph.relations import ALSO, ALWAYS, BESIDE, Relation, Types
-from rapgnn.graph.splits import split_blocks
+from rapgnn.graph.rows import split_blocks
 from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_whole, shape_of
 from rapgnn.sparse import Features, SparseMatrix

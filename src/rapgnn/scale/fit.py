@@ -1,7 +1,18 @@
-"""Training on a graph on disk: the labelled rows' hops go to a store, and the head sees nothing else."""
+r"""Training and prediction on a graph on disk: the labelled rows' hops go to a store, and the head sees nothing else.
 
+For predictions nobody needs the representation: the head's first linear map commutes with the hops, so that these run
+over as many columns as it has outputs.
+
+.. math:: E[h^L] W = \sum_k S^k h^0 V_k, \qquad V_k = \sum_j E[c_{jk}] W_j
+
+Error bars need the hops themselves: they go to a hop store, and are read some rows at a time.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +22,135 @@ from torch import Tensor, nn
 
 from rapgnn.device import own_settings
 from rapgnn.errors import InputError
-from rapgnn.graph.goal import with_goal
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.graph.rows import with_goal
+from rapgnn.graph.tasks import Objective
+from rapgnn.memory import blocks
 from rapgnn.network.config import Config
 from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, same_gaps
-from rapgnn.network.propagation import coefficient_covariance, stored_hops
+from rapgnn.network.hops import Hops
+from rapgnn.network.polynomial import HopMoments
+from rapgnn.network.propagation import (
+    Propagation,
+    coefficient_covariance,
+    coefficients,
+    expected_coefficients,
+    stored_hops,
+)
 from rapgnn.network.rapgnn import RAPGNN
-from rapgnn.network.representation import MOMENT_BYTES
+from rapgnn.network.representation import MOMENT_BYTES, EmbeddedGraph
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.homes import HERE, Home
-from rapgnn.scale.hops import Budget, FirstHop, OnHop, check_config, hop_folder, one_by_one, silent
-from rapgnn.scale.rows import PART_BYTES, StoredRows, is_random, stored_graph
-from rapgnn.scale.store import HopStore
+from rapgnn.scale.hops import (
+    Budget,
+    DiskHops,
+    FirstHop,
+    Hop,
+    OnHop,
+    block_width,
+    check_config,
+    hop_folder,
+    one_by_one,
+    picked_parts,
+    silent,
+)
+from rapgnn.scale.store import Columns, HopStore
 from rapgnn.training.fit import Equations, fit_head, ridge_targets, row_weights, solve_head
 from rapgnn.training.loop import OnEpoch
+from rapgnn.training.predict import Prediction, as_prediction, check_finite, with_parts
 from rapgnn.training.pretrain import pretrain
+from rapgnn.training.uncertainty import spread_of
+
+# The hops of a store as training and prediction ask for them: a network's ``Hops``, or some rows at a time.
+
+
+PART_BYTES = 8 << 20  # of the hops that are read together
+
+
+def is_random(spec: Propagation) -> bool:
+    """Whether draws differ from one another."""
+    return spec.weights.schedule != "fixed" and spec.weights.structure != "identity"
+
+
+def mean_coefficients(spec: Propagation, channels: int) -> Tensor:
+    """What the hops are added up with at inference, ``[J, K, d]``: the expectation, or the one draw there is."""
+    if not is_random(spec):
+        return coefficients(spec, [0], channels, dtype=torch.float32)[0]
+    return expected_coefficients(spec).float()[:, :, None].expand(-1, -1, channels)
+
+
+class StoredHops(Hops):
+    """The hops of a store, walked as those of a graph in memory.
+
+    Args:
+        store: filled.
+        nodes: the node that each row is.
+        device: where the hops go.
+    """
+
+    def __init__(self, store: HopStore, nodes: np.ndarray, device: torch.device):
+        self.store, self.nodes, self.device = store, nodes, device
+
+    def suits(self, spec: Propagation, h: object) -> bool:
+        """The store was filled for this network."""
+        return True
+
+    def walk(self, spec: Propagation, wanted: Sequence[Tensor | None]) -> Iterator[tuple[slice, int, list[Tensor]]]:
+        """As in memory, one block of columns after another."""
+        numbers = [slice(None) if rows is None else rows.cpu().numpy() for rows in wanted]
+        places = [self.store.places(self.nodes[rows]) for rows in numbers]
+        for columns in sorted(self.store.blocks):
+            for place, k in enumerate(stored_hops(spec)):
+                hop = self.store.hop(columns, k)
+                yield slice(*columns), place, [torch.from_numpy(hop[rows]).to(self.device) for rows in places]
+
+
+def stored_graph(model: RAPGNN, store: HopStore, nodes: np.ndarray, device: torch.device) -> EmbeddedGraph:
+    """The labelled rows as a graph of which only the hops are at hand."""
+    nothing = torch.empty(0, model.embedding.out_channels, device=device)
+    operator, hops = GraphOperator(one_by_one(1.0, device)), StoredHops(store, nodes, device)
+    return EmbeddedGraph(
+        model.spec, operator, nothing, model.embedding, "polynomial", "hops are stored", nothing, None, hops
+    )
+
+
+class StoredRows:
+    """The hops of some nodes of a store, for one network.
+
+    Args:
+        store: filled.
+        spec: whose hops are among the stored ones.
+        nodes: any of the store's rows, in any order.
+    """
+
+    def __init__(self, store: HopStore, spec: Propagation, nodes: np.ndarray):
+        self.store, self.spec, self.outputs = store, spec, len(spec.outputs)
+        self.places, self.hops, self.channels = store.places(nodes), stored_hops(spec), store.of.channels
+        self.mean = mean_coefficients(spec, self.channels)
+        self._used = self.mean.flatten(0, 1).any(1).tolist()
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def read(self, rows: slice) -> Tensor:
+        """``[rows, K, d]``."""
+        return self.store.read(self.places[rows], self.hops)
+
+    def parts(self, size: int | None = None) -> Iterator[slice]:
+        """All rows, so many at a time, or as many as may be read together."""
+        return blocks(len(self), size or PART_BYTES // max(1, 4 * len(self.hops) * self.channels))
+
+    def expected(self, hops: Tensor) -> Tensor:
+        """The expectation ``[rows, J·d]`` of the rows that have these hops, ``[rows, K, d]``."""
+        out = hops.new_zeros(len(hops), self.outputs, self.channels)
+        for (j, k), used in zip(product(range(self.outputs), range(len(self.hops))), self._used, strict=True):
+            if used:
+                out[:, j].addcmul_(hops[:, k], self.mean[j, k])
+        return out.flatten(1)
+
+
+# Training.
 
 
 @dataclass(frozen=True)
@@ -224,3 +348,108 @@ def ridge_sums(train: StoredRows, targets: Tensor, weights: Tensor | None) -> li
 def _square(targets: Tensor, weight: Tensor) -> Tensor:
     """TᵀT ``[t, t]`` of weighted rows."""
     return targets.T @ (weight[:, None] * targets)
+
+
+# Predictions.
+
+
+Predicted = Iterator[tuple[np.ndarray, Prediction]]
+
+
+def predict(
+    model: RAPGNN,
+    graph: DiskGraph,
+    objective: Objective,
+    budget: Budget,
+    nodes: np.ndarray | None = None,
+    error_bars: bool = False,
+    store: Path | None = None,
+    on_hop: OnHop = silent,
+    home: Home = HERE,
+) -> Predicted:
+    """(nodes, their prediction), some nodes at a time, in ascending order.
+
+    Args:
+        nodes: ascending; None: all.
+        error_bars: whether predictions have a spread, from the exact variance.
+        store: a folder for the hops that error bars need, or one that has them; None: a temporary one.
+        home: where these are computed.
+    """
+    check_config(model.config)
+    nodes = np.arange(graph.num_nodes) if nodes is None else nodes
+    model = model.to(budget.device).eval()
+    if error_bars:
+        parts = _with_spread(home.hops(graph, model, budget), objective, nodes, store, on_hop)
+    else:
+        parts = _without(graph, model, budget, objective, nodes, on_hop)
+    for part, prediction in parts:
+        yield part, check_finite(prediction.each(Tensor.cpu))
+
+
+@torch.no_grad()
+def _without(
+    graph: DiskGraph, model: RAPGNN, budget: Budget, objective: Objective, nodes: np.ndarray, on_hop: OnHop
+) -> Predicted:
+    weight, finish = model.head.first_map()
+    with hop_folder(graph, None) as folder:
+        scores = Scores(graph, model, budget, weight).store(folder, nodes, on_hop)
+        for part in blocks(len(nodes), (16 << 20) // (4 * weight.shape[1])):
+            products = scores.read(part)[:, 0].to(weight.device)
+            yield nodes[part], as_prediction(finish(products), objective, model.output)
+
+
+class Scores(DiskHops):
+    """In place of the hops the products of all nodes' expectation with the head's first map, by Horner's rule.
+
+    Args:
+        weight: W ``[J·d, t]``.
+    """
+
+    def __init__(self, graph: DiskGraph, model: RAPGNN, budget: Budget, weight: Tensor):
+        channels = weight.shape[1]
+        super().__init__(
+            graph, model, budget, width=block_width(graph, channels, budget, self_loops=model.config.self_loops)
+        )
+        mark = hashlib.sha256(weight.cpu().numpy().tobytes()).hexdigest()[:16]
+        self.weight, self.depth = weight, model.spec.num_layers + 1
+        self.of = replace(self.of, hops=(0,), embedding=mark, channels=channels)
+
+    @torch.no_grad()
+    def walk(self, columns: Columns, rows: np.ndarray, on_hop=lambda hop: None) -> Iterator[Hop]:
+        spec, first, matrix, weight = self.model.spec, self.first, self.matrix, self.weight[:, slice(*columns)]
+        mean = mean_coefficients(spec, first.channels).to(weight.device)  # [J, K, d]
+        by_hop = torch.einsum("jkd,jdt->kdt", mean, weight.view(len(spec.outputs), first.channels, -1))
+        places = {k: i for i, k in enumerate(stored_hops(spec))}
+        now = torch.zeros(matrix.shape[0], weight.shape[1], device=weight.device)
+        other = torch.empty_like(now)
+        for step, k in enumerate(range(spec.num_layers, -1, -1)):
+            if step:
+                now, other = matrix.product(now, other), now
+                if spec.operator_scale != 1.0:
+                    now.div_(spec.operator_scale)
+            for part in first.row_blocks() if k in places else ():
+                now[part].addmm_(first.rows(part, weight.device), by_hop[places[k]])
+            on_hop(step)
+        yield 0, picked_parts(now, rows)
+
+
+@torch.no_grad()
+def _with_spread(
+    hops: DiskHops, objective: Objective, nodes: np.ndarray, store: Path | None, on_hop: OnHop
+) -> Predicted:
+    model, device = hops.model, hops.budget.device
+    with hop_folder(hops.graph, store) as folder:
+        rows = StoredRows(hops.store(folder, nodes, on_hop), model.spec, nodes)
+        moments = HopMoments(model.spec, torch.empty(0, device=device))
+        pairs = rows.outputs * (rows.outputs + 1) // 2
+        per_row = 4 * rows.channels * (len(rows.hops) + pairs * (2 + moments.factors) + rows.outputs)
+        for part in rows.parts(max(1, MOMENT_BYTES // per_row)):
+            stored, draws = rows.read(part).to(device), None
+            if is_random(model.spec):
+                mean, covariance = moments(stored.permute(1, 0, 2).contiguous())
+                expectation = mean.flatten(1)
+                draws = model.output.scale_spread(spread_of(model.head, objective, expectation, covariance))
+            else:
+                expectation = rows.expected(stored)
+            prediction = as_prediction(model.head(expectation), objective, model.output)
+            yield nodes[part], with_parts(prediction, model, objective, expectation, draws)

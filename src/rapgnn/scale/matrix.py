@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
-from rapgnn.graph.backbones import BACKBONES, Scaling
-from rapgnn.graph.csr import degree_power
+from rapgnn.graph.backbones import BACKBONES, Scaling, degree_power
 from rapgnn.graph.operator import growth_rate
 from rapgnn.memory import blocks
 from rapgnn.scale.disk_graph import DiskGraph

@@ -26,7 +26,7 @@ from rapgnn.datasets.sources import cache_dir
 from rapgnn.device import hardware
 from rapgnn.errors import InputError
 from rapgnn.files import read_regular, write_atomic
-from rapgnn.graph.csr import compress
+from rapgnn.graph.backbones import compress
 from rapgnn.memory import even_width, show_size
 from rapgnn.network.hops import BLOCK_BYTES
 from rapgnn.scale.disk_graph import DiskGraph

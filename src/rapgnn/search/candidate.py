@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.device import threads_for
-from rapgnn.graph.goal import BALANCED, row_weights, with_goal
 from rapgnn.graph.graph import Graph
+from rapgnn.graph.rows import BALANCED, row_weights, with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.heads import PENALTIES, Head, Posterior, RidgeHead, RidgeRegression, RidgeSolution
 from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of

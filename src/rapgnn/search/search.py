@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from rapgnn.errors import InputError
-from rapgnn.graph.goal import BALANCED, with_goal
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.splits import hold_out
+from rapgnn.graph.rows import BALANCED, hold_out, with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.heads import RidgeHead

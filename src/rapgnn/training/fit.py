@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from rapgnn.device import own_settings, threads, threads_for
 from rapgnn.errors import InputError
-from rapgnn.graph.goal import row_weights
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.graph.rows import row_weights
 from rapgnn.network.config import Config
 from rapgnn.network.heads import (
     PENALTIES,

@@ -16,7 +16,8 @@ import torch
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph, make_graph, make_graphs
-from rapgnn.graph.splits import make_folds, split_per_class, split_rows
+from rapgnn.graph.labels import split_rows
+from rapgnn.graph.rows import make_folds, split_per_class
 from rapgnn.graph.table import structural_features
 
 MOST_SHOWN, MOST_DEGREE = 5, 12  # larger numbers share the last column

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from rapgnn.graph.splits import FOLDS
+from rapgnn.graph.rows import FOLDS
 
 LEVEL = 0.05
 NO_TEST = "one value, no test"

@@ -13,8 +13,7 @@ from typing import Any
 import pandas as pd
 
 from rapgnn.datasets.columns import Reading
-from rapgnn.datasets.dialect import GAPS, GROUPED, MARKS, NUMBER, UNIT, UNITS, Dialect, find_dialect
-from rapgnn.datasets.frames import FEATURES
+from rapgnn.datasets.frames import FEATURES, GAPS, GROUPED, MARKS, NUMBER, UNIT, UNITS, Dialect, find_dialect
 from rapgnn.datasets.tables import HOLDS
 from rapgnn.errors import InputError, OutputError, shown
 from rapgnn.files import BROKEN, open_regular
