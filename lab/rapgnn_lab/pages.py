@@ -63,7 +63,6 @@ Table = Callable[[Path], str]  # of the repository's folder
 
 
 def on_machines(root: Path, file: str) -> list[Record]:
-    """The records of a CPU and of a GPU."""
     files = {machine: read_records(root, f"{file}{end}") for machine, end in MACHINES.items()}
     return [r | {"machine": machine} for machine, records in files.items() for r in records]
 
@@ -97,7 +96,6 @@ def familiar_table(root: Path) -> str:
 
 
 def graph_speed_table(root: Path) -> str:
-    """Time of one epoch on two graph datasets, on a CPU and on a GPU."""
     rows: dict[str, list[str]] = {}
     header = ["one epoch with validation"]
     for dataset, title in {"proteins": "PROTEINS", "molhiv": "molhiv"}.items():
@@ -109,7 +107,6 @@ def graph_speed_table(root: Path) -> str:
 
 
 def depth_speed_table(root: Path) -> str:
-    """Time of one epoch on PubMed by depth, on a CPU and on a GPU."""
     rows: dict[str, Record] = {}
     for r in on_machines(root, "bench-depth/pubmed"):
         place = f"{r['machine']}, {r['num_layers']} layers"
@@ -120,7 +117,6 @@ def depth_speed_table(root: Path) -> str:
 
 
 def _speed(file: str) -> Table:
-    """Time and memory of one epoch on PubMed with 32 layers."""
     return measured(
         file, COLUMNS["page-speed"], lambda records: [r for r in records if r["num_layers"] == 32 and not r.get("note")]
     )
@@ -134,7 +130,6 @@ def _beside_rap(records: list[Record]) -> list[Record]:
 
 
 def check_table(root: Path) -> str:
-    """The cost model against measured runs, by size."""
     records = read_records(root, "scale/plan")
     table, load = make_table(records, COLUMNS["costs"]), records[0].get("load_average") or 0
     busy = f"\n\nOther work ran on the machine meanwhile: its load was {load:.0f} at the start." if load > 1 else ""
@@ -186,7 +181,6 @@ def claims_table(root: Path) -> str:
 
 
 def claim_counts(root: Path) -> str:
-    """How many claims hold, in a sentence."""
     counts = Counter(claim["verdict"] for claim in _judged(root))
     judged = f"{counts[HOLDS]} hold, {counts[PART]} hold in part, {counts[FAILS]} do not hold"
     return f"Of {counts.total()} claims {judged}."
@@ -305,13 +299,11 @@ TABLES: dict[str, Table] = {
 
 
 def forget() -> None:
-    """Read the reproduction's records anew."""
     _measured.cache_clear()
     _judged.cache_clear()
 
 
 def find_pages(root: Path) -> list[Path]:
-    """README.md and every page of docs/."""
     return [page for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))) if page.is_file()]
 
 

@@ -111,12 +111,10 @@ class Published:
 
 @functools.cache
 def published() -> tuple[Published, ...]:
-    """Every published number."""
     return tuple(Published(**cell) for cell in _PUBLISHED["cells"])
 
 
 def find_published(table: str, **fields: Any) -> list[Published]:
-    """The cells of a table whose fields are these, in the paper's order."""
     check_choice("table", table, TABLES)
     for name in fields:
         check_choice("field", name, Published.__dataclass_fields__)
@@ -124,7 +122,6 @@ def find_published(table: str, **fields: Any) -> list[Published]:
 
 
 def one_published(table: str, **fields: Any) -> Published:
-    """The one cell whose fields are these."""
     cells = find_published(table, **fields)
     if len(cells) != 1:
         asked = ", ".join(f"{name}={value!r}" for name, value in fields.items())
@@ -175,17 +172,14 @@ def format_published(cell: Published) -> str:
 
 
 def format_ratio(value: float) -> str:
-    """How many times as fast."""
     return f"{value:,.0f}×" if value >= 10 else f"{value:.1f}×" if value >= 0.1 else f"{value:.2f}×"
 
 
 def format_ms(value: float) -> str:
-    """Milliseconds."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
 
 
 def title_of(dataset: str) -> str:
-    """A dataset's name for people."""
     return DATASETS.get(dataset, dataset)
 
 
@@ -208,11 +202,9 @@ class Cells(Formatter):
     }
 
     def get_value(self, key: Any, args: Any, kwargs: Any) -> Any:
-        """Of the record."""
         return kwargs.get(key)
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """By Python's formats, and those of ``KINDS``."""
         if value is None:
             return NONE
         kind = self.KINDS.get(format_spec)

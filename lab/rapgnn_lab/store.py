@@ -100,7 +100,6 @@ def read_records(path: Path) -> list[Record]:
 
 
 def write_json(path: Path, value: Record | Sequence[Record]) -> None:
-    """Put a record, or a list of them, in place."""
     packed = path.suffix == ".gz"
     text = json.dumps(plain(value), indent=None if packed else 1, allow_nan=False, ensure_ascii=False) + "\n"
     data = gzip.compress(text.encode(), mtime=0) if packed else text.encode()

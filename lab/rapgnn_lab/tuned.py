@@ -130,7 +130,6 @@ SIMPLEST_FIRST = ("identity", "fixed-random", "pretrained", "pretrained-gnn", "l
 
 
 def read_choices(root: Path = Path()) -> list[Record]:
-    """What every search chose, from results/tune/*.json."""
     files = sorted((results_folder(root) / "tune").glob("*.json"))
     if not files:
         raise InputError("results/tune holds no .json file: write some with rapgnn tune --json.")

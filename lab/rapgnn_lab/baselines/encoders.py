@@ -92,7 +92,6 @@ class FDGNN(ReservoirEncoder):
             yield h
 
     def parts(self, x: Features, context: GraphOperator) -> Iterator[Tensor]:
-        """The summed states of each graph; for nodes the states themselves."""
         for h in self.states(x, context):
             yield context.pool(h, "sum")
 
@@ -139,7 +138,6 @@ class UGCN(ReservoirEncoder):
         return graph_operator(graph, "normalised", self_loops=True)
 
     def parts(self, x: Features, context: GraphOperator) -> Iterator[Tensor]:
-        """Of each layer the pooled states; for nodes the states themselves."""
         h = x
         for layer in cast(Iterable[RandomLayer], self.layers):
             if isinstance(h, Tensor) and h.shape[1] < layer.weight.shape[1]:
@@ -199,7 +197,6 @@ class MRGNN(ReservoirEncoder):
         return graph_operator(graph, "adjacency" if self.settings.matrix == "adjacency" else "normalised")
 
     def hops(self, x: Features, operator: GraphOperator) -> Iterator[Tensor]:
-        """[H_0], [H_0, H_1], …: what each resolution sees."""
         h = dense(x)
         seen = h
         yield seen
@@ -210,7 +207,6 @@ class MRGNN(ReservoirEncoder):
             yield seen
 
     def parts(self, x: Features, context: GraphOperator) -> Iterator[Tensor]:
-        """Of each resolution the pooled rows."""
         for layer, seen in zip(self.resolutions, self.hops(x, context), strict=True):
             yield pool_all(context, layer(seen))
 

@@ -136,7 +136,6 @@ class Pyramid:
         return self.levels[0].ptr
 
     def select(self, graphs: Tensor) -> "tuple[Pyramid, Tensor]":
-        """Some graphs alone, and the numbers of their nodes."""
         chosen = [level.select(graphs) for level in self.levels]
         staying = []
         for stays, level, (some, _), (pooled, nodes) in zip(
@@ -219,11 +218,9 @@ class PRGNN(ReservoirEncoder):
         self.register_buffer("hidden_recurrent", weights.draw(1, width, width, slot=2))
 
     def context(self, graph: Graph) -> Pyramid:
-        """The graphs and their poolings."""
         return build_pyramid(graph, self.settings.levels, self.settings.threshold)
 
     def states(self, x: Features, pyramid: Pyramid) -> Iterator[Tensor]:
-        """The states after each pooling."""
         s, h = self.settings, x
         for number, stays in enumerate(pyramid.staying):
             layer, recurrent = (self.hidden, self.hidden_recurrent) if number else (self.input, self.recurrent)
@@ -232,6 +229,5 @@ class PRGNN(ReservoirEncoder):
             yield h
 
     def parts(self, x: Features, context: Pyramid) -> Iterator[Tensor]:
-        """The summed states after each pooling."""
         for level, h in zip(context.levels[1:], self.states(x, context), strict=True):
             yield level.pool(h, "sum")

@@ -25,7 +25,6 @@ BOUNDS: dict[str, Callable[[int, int], float]] = {
 
 
 def spectral_radius(matrix: Tensor) -> float:
-    """The largest absolute eigenvalue of a square matrix."""
     return float(torch.linalg.eigvals(matrix).abs().max()) if matrix.numel() else 0.0
 
 
@@ -121,9 +120,7 @@ class RandomLayer(nn.Module):
         self.register_buffer("bias", drawn if bias else torch.zeros(out_channels))
 
     def forward(self, x: Features) -> Tensor:
-        """h of the rows given."""
         return self.activate(x @ self.weight)
 
     def activate(self, z: Tensor) -> Tensor:
-        """What follows the product with W."""
         return ACTIVATIONS[self.activation](z + self.bias)

@@ -48,7 +48,6 @@ Measure = Callable[[Graph, Config, int], tuple[Record, Callable[[], Record]]]  #
 
 
 def tiny_graph(device: torch.device | str) -> timing.ReadyGraph:
-    """A graph to warm up with."""
     return timing.ready(BlockModel(nodes=40, classes=2, features=8, train=5, val=10, test=10).generate().to(device))
 
 
@@ -66,7 +65,6 @@ def describe(graph: Graph, config: Config) -> Record:
 
 
 def measure(name: str, graph: Graph, config: Config, repeats: int) -> Record:
-    """One method at one depth."""
     return measure_costs(MEASURES[name], graph, config, repeats)
 
 
@@ -198,7 +196,6 @@ class Sign(nn.Module):
 
 
 def sign(graph: Graph, config: Config) -> timing.Network:
-    """SIGN, its hops stored for the rows of each split."""
     d, matrix, x = config.hidden_channels, graph.operator(config.backbone).matrix, dense(graph.x)
 
     def walk() -> Iterator[Tensor]:

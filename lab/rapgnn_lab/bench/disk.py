@@ -187,7 +187,6 @@ LINEAR = Config(num_layers=LAYERS, embedding="identity", activation="identity", 
 
 
 def plan_costs(sizes: Sequence[int], memory: str, repeats: int, folder: Path) -> list[Row]:
-    """A row per number of nodes: seconds and memory of the hops, predicted and measured."""
     rates = cache(partial(measure_rates, folder))
     common = {"dataset": "power-law", "method": "hops", "features": FEATURES, "layers": LAYERS, "repeats": repeats}
     common |= {"memory_limit": read_size(memory, "--memory")} | machine("cpu")

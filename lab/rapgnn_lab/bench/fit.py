@@ -98,7 +98,6 @@ def grid(nodes: Sequence[int], columns: Sequence[int], labels: Sequence[float], 
 
 
 def plan(cells: Sequence[Cell], seeds: int) -> list[Row]:
-    """A row per graph."""
     rows = []
     for cell in cells:
         request = asdict(cell) | {"seeds": list(range(seeds))}
@@ -192,7 +191,6 @@ def stage_of(frame: FrameType | None) -> str:
 
 
 def kind_of(config: Config) -> str:
-    """A candidate's kind in words."""
     kinds = (config.coefficients == "random", config.head != "ridge", config.kernel != "none", True)
     return KINDS_OF_CANDIDATES[kinds.index(True)]
 

@@ -115,7 +115,6 @@ def train_peer(name: str, graph: Graph, settings: Settings, seed: int, device: s
 
 
 def _adam(module: nn.Module, settings: Settings) -> Adam:
-    """The weights of the first of several layers decay alone."""
     decayed = module.first if isinstance(module, Personalized) else module
     if isinstance(module, Stack) and len(module.layers) > 1:
         decayed = module.layers[0]

@@ -49,7 +49,6 @@ def plan(
 
 
 def measure(graph: timing.ReadyGraph, build_seconds: float, settings: Record) -> Record:
-    """One size and width."""
     device = graph.y.device
     warm_up(["rap", "end-to-end"], str(device))
     config = bench_config(settings["num_layers"], settings["hidden_channels"])

@@ -29,13 +29,11 @@ WORST = (-math.inf, -math.inf)
 
 
 def wait(device: torch.device | str) -> None:
-    """Until the device has finished."""
     if torch.device(device).type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def seconds_of(work: Callable[[], Any], device: torch.device | str) -> float:
-    """Seconds of one call."""
     wait(device)
     start = time.perf_counter()
     work()
@@ -196,13 +194,11 @@ class ReadyGraph(Graph):
     built: GraphOperator | None = None
 
     def operator(self, backbone: str, self_loops: bool = False, eps: float = 0.0) -> GraphOperator:
-        """The one that was built."""
         assert self.built is not None
         return self.built
 
 
 def ready(graph: Graph, backbone: str = "gcn") -> ReadyGraph:
-    """The graph with its operator built."""
     return ReadyGraph(**{f.name: getattr(graph, f.name) for f in fields(Graph)}, built=graph.operator(backbone))
 
 
@@ -217,7 +213,6 @@ def message_bytes(graph: Graph, channels: int) -> int:
 
 
 def fits(needed: float, device: torch.device | str) -> bool:
-    """Whether so many bytes can be taken without the system ending a process."""
     return needed <= FITS * free_memory(device)
 
 

@@ -79,7 +79,6 @@ def _follow(track: Any) -> Callable[[int, int, str], None]:
 
 
 def _show_tables(items: Sequence[Any], records: dict[str, list[Any]]) -> None:
-    """Print the tables of these items."""
     from rich.markdown import Markdown
 
     from rapgnn_lab.paper.run import describe

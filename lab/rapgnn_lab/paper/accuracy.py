@@ -73,7 +73,6 @@ def split(cell: Cell, graphs: Graphs) -> list[Cell]:
 
 
 def _graph_of(part: Cell, graphs: Graphs) -> Graph:
-    """The graph with the split of a training or a fit."""
     graph, spec = graphs.get(part.dataset), part.spec
     if "every" in spec:
         return replace(graph, train=graph.train[:: spec["every"]], val=graph.val[:: spec["every"]])
@@ -121,7 +120,6 @@ def train(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
 
 
 def fit_estimator(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
-    """One fit of an estimator with nothing set, scored on the test rows."""
     graph = _graph_of(cell, graphs)
     start = time.perf_counter()
     fitted = fit("fit", graph, Config(), cell.spec["seed"], on_epoch)
@@ -185,7 +183,6 @@ def _of_folds(cell: Cell, trainings: Sequence[Record]) -> Record:
 
 
 def join_fits(cell: Cell, fits: Sequence[Record]) -> Record:
-    """One record of all fits."""
     strict = _of_folds(cell, fits) if "folds" in cell.spec else {"protocol": "fixed split"}
     return {
         **{name: fits[-1][name] for name in ("task", "method", "metric", "threads")},
@@ -206,7 +203,6 @@ def _protocol(words: str, count: int) -> str:
 
 
 def _figures(values: Sequence[float | None]) -> Record:
-    """Mean, standard deviation of these values, and the values themselves."""
     known = _numbers(values)
     return {"mean": float(np.mean(known)), "std": float(np.std(known)), "values": known}
 

@@ -83,7 +83,6 @@ class Scale:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of datasets with a fixed split."""
         return tuple(range(2 if self.quick else 5))
 
     @property

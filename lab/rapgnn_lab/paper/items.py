@@ -93,7 +93,6 @@ def _cells_beside(scale: Scale, graphs: Graphs) -> list[Cell]:
 
 
 def _show_estimators(records: list[Record]) -> str:
-    """One table, a dataset in a row."""
     there = []
     for table, dataset in ((table, dataset) for table, datasets in _ALL.items() for dataset in datasets):
         mine = {r["method"]: _strict(r) for r in records if r["dataset"] == dataset}

@@ -161,7 +161,6 @@ def diagonal_size(matrix: Tensor) -> float:
 
 
 def describe_matrix(before: Tensor, after: Tensor) -> Record:
-    """A trained matrix ``[d, d]`` beside its start values."""
     return {
         "diagonal_share": diagonal_share(after),
         "start_diagonal_share": diagonal_share(before),
@@ -204,7 +203,6 @@ TRAINED = {"end-to-end": 1.0, "end-to-end-small": LAYERS**-0.5}
 
 
 def strategy_cell(name: str, scale: Scale) -> Cell:
-    """The cell of the kind "collapse" that all layers of a strategy are taken from."""
     chosen = STRATEGIES[name]
     sizes = {"num_layers": LAYERS, "hidden_channels": QUICK_CHANNELS if scale.quick else CHANNELS}
     config = SETTINGS.update(**sizes, epochs=QUICK_EPOCHS if scale.quick else EPOCHS, **chosen.changes)
@@ -215,17 +213,14 @@ def strategy_cell(name: str, scale: Scale) -> Cell:
 
 
 def part_of(whole: Cell, kind: str, layer: int, labels: Record) -> Cell:
-    """One layer of a strategy, as a cell of its own."""
     return Cell(kind, whole.dataset, whole.spec | {"layer": layer}, labels)
 
 
 def whole_of(part: Cell, graphs: Graphs) -> list[Cell]:
-    """The strategy that a layer is of."""
     return [Cell("collapse", part.dataset, {k: v for k, v in part.spec.items() if k != "layer"})]
 
 
 def layer_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
-    """Every layer of every strategy."""
     wholes = {row.title: strategy_cell(name, scale) for name, row in STRATEGIES.items()}
     return [
         part_of(whole, "layer", layer, {"title": title})
@@ -235,7 +230,6 @@ def layer_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
 
 
 def matrix_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
-    """Layers 1 and L of each trained network."""
     return [
         part_of(strategy_cell(name, scale), "matrix", layer, {"title": f"{STRATEGIES[name].title}, layer {layer}"})
         for name in TRAINED
@@ -247,7 +241,6 @@ _NETWORK = ("method", "num_layers", "hidden_channels", "seed", "epochs", "best_e
 
 
 def join_layer(cell: Cell, wholes: Sequence[Record]) -> Record:
-    """The figures of one layer."""
     (whole,) = wholes
     at = cell.spec["layers"].index(cell.spec["layer"])
     about = {name: whole[name] for name in (*_NETWORK, "nodes", "rank_tolerance") if name in whole}
@@ -255,7 +248,6 @@ def join_layer(cell: Cell, wholes: Sequence[Record]) -> Record:
 
 
 def join_matrix(cell: Cell, wholes: Sequence[Record]) -> Record:
-    """One matrix of the network."""
     (whole,) = wholes
     (matrix,) = (m for m in whole["matrices"] if m["layer"] == cell.spec["layer"])
     return {name: whole[name] for name in _NETWORK} | matrix
@@ -266,7 +258,6 @@ PARTS |= {"layer": Parts(whole_of, join_layer), "matrix": Parts(whole_of, join_m
 
 
 def show_layers(records: list[Record]) -> str:
-    """A table per figure, a column per layer."""
     first = records[0]
     return below(
         f"## Rank, at most {first['hidden_channels']}\n\n{_by_layer(records, 'rank', '.0f')}",
@@ -294,14 +285,12 @@ def _by_layer(records: Sequence[Record], key: str, digits: str, growth: bool = F
 
 
 def _growth(records: Sequence[Record], method: str, key: str) -> str:
-    """The factor of a figure per layer."""
     values = sorted((r["layer"], r.get(key)) for r in records if r["method"] == method)
     (start, first), (end, last) = values[0], values[-1]
     return f"{math.exp(math.log(last / first) / (end - start)):.2f}×" if first and last else NONE
 
 
 def _describe_training(records: Sequence[Record]) -> str:
-    """How far end-to-end training came."""
     trained = {r["method"]: r for r in records if r["method"] in TRAINED}
     said = [
         f"{STRATEGIES[name].title}: {100 * r['val']:.1f} % on validation and {100 * r['test']:.1f} % on test after "
@@ -312,7 +301,6 @@ def _describe_training(records: Sequence[Record]) -> str:
 
 
 def show_matrices(records: list[Record]) -> str:
-    """A row per matrix."""
     first = records[0]
     percent = {"start_share": "start_diagonal_share", "share": "diagonal_share", "moved_share": "moved"}
     shown = [r | {name: 100 * r[key] for name, key in percent.items()} for r in records]

@@ -34,14 +34,12 @@ TONES = {HOLDS: "good", PART: "mixed", FAILS: "bad", MISSING: "quiet"}
 
 
 def write_report(results: Path, out: Path) -> Measured:
-    """Write the page of a folder of results; what was measured there."""
     measured = read_measured(results)
     make_page(measured).write(out)
     return measured
 
 
 def make_page(measured: Measured) -> Page:
-    """The page, from what was measured."""
     claims = judge_claims(measured)
     quick = any(r.get("quick") for records in measured.values() for r in records)
     sections = [_claims(claims, measured, quick)]
@@ -155,7 +153,6 @@ def plain_cell(text: str) -> Cell:
 
 
 def plain_table(heading: str, header: list[str], rows: Sequence[Sequence[str]], left: int) -> Table:
-    """As it stands in the text."""
     return Table(header, [[plain_cell(cell) for cell in row] for row in rows], heading, left)
 
 

@@ -92,7 +92,6 @@ def lines(records: Sequence[Record], key: str, x: str, x_title: str, title: str,
 
 
 def _dots(rows: Sequence[Record], names: Sequence[str], titles: dict[str, str]) -> dict[str, Series]:
-    """A row of dots for each name, a colour for each of the titles."""
     series = {}
     for at, (key, title) in enumerate(titles.items()):
         there = [(r[key], name) for r, name in zip(rows, names, strict=True) if r.get(key) is not None]
@@ -101,7 +100,6 @@ def _dots(rows: Sequence[Record], names: Sequence[str], titles: dict[str, str]) 
 
 
 def _gap(records: Sequence[Record], column: str, key: str = "mean") -> float | None:
-    """RAP-GNN minus End-to-End in points."""
     means = {r["method"]: r.get(key) for r in reversed(records) if r.get("column") == column}
     ours, theirs = means.get("rap"), means.get("end-to-end")
     return None if ours is None or theirs is None else 100 * (ours - theirs)
@@ -131,7 +129,6 @@ def glance(measured: dict[str, list[Record]]) -> list[Figure]:
 
 
 def depth(records: list[Record]) -> list[Figure]:
-    """Times and memory by the number of layers; accuracy on a linear axis of its own."""
     times = [r for r in records if r["kind"] == "time"]
     scored = [r | {"num_layers": r["config"]["num_layers"]} for r in records if r["kind"] == "accuracy"]
     panels = [lines(times, key, "num_layers", "layers", f"{t} ({unit})", unit) for key, (t, unit) in BY_DEPTH.items()]
@@ -143,7 +140,6 @@ def depth(records: list[Record]) -> list[Figure]:
 
 
 def memory(records: list[Record]) -> list[Figure]:
-    """Bars, a panel per graph."""
     there, panels = [r for r in records if r.get("peak_memory_mb")], []
     for name in dict.fromkeys(r["dataset"] for r in there):
         mine = {r["title"]: r["peak_memory_mb"] for r in there if r["dataset"] == name}
@@ -156,7 +152,6 @@ def memory(records: list[Record]) -> list[Figure]:
 
 
 def large(records: list[Record]) -> list[Figure]:
-    """Times of every strategy, ours and the paper's, a panel per graph and backbone."""
     times, panels = [r for r in records if r["kind"] == "time"], []
     for dataset, backbone in dict.fromkeys((r["dataset"], r["backbone"]) for r in times):
         mine = [r for r in times if (r["dataset"], r["backbone"]) == (dataset, backbone)]
@@ -167,13 +162,11 @@ def large(records: list[Record]) -> list[Figure]:
 
 
 def collapse(records: list[Record]) -> list[Figure]:
-    """Rank and variance by layer."""
     words = {key: (title, key.replace("_", " ")) for key, title in BY_LAYER.items()}
     return [Figure([lines(records, key, "layer", "layer", *said) for key, said in words.items()])]
 
 
 def weights(records: list[Record]) -> list[Figure]:
-    """The matrices as colours."""
     panels = []
     for r in records:
         share, chance = 100 * r["diagonal_share"], 100 * r["random_diagonal_share"]

@@ -67,7 +67,6 @@ class Row:
         return tuple(column for column in asked if self.method in having.get(column, (self.method,)))
 
     def paper(self, dataset: str) -> Published | None:
-        """The paper's figure."""
         if self.published is None:
             return None
         return one_published(**{"dataset": dataset, "method": self.method} | self.published)
@@ -128,7 +127,6 @@ def settings(graph: Graph, row: Row, column: str) -> Config | None:
 
 
 def _untuned(graph: Graph, row: Row, scale: Scale) -> Cell:
-    """The estimator with nothing set on a dataset, by the strict protocol where it has folds."""
     labels, every = {"column": row.column, "title": row.title}, scale.every(graph)
     if every > 1:
         labels["cut"] = f"every {every}th graph of training and validation"
@@ -221,7 +219,6 @@ class Line:
 
 
 def figure(record: Record | None, prefix: str = "") -> str:
-    """Mean and standard deviation; ``prefix`` as in the record's keys."""
     if record is not None and record.get(f"{prefix}mean", 0.0) is None:
         return DIVERGED
     return format_figure(record, prefix).partition(" (")[0]  # the number of seeds stands below the table
@@ -244,7 +241,6 @@ def _best(line: Line) -> str:
 
 
 def published(paper: Published | None) -> str:
-    """The paper's figure."""
     return NONE if paper is None else format_published(paper)
 
 
@@ -332,7 +328,6 @@ def show_seeds(records: Sequence[Record], rows: Sequence[Row], datasets: Sequenc
 
 
 def spread(records: Sequence[Record]) -> str:
-    """What stands behind ±."""
     if not records:
         return ""
     folds = [len(r["values"]) for r in records if "fold," in r["protocol"]]
@@ -357,5 +352,4 @@ def show_cuts(records: Sequence[Record], usual: str) -> str:
 
 
 def below(*notes: str) -> str:
-    """What stands under the tables, each note a paragraph."""
     return "\n\n".join(note for note in notes if note)

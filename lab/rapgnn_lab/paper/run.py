@@ -131,7 +131,6 @@ def is_there(cell: Cell, graphs: Graphs, store: Store) -> bool:
 
 
 def command(item: str, quick: bool) -> str:
-    """What measures an item again."""
     return f"rapgnn reproduce {item}{' --quick' if quick else ''}"
 
 

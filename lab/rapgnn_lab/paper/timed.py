@@ -62,7 +62,6 @@ def cost_cell(kind: str, graph: str | PowerLaw, method: str, sizes: Record, devi
 
 
 def measure_time(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
-    """The times of one strategy; a ``note`` where it does not fit into memory."""
     spec, method = cell.spec, cell.spec["method"]
     graph = _ready_graph(cell, graphs)
     WARM_UP(graphs.device, (method,))
@@ -75,7 +74,6 @@ def measure_time(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
 
 
 def measure_memory(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
-    """The peak of one strategy; a ``note`` where it does not fit."""
     spec = cell.spec
     request = {key: spec[key] for key in ("method", "num_layers", "hidden_channels")}
     request |= {"data": spec.get("generated", cell.dataset), "device": graphs.device}
@@ -145,7 +143,6 @@ def score_cell(graph: Graph, method: str, config: Config, num_layers: int, scale
 
 
 def show_depth(records: list[Record]) -> str:
-    """A table per measure, a column per depth, and the paper's factors beside ours."""
     times = [r for r in records if r["kind"] == "time"]
     scored = [r | {"num_layers": r["config"]["num_layers"]} for r in records if r["kind"] == "accuracy"]
     titles = {method: METHODS[method].title for method in SCORED}
@@ -174,7 +171,6 @@ def show_depth(records: list[Record]) -> str:
 
 
 def _by_depth(records: Sequence[Record], titles: dict[str, str], write: Callable[[Record], str]) -> str:
-    """A row per method, a column per depth."""
     depths = sorted({r["num_layers"] for r in records})
     return rows.by_place(records, "num_layers", {depth: f"{depth} layers" for depth in depths}, titles, write)
 
@@ -215,7 +211,6 @@ def memory_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
 
 
 def show_memory(records: list[Record]) -> str:
-    """A table for each graph."""
     parts = []
     for name in dict.fromkeys(r["dataset"] for r in records):
         mine = bench.with_memory_ratios([r for r in records if r["dataset"] == name])
@@ -310,7 +305,6 @@ def large_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
 
 
 def _is_here(dataset: str, graphs: Graphs) -> bool:
-    """Whether a dataset's files lie in the user's folder or in the cache."""
     files = find_dataset(dataset).files
     return any(find_in(files, folder) is not None for folder in (data_dir(graphs.data_dir), cache_dir()))
 
@@ -326,7 +320,6 @@ def _accuracy(table: LargeTable, method: str, scale: Scale) -> Cell:
 
 
 def show_large(records: list[Record]) -> str:
-    """A table for each graph and backbone."""
     by_table = [(table, [r for r in records if table.has(r)]) for table in TABLES]
     scored = [r for r in records if r["kind"] == "accuracy"]
     absent = dict.fromkeys(t.dataset for t, mine in by_table if any(r.get("no_accuracy") == ABSENT for r in mine))

@@ -80,7 +80,6 @@ def score(
 
 @one_sentence
 def main(words: Sequence[str] | None = None) -> int:
-    """The command."""
     parser = ArgumentParser(prog="python -m rapgnn_lab.tune.reachable", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("datasets", nargs="+")
     parser.add_argument("--best", type=int, default=10, help="of each search, by validation (default: 10)")

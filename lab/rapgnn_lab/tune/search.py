@@ -128,14 +128,12 @@ class Search:
         return ended < self.trials and (not ended or self.seconds_left() > DECIDING * 60 * (self.minutes or 0))
 
     def run_trials(self, study: optuna.Study, tell: Callable[[], None]) -> None:
-        """Run one trial after another until the study needs no more."""
         with locked(self.storage.absolute().parent):  # processes may begin at the same moment
             others = study.user_attrs.get("processes", 0)
             study.set_user_attr("processes", others + 1)
         run_trials(study, self.value, lambda: self.wants_more(study), tell, process=others)
 
     def value(self, trial: optuna.Trial) -> float:
-        """The mean validation metric of one point of the space."""
         settings = suggest(trial, self.method, self.embedding, self.space, self.graph)
         trial.set_user_attr("settings", json.dumps(settings))
         try:
@@ -281,7 +279,6 @@ def storing(storage: Path) -> Iterator[None]:
 
 
 def finished(study: optuna.Study) -> list[FrozenTrial]:
-    """Trials that have a value."""
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 

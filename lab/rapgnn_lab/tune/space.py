@@ -84,7 +84,6 @@ class Point:
         return self.settings[name]
 
     def size(self, name: str, low: float, high: float) -> None:
-        """A number whose order of magnitude counts."""
         self.settings[name] = self.trial.suggest_float(name, low, high, log=True)
 
     def training(self, lr: Pair, dropout: Pair, decay: Pair, phase: str = "") -> None:
@@ -159,7 +158,6 @@ def suggest_faithful(trial: Any, method: str, embedding: str | None, graph: Grap
 
 
 def suggest(trial: Any, method: str, embedding: str | None, space: str, graph: Graph) -> dict[str, Any]:
-    """One point of the space, as settings of ``Config``."""
     return (suggest_any if space == ANY else suggest_faithful)(trial, method, embedding, graph)
 
 

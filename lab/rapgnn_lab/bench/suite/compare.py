@@ -176,7 +176,6 @@ RIVAL = ("rival", "title", "mean", "values", "val", "settings", "search_trials",
 def plan(
     names: Sequence[str], trials: int, seeds: int, folder: Path | None, search: bool = True, device: str = "cpu"
 ) -> list[Row]:
-    """A row per graph; without ``search`` beside the searches in the folder that are there and finished."""
     rows = []
     for name in names:
         entry = GRAPHS[name]
@@ -291,7 +290,6 @@ def time_plain(graph: Graph, metric: str, epochs: int) -> Record:
 
 
 def pick_best(metric: str, task: str, rivals: Sequence[Record]) -> Record | None:
-    """The rival with the best test score: the hardest one to beat."""
     sign = 1.0 if metrics_for(task)[metric].higher else -1.0
     return max(rivals, key=lambda record: sign * record["mean"], default=None)
 
@@ -315,7 +313,6 @@ def _warm(entry: Entry, graph: Graph) -> None:
 
 
 def suite_row(r: Record) -> Record:
-    """A graph's record with what its row of the table says besides."""
     percent = metrics_for(r["task"])[r["metric"]].percent
 
     def score(value: float | None) -> str:
@@ -362,5 +359,4 @@ def _faster(records: Sequence[Record], key: str) -> tuple[int, int]:
 
 
 def metric_title(record: Record) -> str:
-    """The name of the metric for people."""
     return metrics_for(record["task"])[record["metric"]].title

@@ -276,7 +276,6 @@ def merit(metric: str, task: str, value: float) -> float:
 
 
 def adam(module: nn.Module, settings: Settings) -> torch.optim.Adam:
-    """Adam with the settings' rate and decay."""
     return torch.optim.Adam(module.parameters(), lr=settings["lr"], weight_decay=settings["weight_decay"])
 
 
@@ -292,7 +291,6 @@ def train_rival(
     device: str = "cpu",
     optimizer: Callable[[nn.Module, Settings], torch.optim.Optimizer] = adam,
 ) -> Run:
-    """Train once; ``patience`` and ``stop`` as in ``train``."""
     measure, rule, y = metrics_for(graph.task)[metric].measure, graph.objective, graph.y.cpu()
 
     def judge(out: Tensor) -> tuple[float, float]:

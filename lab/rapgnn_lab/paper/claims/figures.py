@@ -36,7 +36,6 @@ class Finding:
 
 
 def title(method: str) -> str:
-    """A method's name for people."""
     return TITLES.get(method, method)
 
 
@@ -134,7 +133,6 @@ def _printed(row: Record, metric: str) -> float | None:
 
 
 def saved(records: Records) -> Finding | None:
-    """The milliseconds saved layer by layer, by depth, in training and in inference."""
     rows: list[Record] = []
     ends = []
     for name, keys in {"training": (TRAIN,), "inference": ("infer_ms", "eval_ms_per_epoch")}.items():
@@ -181,7 +179,6 @@ def first_and_last(records: Records, method: str) -> list[Record]:
 
 
 def left(row: Record, rank: str) -> float:
-    """The share of a rank that is left."""
     return row[f"{rank}_last"] / max(row[f"{rank}_first"], 1)
 
 
@@ -247,7 +244,6 @@ def _log_variance(layers: dict[int, Record]) -> dict[int, float]:
 
 
 def trained_weights(records: Records) -> Finding | None:
-    """How much of the squared entries of trained weights lies on the diagonal."""
     names = ("dataset", "layer", "diagonal_share", "random_diagonal_share")
     rows = []
     for r in find(records, ("weights",)):

@@ -66,7 +66,6 @@ def _reached_in_part(rows: Sequence[Record]) -> bool:
 
 
 def _savings(rows: Sequence[Record]) -> list[list[float]]:
-    """Milliseconds by depth, of training and of inference."""
     return [
         [row["saved_ms"] for row in rows if (row["figure"] == figures.TRAIN) == training] for training in (True, False)
     ]

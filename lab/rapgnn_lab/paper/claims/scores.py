@@ -162,7 +162,6 @@ def left_open(rows: Sequence[Record]) -> str:
 
 
 def signed(value: float, unit: str) -> str:
-    """A difference with its sign."""
     digits = 2 if unit == "points" else 3
     return f"{round(value, digits) or 0.0:+.{digits}f} {unit}"  # no minus before zero
 
@@ -247,7 +246,6 @@ def ends(records: Records, methods: Sequence[str]) -> Finding | None:
 
 
 def at_depths(records: Records) -> Finding | None:
-    """RAP-GNN against end-to-end training at every depth."""
     ours, theirs = (by_depth(records, method) for method in ("rap", "end-to-end"))
     names = (title("rap"), title("end-to-end"))
     both = {depth: compare(names, ours[depth], theirs[depth]) for depth in ours if depth in theirs}
@@ -255,7 +253,6 @@ def at_depths(records: Records) -> Finding | None:
 
 
 def embeddings(records: Records, first: str, second: str) -> Finding | None:
-    """RAP-GNN with one embedding against RAP-GNN with another."""
     rows: list[Record] = []
     for dataset in PLANETOID:
         wanted = {"dataset": dataset, "method": "rap"}
@@ -275,7 +272,6 @@ def batch_sizes(records: Records) -> Finding | None:
 
 
 def expectation(records: Records) -> Finding | None:
-    """The same models, with the exact expectation and with one draw."""
     rows: list[Record] = []
     for dataset in DATASETS:
         both = [find_scores(records, TABLES, c, dataset=dataset, method="rap") for c in (EXPECTATION, FAITHFUL)]
