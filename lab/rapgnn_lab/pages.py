@@ -21,13 +21,14 @@ from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.suite.compare import goals, metric_title, suite_table
 from rapgnn_lab.paper.claims.judged import FAILS, HOLDS, PART, format_claims, judge_claims
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
-from rapgnn_lab.paper.rows import MOLBACE, MOLECULES, NOTHING_SET, PLANETOID, RESERVOIRS, TU, UNITS, figure
+from rapgnn_lab.paper.rows import MOLBACE, MOLECULES, NOTHING_SET, PLANETOID, RESERVOIRS, TU, UNITS
 from rapgnn_lab.paper.run import describe
 from rapgnn_lab.results import (
     COLUMNS,
     DATASETS,
     NONE,
     Cells,
+    format_figure,
     format_published,
     format_table,
     make_table,
@@ -208,7 +209,8 @@ def summary_table(root: Path) -> str:
             metric = next(r["metric"] for r in mine.values())
             title = f"{DATASETS.get(dataset, dataset)}, {UNITS[metric]}"
             mark = "" if best is None or best["method"] == "rap" else " †"
-            rows.append([title, figure(rap), figure(best) + mark, paper[0], figure(trained), paper[1]])
+            ours, other, end_to_end = map(format_figure, (rap, best, trained))
+            rows.append([title, ours, other + mark, paper[0], end_to_end, paper[1]])
     if not rows:
         return "Not measured yet: `rapgnn reproduce`."
     header = ["", "RAP-GNN, faithful", "best", "paper", "End-to-End, faithful", "paper"]
@@ -233,7 +235,7 @@ def reservoirs_table(root: Path) -> str:
         header += [f"{DATASETS[dataset]}, {what}" for what in ("paper's protocol", "strict", "published")]
         for method, row in rows.items():
             record, paper = records[method, dataset], one_published("tu", dataset=dataset, method=method)
-            row += [figure(record), figure(record, "strict_"), format_published(paper)]
+            row += [format_figure(record), format_figure(record, "strict_"), format_published(paper)]
     return format_table(header, rows.values())
 
 

@@ -129,7 +129,7 @@ def one_published(table: str, **fields: Any) -> Published:
     return cells[0]
 
 
-MISSING = "not measured"
+MISSING, DIVERGED = "not measured", "diverged"
 NONE = "–"  # there is no such figure
 DATASETS = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 DATASETS |= {name: name.upper() for name in ("mutag", "ptc", "proteins")}
@@ -152,21 +152,21 @@ def format_number(value: float | None) -> str:
 
 
 def format_figure(record: Record | None, prefix: str = "") -> str:
-    """A metric with its spread, and the number of seeds below five; ``prefix`` "strict_": by that protocol."""
+    """A metric with its spread; ``prefix`` "strict_": by that protocol. How many seeds stands below the tables."""
     if record is None or f"{prefix}mean" not in record:
         return NONE if prefix else MISSING
-    mean, std, seeds = record[f"{prefix}mean"], record[f"{prefix}std"], len(record["seeds"])
-    folds = "fold," in record["protocol"]
+    mean, std, folds = record[f"{prefix}mean"], record[f"{prefix}std"], "fold," in record["protocol"]
+    if mean is None:
+        return DIVERGED
     factor, digits = (1, 3) if record["metric"] == "rmse" else (100, 1 if folds else 2)
-    spread = "" if seeds == 1 and not folds else f" ± {factor * std:.{digits}f}"
-    few = "" if folds or seeds >= 5 else f" ({seeds} seed{'s' if seeds > 1 else ''})"
-    return f"{factor * mean:.{digits}f}{spread}{few}"
+    spread = "" if len(record["seeds"]) == 1 and not folds else f" ± {factor * std:.{digits}f}"
+    return f"{factor * mean:.{digits}f}{spread}"
 
 
-def format_published(cell: Published) -> str:
+def format_published(cell: Published | None) -> str:
     """A published mean and standard deviation, with as many digits as its table prints."""
-    if cell.mean is None or cell.std is None:
-        return cell.note or NONE
+    if cell is None or cell.mean is None or cell.std is None:
+        return (cell and cell.note) or NONE
     digits = 3 if cell.metric == "rmse" else 1 if cell.table in ONE_DIGIT else 2
     return f"{cell.mean:.{digits}f} ± {cell.std:.{digits}f}"
 

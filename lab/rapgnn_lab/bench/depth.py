@@ -10,27 +10,23 @@ process. Both are above what the loaded data take: features and operator.
 import gc
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from rapgnn import compare
 from rapgnn.compare import Record, fit, warm_up
 from rapgnn.datasets import load_dataset
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.operator import edge_bounds
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
 from rapgnn.search.start import graph_backbone
-from rapgnn.sparse import dense
 from rapgnn.training.fit import build_rapgnn
-from rapgnn_lab.bench import timing
+from rapgnn_lab.bench import rivals, timing
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.store import Row, answer, machine, with_ratios
 from rapgnn_lab.store import in_child as measure_in_child
@@ -140,7 +136,7 @@ def peer(build: Callable[[Graph, Config], timing.Network], beforehand: bool, mor
         def infer() -> Record:
             test = timing.median_ms(network.test, device, repeats) if len(graph.test) else None
             every = None if network.every is None else timing.median_ms(network.every, device, repeats)
-            walks = every is not None and build is not sign
+            walks = every is not None and build is not rivals.sign
             rows = graph.num_nodes if walks else len(graph.test)
             return {"infer_ms": test, "infer_all_ms": every, "infer_rows": rows}
 
@@ -149,97 +145,19 @@ def peer(build: Callable[[Graph, Config], timing.Network], beforehand: bool, mor
     return measure
 
 
-def gcn(graph: Graph, config: Config) -> timing.Network:
-    """Linear embedding, residual GCNConv layers, linear head: every pass goes over the whole graph."""
-    from torch_geometric.nn import GCNConv
-
-    device, d = graph.y.device, config.hidden_channels
-    x, edges = dense(graph.x), graph.edge_index.to(device)
-    with torch.random.fork_rng():
-        layers = nn.ModuleList(
-            GCNConv(d, d, bias=False, cached=True, add_self_loops=False) for _ in range(config.num_layers)
-        )
-        embedding, head = nn.Linear(graph.num_features, d), nn.Linear(d, graph.num_outputs)
-        module = nn.ModuleDict({"embedding": embedding, "layers": layers, "head": head}).to(device)
-
-    def every() -> Tensor:
-        h = torch.relu(embedding(x))
-        for layer in layers:
-            h = h + torch.relu(layer(h, edges))
-        return head(h)
-
-    return _network(module, lambda split: every()[graph.rows(split)], every, graph)
-
-
-def sgconv(graph: Graph, config: Config) -> timing.Network:
-    """SGConv with its propagated features cached."""
-    from torch_geometric.nn import SGConv
-
-    device = graph.y.device
-    x, edges = dense(graph.x), graph.edge_index.to(device)
-    with torch.random.fork_rng():
-        module = SGConv(graph.num_features, graph.num_outputs, K=config.num_layers, cached=True).to(device)
-    return _network(module, lambda split: module(x, edges)[graph.rows(split)], lambda: module(x, edges), graph)
-
-
-class Sign(nn.Module):
-    """Scalable Inception Graph Networks: a linear map per hop, and a head on all of them."""
-
-    def __init__(self, in_channels: int, hidden: int, outputs: int, num_layers: int, dropout: float = 0.0):
-        super().__init__()
-        self.hops = nn.ModuleList(nn.Linear(in_channels, hidden) for _ in range(num_layers + 1))
-        self.head, self.drop = nn.Linear(hidden * (num_layers + 1), outputs), nn.Dropout(dropout)
-
-    def forward(self, hops: Sequence[Tensor]) -> Tensor:
-        parts = [self.drop(torch.relu(linear(hop))) for linear, hop in zip(self.hops, hops, strict=True)]
-        return self.head(torch.cat(parts, dim=1))
-
-
-def sign(graph: Graph, config: Config) -> timing.Network:
-    d, matrix, x = config.hidden_channels, graph.operator(config.backbone).matrix, dense(graph.x)
-
-    def walk() -> Iterator[Tensor]:
-        yield (hop := x)
-        for _ in range(config.num_layers):
-            yield (hop := matrix @ hop)
-
-    stored: dict[str, list[Tensor]] = {split: [] for split in ("train", "val", "test")}
-    for hop in walk():
-        for split, parts in stored.items():
-            parts.append(hop[graph.rows(split)])
-    with torch.random.fork_rng():
-        module = Sign(graph.num_features, d, graph.num_outputs, config.num_layers, config.dropout).to(graph.y.device)
-
-    def every() -> Tensor:
-        out = module.head.bias.expand(graph.num_nodes, -1)
-        for linear, weight, hop in zip(module.hops, module.head.weight.split(d, dim=1), walk(), strict=True):
-            out = out + torch.relu(linear(hop)) @ weight.T
-        return out
-
-    return _network(module, lambda split: module(stored[split]), every, graph)
-
-
-def _network(
-    module: nn.Module, scores: Callable[[str], Tensor], every: Callable[[], Tensor], graph: Graph
-) -> timing.Network:
-    """A network whose epoch is one step over all training rows."""
-    y = graph.y[graph.train]
-    return timing.Network(module, lambda: [(scores("train"), y)], lambda: scores("val"), lambda: scores("test"), every)
-
-
-PEERS = {"pyg-sgconv": sgconv, "pyg-sign": sign, "end-to-end-pyg": gcn}
+PEERS = {"pyg-sgconv": rivals.sgconv, "pyg-sign": rivals.sign, "end-to-end-pyg": rivals.gcn}
 PRETRAINED = {"embedding": "pretrained", "pretrain_dropout": 0.0}
 METHODS: dict[str, tuple[str, Measure]] = {
     "rap": ("RAP, shortcut", _labelled_rows("rap", {})),
     "fixed-diagonal": ("fixed diagonal", _labelled_rows("fixed-diagonal", {})),
     "pretrained-embedding": ("pretrained embedding", _labelled_rows("pretrained-embedding", PRETRAINED)),
-    "pyg-sgconv": ("PyG SGConv (cached)", peer(sgconv, beforehand=True, more=4)),
-    "pyg-sign": ("SIGN, training rows", peer(sign, beforehand=True, more=4)),
+    "pyg-sgconv": ("PyG SGConv (cached)", peer(rivals.sgconv, beforehand=True, more=4)),
+    "pyg-sign": ("SIGN, training rows", peer(rivals.sign, beforehand=True, more=4)),
     "rap-stepwise": ("RAP, layer by layer", walking("rap", {"engine": "stepwise"})),
     "fixed-full": ("fixed full", _labelled_rows("fixed-full", {})),
     "random-full": ("random full", walking("random-full", {})),
     "end-to-end": ("end-to-end, CSR", walking("end-to-end", {})),
-    "end-to-end-pyg": ("end-to-end, PyG GCNConv", peer(gcn, beforehand=False)),
+    "end-to-end-pyg": ("end-to-end, PyG GCNConv", peer(rivals.gcn, beforehand=False)),
 }
 """The title of every method, and what measures it."""
 TITLES = {name: title for name, (title, _) in METHODS.items()}
@@ -279,7 +197,7 @@ def plan_graphs(graph: Graph, batch_size: int, repeats: int, epochs: int = GRAPH
     # End to end the paper's layers: an MLP of one hidden layer for TU, of two for OGB, with batch norm.
     trained = {"factors": 3 if config.backbone == "gine" else 2, "batch_norm": True}
     measures = MEASURES | {"end-to-end": walking("end-to-end", trained)}
-    measures["end-to-end-pyg"] = peer(partial(gin, factors=trained["factors"]), beforehand=False)
+    measures["end-to-end-pyg"] = peer(partial(rivals.gin, factors=trained["factors"]), beforehand=False)
     common = describe(graph, config) | {"graphs": graph.num_rows, "repeats": repeats}
 
     def measure(name: str) -> Record:
@@ -287,67 +205,6 @@ def plan_graphs(graph: Graph, batch_size: int, repeats: int, epochs: int = GRAPH
         return measure_costs(measures[name], graph, config, repeats)
 
     return [Row(common | {"method": m, "title": title}, partial(measure, m)) for m, title in GRAPH_TITLES.items()]
-
-
-def gin(graph: Graph, config: Config, factors: int) -> timing.Network:
-    """GIN or GINE with PyG's loader of batches."""
-    from torch_geometric.loader import DataLoader
-
-    device, size = graph.y.device, config.batch_size or len(graph.train)
-    with torch.random.fork_rng():
-        module = _PyGNetwork(graph, config, factors).to(device)
-    loaders = {s: DataLoader(data_list(graph, s), size, shuffle=s == "train") for s in ("train", "val", "test")}
-
-    def steps() -> Iterator[tuple[Tensor, Tensor]]:
-        for batch in loaders["train"]:
-            batch = batch.to(device)
-            yield module(batch), batch.y
-
-    def scores(split: str) -> Tensor:
-        return torch.cat([module(batch.to(device)) for batch in loaders[split]])
-
-    return timing.Network(module, steps, lambda: scores("val"), lambda: scores("test"))
-
-
-class _PyGNetwork(nn.Module):
-    """GINConv or GINEConv layers as in PyTorch Geometric's and OGB's examples, sum pooling, a linear head."""
-
-    def __init__(self, graph: Graph, config: Config, factors: int):
-        from torch_geometric.nn import MLP, GINConv, GINEConv
-
-        super().__init__()
-        d, self.edges = config.hidden_channels, config.backbone == "gine"
-        self.embedding = nn.Linear(graph.num_features, d)
-        networks = [MLP([d] * (factors + 1), norm="batch_norm") for _ in range(config.num_layers)]
-        more: dict[str, Any] = {"edge_dim": graph.num_edge_features} if self.edges else {}
-        self.layers = nn.ModuleList((GINEConv if self.edges else GINConv)(network, **more) for network in networks)
-        self.head = nn.Linear(d, graph.num_outputs)
-
-    def forward(self, batch: Any) -> Tensor:
-        from torch_geometric.nn import global_add_pool
-
-        h = torch.relu(self.embedding(batch.x))
-        edges = (batch.edge_index, batch.edge_attr) if self.edges else (batch.edge_index,)
-        for layer in self.layers:
-            h = torch.relu(layer(h, *edges))
-        return self.head(global_add_pool(h, batch.batch, size=batch.num_graphs))
-
-
-def data_list(graph: Graph, split: str) -> list[Any]:
-    """The graphs of a split as PyG takes them."""
-    from torch_geometric.data import Data
-
-    assert graph.ptr is not None
-    ptr, x = graph.ptr.cpu(), dense(graph.x).cpu()
-    bounds = edge_bounds(ptr, graph.edge_index[0].numpy())
-    edge_attr = None if graph.edge_attr is None else dense(graph.edge_attr).cpu()
-    data = []
-    for g in graph.rows(split).tolist():
-        nodes, edges = slice(int(ptr[g]), int(ptr[g + 1])), slice(int(bounds[g]), int(bounds[g + 1]))
-        attributes = None if edge_attr is None else edge_attr[edges]
-        ends = graph.edge_index[:, edges] - ptr[g]
-        data.append(Data(x=x[nodes], edge_index=ends, edge_attr=attributes, y=graph.y[g : g + 1].cpu()))
-    return data
 
 
 # Peak memory of training.

@@ -19,8 +19,8 @@ from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.search.portfolio import constrained
 from rapgnn.sparse import dense
+from rapgnn_lab.bench.rivals import Personalized, Run, Settings, Stack, read_spaces, train_rival
 from rapgnn_lab.bench.suite.compare import best_trial, search
-from rapgnn_lab.bench.suite.rivals import Personalized, Run, Settings, Stack, read_spaces, train_rival
 from rapgnn_lab.bench.timing import seconds_of
 from rapgnn_lab.store import Row, machine, with_ratios
 from rapgnn_lab.tune.search import open_study

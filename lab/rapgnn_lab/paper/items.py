@@ -15,7 +15,17 @@ from rapgnn.files import is_regular
 from rapgnn_lab.paper import layers, rows, timed
 from rapgnn_lab.paper.accuracy import ESTIMATOR
 from rapgnn_lab.paper.cells import Cell, Graphs, Item, Scale
-from rapgnn_lab.results import COLUMNS, NONE, format_ms, format_table, make_table, one_published, title_of
+from rapgnn_lab.results import (
+    COLUMNS,
+    NONE,
+    format_figure,
+    format_ms,
+    format_published,
+    format_table,
+    make_table,
+    one_published,
+    title_of,
+)
 from rapgnn_lab.store import read_records
 
 FOLDS_CUT = "the first 2 of 10 folds are held out, the others only train"
@@ -99,11 +109,11 @@ def _show_estimators(records: list[Record]) -> str:
         if ESTIMATOR not in mine:
             continue
         ours, others = mine[ESTIMATOR], {name: mine.get(name) for name in _BESIDE}
-        said = {name: NONE if other is None else rows.figure(other) for name, other in others.items()}
+        said = {name: NONE if other is None else format_figure(other) for name, other in others.items()}
         said |= {"title": title_of(dataset), "unit": rows.UNITS[ours["metric"]].partition(",")[0]}
-        paper = rows.published(one_published(table=table, dataset=dataset, method="rap"))
+        paper = format_published(one_published(table=table, dataset=dataset, method="rap"))
         gap = _gap(ours, others[_BESIDE[0]])
-        there.append(ours | said | {"ours": rows.figure(ours), "paper": paper, "gap": gap})
+        there.append(ours | said | {"ours": format_figure(ours), "paper": paper, "gap": gap})
     return rows.below(
         make_table(there, COLUMNS["estimators"]),
         rows.note("nothing-set"),

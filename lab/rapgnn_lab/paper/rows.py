@@ -188,7 +188,7 @@ def cut(graph: Graph, method: str, config: Config, scale: Scale) -> tuple[Config
 
 # In Markdown: a table per dataset, ours beside the paper's, and below what was measured.
 
-NOT_SEARCHED, NO_EXACT_FORM, DIVERGED = "not searched", "no exact form", "diverged"
+NOT_SEARCHED, NO_EXACT_FORM = "not searched", "no exact form"
 ABSENT: dict[str | None, str] = {EXPECTATION: NO_EXACT_FORM, OF_LAYER: NONE}  # although the method was searched
 UNITS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE, lower is better"}
 
@@ -218,30 +218,20 @@ class Line:
         return self.records.get(self.row.column or FAITHFUL)
 
 
-def figure(record: Record | None, prefix: str = "") -> str:
-    if record is not None and record.get(f"{prefix}mean", 0.0) is None:
-        return DIVERGED
-    return format_figure(record, prefix).partition(" (")[0]  # the number of seeds stands below the table
-
-
 def _ours(line: Line) -> str:
     if line.row.method == ESTIMATOR:
         return ""
     if line.ours is None:
         return ABSENT.get(line.row.column if line.searched else None, NOT_SEARCHED)
-    return figure(line.ours)
+    return format_figure(line.ours)
 
 
 def _best(line: Line) -> str:
     if line.row.method == ESTIMATOR:
-        return figure(line.records.get(BEST))
+        return format_figure(line.records.get(BEST))
     if BEST not in line.row.columns((FAITHFUL, BEST)):
         return "" if line.row.column else NONE
-    return figure(line.records[BEST]) if BEST in line.records else NOT_SEARCHED
-
-
-def published(paper: Published | None) -> str:
-    return NONE if paper is None else format_published(paper)
+    return format_figure(line.records[BEST]) if BEST in line.records else NOT_SEARCHED
 
 
 def _difference(line: Line) -> str:
@@ -261,9 +251,9 @@ COLUMNS: dict[str, Callable[[Line], str]] = {
     "faithful": _ours,
     "accuracy": _ours,
     "best": _best,
-    "reachable": lambda line: figure(line.records[REACHABLE]) if REACHABLE in line.records else "",
-    "strict": lambda line: NONE if line.ours is None else figure(line.ours, "strict_"),
-    "paper": lambda line: published(line.paper),
+    "reachable": lambda line: format_figure(line.records[REACHABLE]) if REACHABLE in line.records else "",
+    "strict": lambda line: NONE if line.ours is None else format_figure(line.ours, "strict_"),
+    "paper": lambda line: format_published(line.paper),
     "difference": _difference,
 }
 """Heading -> what the column says of a line."""

@@ -24,7 +24,16 @@ from rapgnn_lab.bench.timing import ReadyGraph, fits, ready
 from rapgnn_lab.paper import plots, rows
 from rapgnn_lab.paper.accuracy import accuracy_cell
 from rapgnn_lab.paper.cells import KINDS, Cell, Graphs, Item, Scale
-from rapgnn_lab.results import COLUMNS, NONE, Published, find_published, make_table, title_of
+from rapgnn_lab.results import (
+    COLUMNS,
+    NONE,
+    Published,
+    find_published,
+    format_figure,
+    format_published,
+    make_table,
+    title_of,
+)
 from rapgnn_lab.store import machine, measure_or_say
 
 TITLES = {
@@ -155,7 +164,7 @@ def show_depth(records: list[Record]) -> str:
         ("Inference, ms", timed("infer_ms")),
         ("Inference of all nodes from the graph on, ms", timed("infer_all_ms")),
         ("How many times as fast as End-to-End a training epoch is", _factors(times)),
-        ("Accuracy on the test nodes, %", _by_depth(scored, titles, rows.figure)),
+        ("Accuracy on the test nodes, %", _by_depth(scored, titles, format_figure)),
     ]
     seeds = len(scored[0]["seeds"]) if scored else 0
     return rows.below(
@@ -341,10 +350,10 @@ def _table(table: LargeTable, records: Sequence[Record]) -> str:
     scores = {r["method"]: r for r in records if r["kind"] == "accuracy"}
     shown = []
     for method, r in times.items():
-        score = NONE if method == "rap-stepwise" else rows.figure(scores.get(method)) if scores else r["no_accuracy"]
+        score = NONE if method == "rap-stepwise" else format_figure(scores.get(method)) if scores else r["no_accuracy"]
         said = {"name": rows.bold(r["title"], method == "rap"), "score": score}
         said |= {key: r.get("note") or results.format_ms(r[key]) for key in ("train_ms_per_epoch", "infer_all_ms")}
-        shown.append(r | said | {"paper": rows.published(table.paper(method))})
+        shown.append(r | said | {"paper": format_published(table.paper(method))})
     first = next(iter(times.values()))
     metric = "rocauc" if table.dataset == "ogbn-proteins" else "accuracy"
     where = f"{first['num_layers']} layers, {first['hidden_channels']} channels; times at {first['dataset']}"

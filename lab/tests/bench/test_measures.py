@@ -13,7 +13,7 @@ from rapgnn.compare import STRATEGIES
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
 from rapgnn.sparse import dense
-from rapgnn_lab.bench import depth, disk, fit, peers, scale, spmm, timing
+from rapgnn_lab.bench import depth, disk, fit, peers, rivals, scale, spmm, timing
 from rapgnn_lab.bench.generated import (
     SIZES,
     PowerLaw,
@@ -60,7 +60,7 @@ def test_methods_by_depth(fresh_random_state):
     assert {r["method"]: r["infer_rows"] for r in records} == {m: 60 if m in walks else 10 for m in depth.TITLES}
 
 
-@pytest.mark.parametrize("build", [depth.gcn, depth.sgconv, depth.sign])
+@pytest.mark.parametrize("build", [rivals.gcn, rivals.sgconv, rivals.sign])
 def test_a_peer_scores_all_nodes_as_it_scores_those_of_a_split(build):
     graph = timing.ready(BlockModel(nodes=60, classes=2, features=6, train=5, val=10, test=10).generate())
     network = build(graph, depth.bench_config(2, 8))

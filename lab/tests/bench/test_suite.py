@@ -11,7 +11,9 @@ from rapgnn.compare import Record
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.graph.graph import make_graph
 from rapgnn.sparse import SparseMatrix, dense
-from rapgnn_lab.bench.suite import compare, graphs, rivals
+from rapgnn_lab.bench import rivals
+from rapgnn_lab.bench.rivals import node_network, train_rival
+from rapgnn_lab.bench.suite import compare, graphs
 from rapgnn_lab.bench.suite.compare import (
     bench,
     best_trial,
@@ -24,7 +26,6 @@ from rapgnn_lab.bench.suite.compare import (
     tune,
 )
 from rapgnn_lab.bench.suite.graphs import Entry
-from rapgnn_lab.bench.suite.rivals import node_network, train_rival
 from rapgnn_lab.tune.search import open_study
 
 PLAIN: Record = {"hidden_channels": 16, "num_layers": 2, "dropout": 0.0, "lr": 0.03, "weight_decay": 0.0}

@@ -32,8 +32,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
 from rapgnn.sparse import SparseMatrix, dense
-from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
-from rapgnn_lab.bench.suite.rivals import (
+from rapgnn_lab.bench.rivals import (
     EPOCHS,
     SPACES,
     TITLES,
@@ -45,6 +44,7 @@ from rapgnn_lab.bench.suite.rivals import (
     rival_features,
     train_rival,
 )
+from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
 from rapgnn_lab.bench.timing import seconds_of
 from rapgnn_lab.results import COLUMNS, NONE, make_table
 from rapgnn_lab.store import Row, machine, plain, write_json

@@ -1,5 +1,5 @@
-"""The rivals of PyTorch Geometric: GCN, GraphSAGE, APPNP, SGC and SIGN for one graph, GIN for sets of graphs, and a
-training of each, in which the state of the best validation epoch counts."""
+"""Networks of PyTorch Geometric that are trained end to end, and a training of each, in which the state of the best
+validation epoch counts: GCN, GraphSAGE, APPNP, SGC and SIGN for one graph, GIN for sets of graphs."""
 
 import time
 import tomllib
@@ -22,7 +22,6 @@ from rapgnn.graph.operator import edge_bounds
 from rapgnn.graph.scores import metrics_for
 from rapgnn.network.config import Config
 from rapgnn.sparse import Features, SparseMatrix, dense, ranges
-from rapgnn_lab.bench.depth import sgconv, sign
 from rapgnn_lab.bench.suite.graphs import both_ways
 from rapgnn_lab.bench.timing import Network, train, wait
 
@@ -34,12 +33,11 @@ Stop = Callable[[Sequence[float]], bool]  # asked after every epoch with the bes
 @cache
 def read_spaces() -> Record:
     """What is searched, by ``"rivals"`` and ``"peers"``."""
-    return tomllib.loads(files("rapgnn_lab.bench.suite").joinpath("spaces.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(files("rapgnn_lab.bench").joinpath("spaces.toml").read_text(encoding="utf-8"))
 
 
 TITLES = {"gcn": "GCN", "sage": "GraphSAGE", "appnp": "APPNP", "gin": "GIN"}
 EPOCHS = 200
-HOPS = {"sgc": sgconv, "sign": sign}  # networks of stored hops
 WIDE = 256  # columns from which sparse features stay sparse
 EVALUATED = 1024  # graphs that are scored at a time
 SPACES: dict[str, Ranges] = read_spaces()["rivals"]
@@ -161,35 +159,123 @@ class Personalized(nn.Module):
         return self.walk(self.second(h), adjacency)
 
 
-class JumpingGIN(nn.Module):
-    """GINConv, or GINEConv where edges have features; the pooled sums of all layers go into the head."""
+class GIN(nn.Module):
+    """GINConv layers, or GINEConv where edges have features, and sum pooling.
 
-    def __init__(self, in_channels: int, edge_channels: int, out_channels: int, settings: Settings):
-        from torch_geometric.nn import GINConv, GINEConv
+    ``jumping``: the pooled sums of all layers go into a head with a hidden layer; else, as in PyTorch Geometric's and
+    OGB's examples, the last one's into a linear head.
+    """
+
+    def __init__(self, in_channels: int, edge_channels: int, out_channels: int, settings: Settings, factors: int = 0):
+        from torch_geometric.nn import MLP, GINConv, GINEConv
 
         super().__init__()
         d, depth, self.p = settings["hidden_channels"], settings["num_layers"], settings["dropout"]
+        self.jumping = not factors
 
-        def half() -> list[nn.Module]:
-            return [nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU()]
+        def network() -> nn.Module:
+            half = lambda: [nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU()]  # noqa: E731
+            return nn.Sequential(*half(), *half()) if self.jumping else MLP([d] * (factors + 1), norm="batch_norm")
 
         self.embedding = nn.Linear(in_channels, d)
-        networks = [nn.Sequential(*half(), *half()) for _ in range(depth)]
+        networks = [network() for _ in range(depth)]
         more: dict[str, Any] = {"edge_dim": edge_channels} if edge_channels else {}
-        self.layers = nn.ModuleList((GINEConv if more else GINConv)(net, train_eps=True, **more) for net in networks)
+        kind = GINEConv if more else GINConv
+        self.layers = nn.ModuleList(kind(net, train_eps=self.jumping, **more) for net in networks)
         last = nn.Linear(d * (depth + 1), d), nn.ReLU(), nn.Dropout(self.p), nn.Linear(d, out_channels)
-        self.head = nn.Sequential(*last)
+        self.head = nn.Sequential(*last) if self.jumping else nn.Linear(d, out_channels)
 
     def forward(self, x: Tensor, edges: tuple[Tensor, ...], home: Tensor, count: int) -> Tensor:
         """Scores of some graphs side by side: edges with or without features, and the graph of every node."""
         from torch_geometric.nn import global_add_pool
 
-        h = self.embedding(x)
-        pooled = [global_add_pool(h, home, count)]
+        h = self.embedding(x) if self.jumping else torch.relu(self.embedding(x))
+        pooled = [global_add_pool(h, home, count)] if self.jumping else []
         for layer in self.layers:
-            h = nn.functional.dropout(layer(h, *edges), self.p, self.training)
-            pooled.append(global_add_pool(h, home, count))
+            h = nn.functional.dropout(torch.relu(layer(h, *edges)), self.p, self.training)
+            if self.jumping or layer is self.layers[-1]:
+                pooled.append(global_add_pool(h, home, count))
         return self.head(torch.cat(pooled, dim=1))
+
+
+def gcn(graph: Graph, config: Config) -> Network:
+    """Linear embedding, residual GCNConv layers, linear head: every pass goes over the whole graph."""
+    from torch_geometric.nn import GCNConv
+
+    device, d = graph.y.device, config.hidden_channels
+    x, edges = dense(graph.x), graph.edge_index.to(device)
+    with torch.random.fork_rng():
+        layers = nn.ModuleList(
+            GCNConv(d, d, bias=False, cached=True, add_self_loops=False) for _ in range(config.num_layers)
+        )
+        embedding, head = nn.Linear(graph.num_features, d), nn.Linear(d, graph.num_outputs)
+        module = nn.ModuleDict({"embedding": embedding, "layers": layers, "head": head}).to(device)
+
+    def every() -> Tensor:
+        h = torch.relu(embedding(x))
+        for layer in layers:
+            h = h + torch.relu(layer(h, edges))
+        return head(h)
+
+    return _network(module, lambda split: every()[graph.rows(split)], every, graph)
+
+
+def sgconv(graph: Graph, config: Config) -> Network:
+    """SGConv with its propagated features cached."""
+    from torch_geometric.nn import SGConv
+
+    device = graph.y.device
+    x, edges = dense(graph.x), graph.edge_index.to(device)
+    with torch.random.fork_rng():
+        module = SGConv(graph.num_features, graph.num_outputs, K=config.num_layers, cached=True).to(device)
+    return _network(module, lambda split: module(x, edges)[graph.rows(split)], lambda: module(x, edges), graph)
+
+
+class Sign(nn.Module):
+    """Scalable Inception Graph Networks: a linear map per hop, and a head on all of them."""
+
+    def __init__(self, in_channels: int, hidden: int, outputs: int, num_layers: int, dropout: float = 0.0):
+        super().__init__()
+        self.hops = nn.ModuleList(nn.Linear(in_channels, hidden) for _ in range(num_layers + 1))
+        self.head, self.drop = nn.Linear(hidden * (num_layers + 1), outputs), nn.Dropout(dropout)
+
+    def forward(self, hops: Sequence[Tensor]) -> Tensor:
+        parts = [self.drop(torch.relu(linear(hop))) for linear, hop in zip(self.hops, hops, strict=True)]
+        return self.head(torch.cat(parts, dim=1))
+
+
+def sign(graph: Graph, config: Config) -> Network:
+    d, matrix, x = config.hidden_channels, graph.operator(config.backbone).matrix, dense(graph.x)
+
+    def walk() -> Iterator[Tensor]:
+        yield (hop := x)
+        for _ in range(config.num_layers):
+            yield (hop := matrix @ hop)
+
+    stored: dict[str, list[Tensor]] = {split: [] for split in ("train", "val", "test")}
+    for hop in walk():
+        for split, parts in stored.items():
+            parts.append(hop[graph.rows(split)])
+    with torch.random.fork_rng():
+        module = Sign(graph.num_features, d, graph.num_outputs, config.num_layers, config.dropout).to(graph.y.device)
+
+    def every() -> Tensor:
+        out = module.head.bias.expand(graph.num_nodes, -1)
+        for linear, weight, hop in zip(module.hops, module.head.weight.split(d, dim=1), walk(), strict=True):
+            out = out + torch.relu(linear(hop)) @ weight.T
+        return out
+
+    return _network(module, lambda split: module(stored[split]), every, graph)
+
+
+def _network(module: nn.Module, scores: Callable[[str], Tensor], every: Callable[[], Tensor], graph: Graph) -> Network:
+    """A network whose epoch is one step over all training rows."""
+    y = graph.y[graph.train]
+    return Network(module, lambda: [(scores("train"), y)], lambda: scores("val"), lambda: scores("test"), every)
+
+
+HOPS = {"sgc": sgconv, "sign": sign}  # networks of stored hops
+SIZES = ("num_layers", "hidden_channels", "dropout")
 
 
 def node_network(rival: str, graph: Graph, settings: Settings, device: str = "cpu") -> Network:
@@ -201,7 +287,7 @@ def node_network(rival: str, graph: Graph, settings: Settings, device: str = "cp
         edges = torch.from_numpy(both_ways(*edges.numpy()))
     edges, graph = edges.to(device), graph.to(device)
     if rival in HOPS:
-        sizes = {name: settings[name] for name in ("num_layers", "hidden_channels", "dropout") if name in settings}
+        sizes = {name: settings[name] for name in SIZES if name in settings}
         return HOPS[rival](replace(graph, x=dense(x), edge_index=edges), Config(**sizes))
     adjacency, sizes = sparse_adjacency(edges, graph.num_nodes), (x.shape[1], graph.num_outputs, settings)
     module = (Personalized(*sizes) if rival == "appnp" else Stack(rival, *sizes)).to(device)
@@ -227,7 +313,7 @@ def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Networ
         known = y[graph.train]
         shift, spread = known.mean(0), known.std(0).clamp(min=1e-6)
         y = (y - shift) / spread
-    module = JumpingGIN(x.shape[1], graph.num_edge_features, graph.num_outputs, settings).to(device)
+    module = GIN(x.shape[1], graph.num_edge_features, graph.num_outputs, settings).to(device)
 
     def batch(rows: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Tensor, int]:
         sizes, counts = ptr[rows + 1] - ptr[rows], bounds[rows + 1] - bounds[rows]
@@ -249,6 +335,45 @@ def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Networ
         return torch.cat([module(*parts) for parts in made[split]]) * spread + shift
 
     return Network(module, steps, lambda: scores("val"), lambda: scores("test"))
+
+
+def gin(graph: Graph, config: Config, factors: int) -> Network:
+    """GIN with PyG's loader of batches."""
+    from torch_geometric.loader import DataLoader
+
+    device, size = graph.y.device, config.batch_size or len(graph.train)
+    sizes = graph.num_features, graph.num_edge_features, graph.num_outputs
+    with torch.random.fork_rng():
+        module = GIN(*sizes, {name: getattr(config, name) for name in SIZES}, factors).to(device)
+    loaders = {s: DataLoader(data_list(graph, s), size, shuffle=s == "train") for s in ("train", "val", "test")}
+
+    def batches(split: str) -> Iterator[tuple[Tensor, Tensor]]:
+        for batch in loaders[split]:
+            b = batch.to(device)
+            edges = (b.edge_index,) if b.edge_attr is None else (b.edge_index, b.edge_attr)
+            yield module(b.x, edges, b.batch, b.num_graphs), b.y
+
+    def scores(split: str) -> Tensor:
+        return torch.cat([out for out, _ in batches(split)])
+
+    return Network(module, lambda: batches("train"), lambda: scores("val"), lambda: scores("test"))
+
+
+def data_list(graph: Graph, split: str) -> list[Any]:
+    """The graphs of a split as PyG takes them."""
+    from torch_geometric.data import Data
+
+    assert graph.ptr is not None
+    ptr, x = graph.ptr.cpu(), dense(graph.x).cpu()
+    bounds = edge_bounds(ptr, graph.edge_index[0].numpy())
+    edge_attr = None if graph.edge_attr is None else dense(graph.edge_attr).cpu()
+    data = []
+    for g in graph.rows(split).tolist():
+        nodes, edges = slice(int(ptr[g]), int(ptr[g + 1])), slice(int(bounds[g]), int(bounds[g + 1]))
+        attributes = None if edge_attr is None else edge_attr[edges]
+        ends = graph.edge_index[:, edges] - ptr[g]
+        data.append(Data(x=x[nodes], edge_index=ends, edge_attr=attributes, y=graph.y[g : g + 1].cpu()))
+    return data
 
 
 @dataclass(frozen=True)
