@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError
@@ -68,10 +69,19 @@ def on_machines(root: Path, file: str) -> list[Record]:
     return [r | {"machine": machine} for machine, records in files.items() for r in records]
 
 
-def measured(file: str, columns: str, choose: Callable[[list[Record]], Iterable[Record]] = list) -> Table:
-    """The records of a file that ``choose`` takes, a row each; of both machines where a column names them."""
-    read = on_machines if "{machine}" in columns else read_records
-    return lambda root: make_table(choose(read(root, file)), columns)
+def measured(
+    file: str, columns: str, choose: Callable[[list[Record]], Iterable[Record]] = list, **wanted: Any
+) -> Table:
+    """The records of a file with these fields that ``choose`` takes, a row each; of both machines where a column names
+    them."""
+    text = COLUMNS[f"page-{columns}"]
+    read = on_machines if "{machine}" in text else read_records
+
+    def table(root: Path) -> str:
+        there = [r for r in read(root, file) if all(r.get(name) == value for name, value in wanted.items())]
+        return make_table(choose(there), text)
+
+    return table
 
 
 def _suite(root: Path) -> list[Record]:
@@ -115,12 +125,6 @@ def depth_speed_table(root: Path) -> str:
     places = [f"{machine}, {depth} layers" for machine in MACHINES for depth in DEPTHS]
     columns = ["one epoch with validation, ms: {title}", *(f"{place}: {{{place}:ms}}" for place in places)]
     return make_table(rows.values(), "|".join(columns))
-
-
-def _speed(file: str) -> Table:
-    return measured(
-        file, COLUMNS["page-speed"], lambda records: [r for r in records if r["num_layers"] == 32 and not r.get("note")]
-    )
 
 
 def _beside_rap(records: list[Record]) -> list[Record]:
@@ -255,37 +259,33 @@ def budgets_table(root: Path) -> str:
 TABLES: dict[str, Table] = {
     "familiar": familiar_table,
     "suite": lambda root: suite_table(_suite(root)).strip(),
-    "speed": _speed("bench-depth/pubmed"),
-    "gpu-speed": _speed("bench-depth/pubmed-h200"),
+    "speed": measured("bench-depth/pubmed", "speed", num_layers=32, note=None),
+    "gpu-speed": measured("bench-depth/pubmed-h200", "speed", num_layers=32, note=None),
     "graph-speed": graph_speed_table,
     "depth-speed": depth_speed_table,
     "memory": measured(  # above the loaded data
         "bench-memory/pubmed",
-        COLUMNS["page-memory"],
+        "memory",
         lambda records: [r for r in records if r["dataset"] != "pubmed" or r["num_layers"] == 32],
     ),
     "scale": measured(  # up to ogbn-products' size
         "bench-scale/generated",
-        COLUMNS["page-scale"],
-        lambda records: [
-            r for r in records if r["method"] == "rap" and r["hidden_channels"] == 256 and r.get("epoch_ms")
-        ],
+        "scale",
+        lambda records: [r for r in records if r.get("epoch_ms")],
+        method="rap",
+        hidden_channels=256,
     ),
-    "peers": measured("bench-peers/planetoid", COLUMNS["page-peers"], _beside_rap),
-    "products": measured(  # the nodes in the order they are given
-        "bench-spmm/products",
-        COLUMNS["page-products"],
-        lambda records: [r for r in records if r["order"] == "given" and not r.get("note")],
-    ),
-    "wide": measured("bench-wide/generated", COLUMNS["page-wide"]),
+    "peers": measured("bench-peers/planetoid", "peers", _beside_rap),
+    "products": measured("bench-spmm/products", "products", order="given", note=None),
+    "wide": measured("bench-wide/generated", "wide"),
     "scale-disk": measured(  # from tables to predictions under memory limits
         "scale/disk",
-        COLUMNS["page-disk"],
+        "disk",
         lambda records: [r | {"minutes": sum(r[f"{step}_seconds"] for step in STEPS) / 60} for r in records],
     ),
     "scale-gpu": measured(  # with a part of the GPU's memory, and how far predictions lie from those in memory
         "scale/disk-h200",
-        COLUMNS["page-gpu"],
+        "gpu",
         lambda records: [r | {"kind": "embedded" if r["settings"] else "features"} for r in records],
     ),
     "plan-check": check_table,

@@ -36,14 +36,6 @@ WARM_UP = cache(warm_up)  # once in a process: loading libraries is not charged 
 _PART = {"accuracy": "training", ESTIMATOR: "estimator fit"}
 
 
-def estimator_cell(dataset: str, seeds: Sequence[int], labels: Record, folds: int = 0, every: int = 1) -> Cell:
-    """A cell of the kind "estimator": ``folds`` of the ten are held out, of a set ``every`` so many graphs are used."""
-    spec: Record = {"seeds": list(seeds)}
-    spec |= {"folds": folds} if folds else {}
-    spec |= {"every": every} if every > 1 else {}
-    return Cell(ESTIMATOR, dataset, spec, labels)
-
-
 def accuracy_cell(
     dataset: str,
     method: str,
@@ -54,10 +46,15 @@ def accuracy_cell(
     folds: int = 0,
     every: int = 1,
 ) -> Cell:
-    """A cell of the kind "accuracy"; ``protocol`` and ``folds`` where the dataset is cross-validated."""
-    cell = estimator_cell(dataset, seeds, labels, folds, every)
-    spec = cell.spec | {"method": method, "config": METHODS[method].configure(config).to_dict()}
-    return replace(cell, kind="accuracy", spec=spec | ({"protocol": protocol} if folds else {}))
+    """A cell of the kind "accuracy", or "estimator", which has no settings; ``protocol`` and ``folds``, how many of the
+    ten are held out, where the dataset is cross-validated."""
+    spec: Record = (
+        {"seeds": list(seeds)} | ({"folds": folds} if folds else {}) | ({"every": every} if every > 1 else {})
+    )
+    if method == ESTIMATOR:
+        return Cell(ESTIMATOR, dataset, spec, labels)
+    spec |= {"method": method, "config": METHODS[method].configure(config).to_dict()}
+    return Cell("accuracy", dataset, spec | ({"protocol": protocol} if folds else {}), labels)
 
 
 def split(cell: Cell, graphs: Graphs) -> list[Cell]:

@@ -12,7 +12,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.paper.accuracy import BOTH, ESTIMATOR, PAPER, accuracy_cell, estimator_cell
+from rapgnn_lab.paper.accuracy import BOTH, ESTIMATOR, PAPER, accuracy_cell
 from rapgnn_lab.paper.cells import Cell, Graphs, Scale
 from rapgnn_lab.results import (
     NONE,
@@ -99,9 +99,6 @@ def cells_of(
     cells = []
     for graph in map(graphs.get, datasets):
         for row in rows:
-            if row.method == ESTIMATOR:
-                cells.append(_untuned(graph, row, scale))
-                continue
             for column in row.columns(columns):
                 config = settings(graph, row, column)
                 if config is not None:
@@ -111,7 +108,7 @@ def cells_of(
 
 def settings(graph: Graph, row: Row, column: str) -> Config | None:
     """What a row is trained with; None where nothing was searched, or there is no such model."""
-    if not METHODS[row.method].configured:
+    if not _configured(row.method):
         return Config()  # its settings are its own paper's
     searched = column if column in (BEST, REACHABLE) else FAITHFUL
     try:
@@ -126,13 +123,8 @@ def settings(graph: Graph, row: Row, column: str) -> Config | None:
     return None if column == EXPECTATION and _signed(config) else config
 
 
-def _untuned(graph: Graph, row: Row, scale: Scale) -> Cell:
-    labels, every = {"column": row.column, "title": row.title}, scale.every(graph)
-    if every > 1:
-        labels["cut"] = f"every {every}th graph of training and validation"
-    if graph.folds:
-        return estimator_cell(graph.name, FOLD_SEEDS, labels, scale.folds)
-    return estimator_cell(graph.name, scale.seeds[:1] if scale.quick else scale.seeds, labels, every=every)
+def _configured(method: str) -> bool:
+    return method != ESTIMATOR and METHODS[method].configured
 
 
 def _cell(graph: Graph, row: Row, column: str, config: Config, scale: Scale) -> Cell:
@@ -142,9 +134,10 @@ def _cell(graph: Graph, row: Row, column: str, config: Config, scale: Scale) -> 
     if paper is not None and paper.mean is not None and paper.std is not None:
         factor = 1 if paper.metric == "rmse" else 100
         labels |= {"paper_mean": paper.mean / factor, "paper_std": paper.std / factor}
-    if graph.folds:
+    if graph.folds:  # of an estimator by the strict protocol
         return accuracy_cell(graph.name, row.method, config, FOLD_SEEDS, labels, row.protocol, scale.folds)
-    return accuracy_cell(graph.name, row.method, config, scale.seeds, labels, every=scale.every(graph))
+    seeds = scale.seeds[:1] if row.method == ESTIMATOR and scale.quick else scale.seeds
+    return accuracy_cell(graph.name, row.method, config, seeds, labels, every=scale.every(graph))
 
 
 # What a quick run leaves out: epochs, most of those that walk through the graph, and most of many graphs.
@@ -172,14 +165,15 @@ def _signed(config: Config) -> bool:
 
 def cut(graph: Graph, method: str, config: Config, scale: Scale) -> tuple[Config, str]:
     """The settings of a quick run, and what was cut in words; unchanged in a full run, and where there is no epoch."""
-    if not scale.quick or not METHODS[method].configured:
+    if not scale.quick:
         return config, ""
-    every, trained = scale.every(graph), METHODS[method].trained
-    epochs, before = config.epochs, config.pretrain_epochs
-    if method != "pretrained-embedding" and (trained or config.head != "ridge"):  # a solved head has no epochs
-        epochs = min(epochs, scale.caps["walked" if walks(method, config) else "stored"])
-    if not trained and EMBEDDINGS[config.embedding].trained == "before":
-        before = min(before, scale.caps["pretrained"])
+    every, epochs, before = scale.every(graph), config.epochs, config.pretrain_epochs
+    if _configured(method):
+        trained = METHODS[method].trained
+        if method != "pretrained-embedding" and (trained or config.head != "ridge"):  # a solved head has no epochs
+            epochs = min(epochs, scale.caps["walked" if walks(method, config) else "stored"])
+        if not trained and EMBEDDINGS[config.embedding].trained == "before":
+            before = min(before, scale.caps["pretrained"])
     said = [f"{epochs} of {config.epochs} epochs"] if epochs < config.epochs else []
     said += [f"{before} of {config.pretrain_epochs} of phase 1"] if before < config.pretrain_epochs else []
     said += [f"every {every}th graph of training and validation"] if every > 1 else []
@@ -203,60 +197,39 @@ def note(name: str, **values: object) -> str:
     return _notes()[name].format(**values)
 
 
-@dataclass(frozen=True)
-class Line:
-    """A row on one dataset: its records by column, and the paper's figure."""
+def write_line(row: Row, records: Mapping[str, Record], paper: Published | None, searched: bool) -> dict[str, str]:
+    """What every column says of a row on one dataset.
 
-    row: Row
-    records: dict[str, Record]
-    paper: Published | None
-    searched: bool  # whether the method has faithful settings there
-
-    @property
-    def ours(self) -> Record | None:
-        """With the paper's settings."""
-        return self.records.get(self.row.column or FAITHFUL)
-
-
-def _ours(line: Line) -> str:
-    if line.row.method == ESTIMATOR:
-        return ""
-    if line.ours is None:
-        return ABSENT.get(line.row.column if line.searched else None, NOT_SEARCHED)
-    return format_figure(line.ours)
-
-
-def _best(line: Line) -> str:
-    if line.row.method == ESTIMATOR:
-        return format_figure(line.records.get(BEST))
-    if BEST not in line.row.columns((FAITHFUL, BEST)):
-        return "" if line.row.column else NONE
-    return format_figure(line.records[BEST]) if BEST in line.records else NOT_SEARCHED
+    Args:
+        records: by their column.
+        searched: whether the method has faithful settings there.
+    """
+    ours = records.get(row.column or FAITHFUL)
+    faithful = ABSENT.get(row.column if searched else None, NOT_SEARCHED) if ours is None else format_figure(ours)
+    best = format_figure(records.get(BEST)) if BEST in records or row.method == ESTIMATOR else NOT_SEARCHED
+    if BEST not in row.columns((FAITHFUL, BEST)):
+        best = "" if row.column else NONE
+    return {
+        "faithful": "" if row.method == ESTIMATOR else faithful,
+        "accuracy": faithful,
+        "best": best,
+        "reachable": format_figure(records[REACHABLE]) if REACHABLE in records else "",
+        "strict": NONE if ours is None else format_figure(ours, "strict_"),
+        "paper": format_published(paper),
+        "difference": _difference(row, ours, paper),
+    }
 
 
-def _difference(line: Line) -> str:
+def _difference(row: Row, ours: Record | None, paper: Published | None) -> str:
     """Ours minus the paper's, in points or in the metric's unit; of reservoir systems by the strict protocol."""
-    ours, paper = line.ours, line.paper
     if ours is None or ours["mean"] is None or paper is None or paper.mean is None:
         return NONE
     mean = ours["mean"]
-    if line.row.method in RESERVOIRS and ours.get("strict_mean") is not None:
+    if row.method in RESERVOIRS and ours.get("strict_mean") is not None:
         mean = ours["strict_mean"]
     if paper.metric == "rmse":
         return f"{mean - paper.mean:+.3f}"
     return f"{100 * mean - paper.mean:+.{1 if paper.table in ONE_DIGIT else 2}f}"
-
-
-COLUMNS: dict[str, Callable[[Line], str]] = {
-    "faithful": _ours,
-    "accuracy": _ours,
-    "best": _best,
-    "reachable": lambda line: format_figure(line.records[REACHABLE]) if REACHABLE in line.records else "",
-    "strict": lambda line: NONE if line.ours is None else format_figure(line.ours, "strict_"),
-    "paper": lambda line: format_published(line.paper),
-    "difference": _difference,
-}
-"""Heading -> what the column says of a line."""
 
 
 def show_datasets(
@@ -275,8 +248,8 @@ def show_datasets(
         body = []
         for row in rows:
             mine = {r["column"]: r for r in there if r["title"] == row.title}
-            line = Line(row, mine, row.paper(dataset), row.method in searched)
-            body.append([bold(row.title, row.title == "RAP-GNN"), *(COLUMNS[name](line) for name in columns)])
+            line = write_line(row, mine, row.paper(dataset), row.method in searched)
+            body.append([bold(row.title, row.title == "RAP-GNN"), *(line[name] for name in columns)])
         unit = f" ({UNITS[there[0]['metric']]})" if there else ""
         parts.append(f"## {title_of(dataset)}{unit}\n\n{format_table(['', *columns], body)}")
     if any(NO_EXACT_FORM in part for part in parts):

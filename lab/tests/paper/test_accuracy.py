@@ -10,7 +10,7 @@ from rapgnn import RAPNodeClassifier, fit
 from rapgnn.compare import at_best_mean_epoch, paper_folds, run, strict_folds
 from rapgnn.graph.tasks import TASKS
 from rapgnn.network.config import Config
-from rapgnn_lab.paper.accuracy import accuracy_cell, estimator_cell, join, split, train
+from rapgnn_lab.paper.accuracy import ESTIMATOR, accuracy_cell, join, split, train
 from rapgnn_lab.paper.cells import Graphs
 from samples import GRAPH_CONFIG as MOLECULES
 from samples import collection
@@ -89,7 +89,7 @@ def test_a_training_that_diverged_stays_as_such(folds):
 
 def test_an_estimator_s_fit_is_its_own():
     graphs = Graphs()
-    record, graph = whole(estimator_cell(TINY, [0, 3], {}), graphs), graphs.get(TINY)
+    record, graph = whole(accuracy_cell(TINY, ESTIMATOR, CONFIG, [0, 3], {}), graphs), graphs.get(TINY)
     own = [RAPNodeClassifier(seed=seed).fit(graph).score(graph, split="test") for seed in (0, 3)]
     assert record["values"] == pytest.approx(own)
     assert (record["mean"], record["protocol"]) == (pytest.approx(sum(own) / 2), "fixed split")
