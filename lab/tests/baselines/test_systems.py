@@ -80,22 +80,6 @@ def test_every_task_of_graphs_is_learned(name, task, fresh_random_state):
     assert a.predict(graph.test[:0]).scores.shape[0] == 0
 
 
-@pytest.mark.parametrize("name", RESERVOIRS)
-def test_layers_are_not_touched_by_training(name):
-    """What is drawn is a function of the seed and the features alone: other labels, the same network."""
-    graph = collection()
-    other = replace(graph, y=1 - graph.y)
-    point = choices(SMALL[name])[0]
-    one = fit_reservoir(name, graph, Config(), 0, settings=point).model.encoder
-    two = fit_reservoir(name, other, Config(), 0, settings=point).model.encoder
-    fresh = SYSTEMS[name].build(graph, point, 0)
-    fresh.fit(graph.x, fresh.context(graph), graph.train)
-    assert not any(parameter.requires_grad for parameter in one.parameters())
-    for buffer, again, new in zip(one.buffers(), two.buffers(), fresh.buffers(), strict=True):
-        assert torch.equal(buffer, again)
-        assert torch.equal(buffer, new)
-
-
 @pytest.mark.parametrize("name", NODES)
 def test_nodes(name, small_graph):
     fitted = small(name, small_graph)
@@ -130,14 +114,3 @@ def test_without_validation_rows_the_first_settings_and_the_deepest_network(name
     first = choices(SMALL[name])[0].__dict__
     assert {k: fitted.chosen[k] for k in first} == first
     assert torch.isfinite(fitted.predict(graph.test).scores).all()
-
-
-def test_the_readout_of_fdgnn_is_ridge_on_random_units_or_on_the_pooled_states_themselves():
-    graph = collection("classification")
-    projected, plain = small("fdgnn", graph), small("fdgnn", graph, projection=0)
-    assert projected.model.projection.weight.shape[1] == 60
-    assert plain.model.projection is None
-    assert plain.model.head.weight.shape[0] != projected.model.head.weight.shape[0] == 60
-    encoder = plain.model.encoder
-    pooled = encoder.columns(encoder.encode(graph.x, encoder.context(graph), graph.test), plain.model.depth)
-    assert torch.allclose(plain.predict(graph.test).scores, plain.model.head(pooled), atol=1e-4)

@@ -102,9 +102,7 @@ def test_a_generated_graph_has_its_size_both_directions_and_hubs():
 
 
 def test_sizes_and_shares():
-    assert (SIZES["products"].nodes, SIZES["products"].edges, SIZES["products"].train) == (2449029, 123718280, 196615)
-    whole, part = large_size("ogbn-proteins"), replace(large_size("ogbn-proteins", 0.001), labels=4).generate()
-    assert (whole.nodes, whole.edges, whole.features, whole.labels) == (132_534, 79_122_504, 8, 112)
+    part = replace(large_size("ogbn-proteins", 0.001), labels=4).generate()
     assert (part.num_nodes, part.num_outputs, part.task) == (133, 4, "node-multilabel")
     small = share_of(SIZES["products"], 0.01)
     assert (small.nodes, small.edges, small.features) == (24_490, 1_237_183, 100)

@@ -18,9 +18,7 @@ from rapgnn_lab.bench.suite.compare import (
     bench,
     best_trial,
     fit_ours,
-    pick_best,
     plan,
-    points,
     read_search,
     space_of,
     tune,
@@ -191,13 +189,6 @@ def test_ours_is_joined_with_the_rivals_that_are_there(tmp_path, fresh_random_st
     assert len(joined["all_fit_seconds"]) == len(joined["all_rival_seconds"]) == 2
 
 
-def test_a_long_run_is_told_by_its_first_part():
-    point = {name: values[0] for name, values in space_of(ENTRY, "gcn").items()}
-    given = ("gcn", TINY.generate(), "accuracy", point, 0)
-    assert compare.time_run(*given, most=0.0)[1] == compare.LEAST_TIMED
-    assert compare.time_run(*given, most=1e9, epochs=20)[1] == 20
-
-
 def test_ours_gets_no_features_where_there_are_none():
     graph = graphs.roles(15)
     bare, given = (Entry("", "accuracy", (), features=has) for has in (False, True))
@@ -207,12 +198,3 @@ def test_ours_gets_no_features_where_there_are_none():
     assert seconds > 0
     assert chosen["candidates"] >= 1
     assert compare.as_given(given, graph)[0] is graph
-
-
-def test_points_and_the_best_rival():
-    assert points("accuracy", "node-classification", 0.81, 0.80) == pytest.approx(1.0)
-    assert points("rmse", "graph-regression", 0.9, 1.0) == pytest.approx(10.0)
-    means = [{"mean": 0.7}, {"mean": 0.9}]
-    assert pick_best("rmse", "graph-regression", means) is means[0]
-    assert pick_best("accuracy", "node-classification", means) is means[1]
-    assert pick_best("rmse", "graph-regression", []) is None

@@ -9,11 +9,10 @@ import pytest
 from html_pages import ReadPage
 from measured_items import THERE, measure_into
 from rapgnn.errors import InputError
-from rapgnn.report.page import to_html
-from rapgnn.report.parts import Prose, Table
+from rapgnn.report.parts import Table
 from rapgnn_lab.paper.claims.judged import CLAIMS, MISSING
 from rapgnn_lab.paper.items import ITEMS
-from rapgnn_lab.paper.page import item_tables, read_measured, to_parts, write_report
+from rapgnn_lab.paper.page import item_tables, read_measured, write_report
 from rapgnn_lab.paper.run import describe
 
 pytest.importorskip("plotly")
@@ -115,26 +114,6 @@ def test_bad_folders_are_refused(text, tmp_path):
         read_measured(tmp_path if text else tmp_path / "nothing")
 
 
-def cost(dataset: str, method: str, **more) -> dict:
-    sizes = {"num_layers": 4, "hidden_channels": 8, "backbone": "gcn", "kind": "time"}
-    return {"dataset": dataset, "method": method, "title": method} | sizes | more
-
-
-def test_memory_and_large_graphs_are_drawn_with_what_was_measured():
-    records = [cost("pubmed", m, peak_memory_mb=v) for m, v in (("end-to-end", 300.0), ("rap", 7.5))]
-    records.append(cost("pubmed", "end-to-end-pyg", note="does not fit into memory"))
-    (figure,) = ITEMS["memory"].figures(records)
-    (panel,) = figure.panels
-    assert list(panel.series[""].x) == [300.0, 7.5]
-    assert "rap 7.5 MB" in panel.says
-    times = [
-        cost("products", m, train_ms_per_epoch=v, paper_train_ms=9.0) for m, v in (("rap", 0.5), ("end-to-end", 8.0))
-    ]
-    (figure,) = ITEMS["large"].figures(times)
-    ours, paper = figure.panels[0].series.values()
-    assert (list(ours.x), list(paper.x)) == ([0.5, 8.0], [9.0, 9.0])
-
-
 def test_the_committed_results_stand_on_the_page():
     """Every cell of every table of results/, as the item's Markdown prints it, in the same place."""
     measured = read_measured(RESULTS)
@@ -146,12 +125,3 @@ def test_the_committed_results_stand_on_the_page():
         shown = [row for part in parts for row in ([*part.header], *([c.text for c in r] for r in part.rows))]
         assert [row[: len(want)] for row, want in zip(shown, cells, strict=True)] == cells
     assert len(measured) > 10
-
-
-def test_markdown_becomes_tables_and_prose():
-    text = "## Cora (%)\n\n| | a | b |\n| --- | ---: | ---: |\n| **x** | 1 | |\n\n![p](q.png)\n\n- one\n- two"
-    cora, prose = to_parts(text)
-    assert (cora.caption, list(cora.header), cora.left) == ("Cora (%)", ["", "a", "b"], 1)
-    assert [(c.text, c.bold) for c in cora.rows[0]] == [("x", True), ("1", False), ("", False)]
-    assert prose == Prose("- one\n- two")
-    assert to_html("<i>a</i>") == "<p>&lt;i&gt;a&lt;/i&gt;</p>\n"

@@ -186,10 +186,3 @@ def test_a_cell_that_cannot_be_measured_leaves_its_item_open(tmp_path, monkeypat
     monkeypatch.setitem(KINDS, "broken", lambda *given: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # other errors are not hidden
         run_in(tmp_path, broken, again=True)
-
-
-def test_progress_counts_cells(tmp_path):
-    seen: list[tuple[int, int, str]] = []
-    reproduce([small_item(methods=RAP)], Scale(), Graphs(), open_store(tmp_path), at_work=lambda *now: seen.append(now))
-    assert (seen[0][:2], seen[-1][:2]) == ((0, 0), (0, 1))
-    assert len(seen) == 1 + 1 + 2 * 10  # once per cell, and after every epoch of two seeds

@@ -13,19 +13,14 @@ from rapgnn_lab.paper.cells import Graphs, Scale
 from rapgnn_lab.paper.rows import METHODS_OF_TABLES
 from rapgnn_lab.paper.timed import (
     ABSENT,
-    DEPTHS,
     LEFT_OUT,
-    QUICK_DEPTHS,
     TABLES,
-    TIMED,
     TIMED_LARGE,
     TITLES,
     cost_cell,
-    depth_cells,
     large_cells,
     measure_memory,
     measure_time,
-    memory_cells,
 )
 from small_items import Given
 
@@ -71,22 +66,6 @@ def test_what_cannot_fit_is_said_and_not_tried(graphs):
     record = measure_time(cost_cell("time", SMALL, "end-to-end", sizes, "cpu"), graphs, None)
     assert record["note"] == "does not fit into memory"
     assert "train_ms_per_epoch" not in record
-
-
-@pytest.mark.parametrize(("quick", "depths", "repeats"), [(True, QUICK_DEPTHS, 1), (False, DEPTHS, 5)])
-def test_every_strategy_is_timed_at_every_depth(quick, depths, repeats, graphs):
-    timed = [cell for cell in depth_cells(Scale(quick=quick), graphs) if cell.kind == "time"]
-    assert [(c.spec["num_layers"], c.spec["method"]) for c in timed] == [(n, m) for n in depths for m in TIMED]
-    assert {(c.spec["hidden_channels"], c.spec["repeats"]) for c in timed} == {(256, repeats)}
-
-
-def test_the_cells_of_memory(graphs):
-    """PubMed with 32 layers, and ogbn-proteins' size or a share of it."""
-    full, quick = (memory_cells(Scale(quick), graphs) for quick in (False, True))
-    assert (len(full), len(quick)) == (2 * len(TITLES), 2 * (len(TITLES) - 1))
-    places = {cell.dataset: cell.spec for cell in full}
-    assert (places["pubmed"]["num_layers"], places["pubmed"]["hidden_channels"]) == (32, 256)
-    assert places["0.05 of ogbn-proteins' size"]["generated"]["edges"] == round(0.05 * 79_122_504)
 
 
 SIXTY = "sbm:nodes=60,classes=3,features=6,train=4,val=12,test=12"

@@ -86,17 +86,6 @@ def test_the_first_trial_is_the_estimators_choice_and_the_result_no_worse(small_
     assert sum("origin" in t for t in trial_records(tmp_path / "t.db")) == 1
 
 
-def test_the_estimators_choice_may_be_chosen_even_where_others_rank_higher(small_graph, tmp_path):
-    search = Search(small_graph, "rap", tmp_path / "t.db", 1, confirm=1, **RANDOM)
-    search.run()
-    study = search.open()
-    for value in (2.0, 3.0):  # better than any network
-        trial = study.ask()
-        trial.set_user_attr("settings", json.dumps({"embedding": "fixed-random"}))
-        study.tell(trial, value)
-    assert [t.number for t in replace(search, confirm=2).best(study)] == [2, 1, 0]
-
-
 def test_a_time_budget_ends_a_search(small_graph, tmp_path):
     lines = []
     late = Search(small_graph, FAST, tmp_path / "t.db", 10_000, seeds=1, minutes=1e-6).run(say=lines.append)
