@@ -36,14 +36,7 @@ def pool_all(operator: GraphOperator, h: Tensor) -> Tensor:
     return torch.cat([operator.pool(h, how) for how in ("mean", "sum", "max")], dim=1)
 
 
-def fixed_point(
-    drive: Tensor,
-    matrix: SparseMatrix,
-    weight: Tensor,
-    tolerance: float,
-    max_iterations: int,
-    start: Tensor | None = None,
-) -> Tensor:
+def fixed_point(drive: Tensor, matrix: SparseMatrix, weight: Tensor, tolerance: float, max_iterations: int) -> Tensor:
     r"""The states h with h = tanh(drive + S h W).
 
     The map is a contraction, and the fixed point the same from every start, where ρ(|S|) ρ(|W|) < 1: differences of two
@@ -54,9 +47,8 @@ def fixed_point(
         matrix: S ``[n, n]``; weight: W ``[d, d]``.
         tolerance: stop when no entry changes by more.
         max_iterations: stop after so many steps in any case.
-        start: the first state; None: zero.
     """
-    h = torch.tanh(drive) if start is None else torch.tanh(drive + (matrix @ start) @ weight)
+    h = torch.tanh(drive)
     for _ in range(max_iterations - 1):
         following = torch.tanh(drive + (matrix @ h) @ weight)
         moved = float((following - h).abs().max()) if h.numel() else 0.0

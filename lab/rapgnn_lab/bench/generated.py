@@ -2,7 +2,6 @@
 on disk."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,12 +37,6 @@ class PowerLaw:
     name: str = "power-law"
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if min(self.nodes, self.features, self.classes, self.train) < 1 or self.edges < 0:
-            raise InputError("a generated graph needs nodes, features, classes and training rows.")
-        if self.train + self.val + self.test > self.nodes:
-            raise InputError(f"{self.nodes:,} nodes are fewer than the rows of the splits.")
-
     def generate(self) -> Graph:
         """Sample the graph, in time and memory that are linear in its size."""
         rng = np.random.default_rng(self.seed)
@@ -68,26 +61,17 @@ class PowerLaw:
         )
 
     def _edges(self, rng: np.random.Generator) -> np.ndarray:
-        half = self.edges // 2
-        out = np.empty((2, 2 * half), dtype=np.int64)
-        at = 0
-        for ends in self.pairs(rng, CHUNK):
-            out[:, at : at + ends.shape[1]] = ends
-            at += ends.shape[1]
-        out[:, half:] = out[::-1, :half]
-        return out
-
-    def pairs(self, rng: np.random.Generator, chunk: int) -> Iterator[np.ndarray]:
-        """``[2, chunk]`` pairs of nodes at a time; both ends are drawn in proportion to a node's expected degree."""
+        """Both ends of every pair are drawn in proportion to a node's expected degree."""
         order, half = rng.permutation(self.nodes), self.edges // 2
-        for start in range(0, half, chunk):
-            ends = []
-            for _ in range(2):
-                rank = rng.random(min(half, start + chunk) - start)
+        out = np.empty((2, 2 * half), dtype=np.int64)
+        for some in blocks(half, CHUNK):
+            for end in out:
+                rank = rng.random(some.stop - some.start)
                 np.power(rank, 1.0 / (1.0 - EXPONENT), out=rank)  # the inverse of the cumulated degrees
                 rank *= self.nodes
-                ends.append(order[rank.astype(np.int64)])
-            yield np.stack(ends)
+                end[some] = order[rank.astype(np.int64)]
+        out[:, half:] = out[::-1, :half]
+        return out
 
 
 SIZES = {

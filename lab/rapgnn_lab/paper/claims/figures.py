@@ -14,7 +14,7 @@ from typing import Any
 
 from rapgnn.compare import Record
 from rapgnn_lab.baselines.systems import METHODS
-from rapgnn_lab.paper.claims.significance import compare_samples, compare_slopes, outcome
+from rapgnn_lab.paper.claims.significance import compare_slopes, outcome
 from rapgnn_lab.results import find_published, format_ms, format_ratio
 
 STEPWISE = "rap-stepwise"
@@ -153,29 +153,26 @@ DIAGONAL = 0.5  # share of the squared entries
 ONE_RANK, ONE_DIRECTION, NOT_DIAGONAL = "rank 1", "one direction", "not diagonal"
 
 
-def by_layer(records: Records, method: str) -> list[dict[int, Record]]:
-    """For every seed: layer -> what was measured after it."""
-    seeds: dict[int, dict[int, Record]] = {}
-    for record in find(records, ("collapse",), method=method):
-        if all(record.get(name) is not None for name in ("layer", *RANKS)):  # None: the features have no finite size
-            seeds.setdefault(record.get("seed", 0), {})[record["layer"]] = record
-    return [dict(sorted(layers.items())) for layers in seeds.values()]
+def by_layer(records: Records, method: str) -> dict[int, Record]:
+    """Layer -> what was measured after it."""
+    mine = find(records, ("collapse",), method=method)
+    finite = [r for r in mine if all(r.get(name) is not None for name in ("layer", *RANKS))]
+    return dict(sorted((r["layer"], r) for r in finite))
 
 
 def first_and_last(records: Records, method: str) -> list[Record]:
-    """Ranks of a method after its first and its last layer, averaged over the seeds."""
-    runs = [layers for layers in by_layer(records, method) if len(layers) > 1]
-    if not runs:
+    """Ranks of a method after its first and its last layer."""
+    layers = by_layer(records, method)
+    if len(layers) < 2:
         return []
-    first, last = min(runs[0]), max(runs[0])
-    some = runs[0][last]
+    first, last = min(layers), max(layers)
+    some = layers[last]
     row: Record = {"dataset": some["dataset"], "method": some.get("title", title(method))}
     row |= {"first_layer": first, "last_layer": last}
     for rank in (*RANKS, EXACT_RANK):
-        if all(rank in layers[layer] for layers in runs for layer in (first, last)):
-            row[f"{rank}_first"] = statistics.fmean(layers[first][rank] for layers in runs)
-            row[f"{rank}_last"] = statistics.fmean(layers[last][rank] for layers in runs)
-    return [row | {"runs": len(runs), "quick": any(r.get("quick") for layers in runs for r in layers.values())}]
+        if rank in layers[first] and rank in some:
+            row |= {f"{rank}_first": float(layers[first][rank]), f"{rank}_last": float(some[rank])}
+    return [row | {"runs": 1, "quick": any(r.get("quick") for r in layers.values())}]
 
 
 def left(row: Record, rank: str) -> float:
@@ -220,27 +217,20 @@ def variance(records: Records) -> Finding | None:
     """How fast the logarithm of the variance grows from layer to layer."""
     methods = ("rap", "end-to-end")
     runs = [by_layer(records, method) for method in methods]
-    curves = [[curve for run in own if len(curve := _log_variance(run)) > 2] for own in runs]
-    if not all(curves):
+    curves = [{n: math.log(r["variance"]) for n, r in run.items() if 0 < r["variance"] < math.inf} for run in runs]
+    if min(map(len, curves)) < 3:
         return None
-    slopes = [[statistics.linear_regression(list(c), list(c.values())).slope for c in own] for own in curves]
-    many = min(map(len, slopes)) > 1  # else the layers are the sample
-    tested = compare_samples(*slopes) if many else compare_slopes(curves[0][0], curves[1][0])
-    layers = [record for own in runs for run in own for record in run.values()]
-    means = [statistics.fmean(own) for own in slopes]
+    slopes = [statistics.linear_regression(list(c), list(c.values())).slope for c in curves]
+    tested, layers = compare_slopes(*curves), [record for run in runs for record in run.values()]
     row = {"dataset": layers[0]["dataset"], "first": title(methods[0]), "second": title(methods[1])}
-    row |= {"first_mean": means[0], "second_mean": means[1], "difference": tested.difference}
+    row |= {"first_mean": slopes[0], "second_mean": slopes[1], "difference": tested.difference}
     row |= {"low": tested.low, "high": tested.high, "p": tested.p, "outcome": outcome(tested.difference, tested.p)}
     figures = (
-        f"The variance grows by a factor of {math.exp(means[0]):.3f} per layer with RAP-GNN and "
-        f"{math.exp(means[1]):.3f} with end-to-end training."
+        f"The variance grows by a factor of {math.exp(slopes[0]):.3f} per layer with RAP-GNN and "
+        f"{math.exp(slopes[1]):.3f} with end-to-end training."
     )
     test = f"{tested.test} on slopes of log variance (5 %, two-sided)"
     return Finding(figures, test, [row | {"quick": any(record.get("quick") for record in layers)}])
-
-
-def _log_variance(layers: dict[int, Record]) -> dict[int, float]:
-    return {layer: math.log(r["variance"]) for layer, r in layers.items() if 0 < r["variance"] < math.inf}
 
 
 def trained_weights(records: Records) -> Finding | None:
