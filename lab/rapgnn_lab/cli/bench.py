@@ -7,12 +7,15 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from string import Formatter
 from typing import Annotated, Any
 
 import typer
 
 from rapgnn.cli import shared
 from rapgnn.errors import InputError, check_choice
+
+Record = dict[str, Any]
 
 bench_app = typer.Typer(
     help="Time, memory and accuracy against end-to-end training and its alternatives, in the same run.\n\n"
@@ -56,7 +59,6 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
         if "device" in given:
             given["device"] = pick_device(given["device"])
         title, rows, finish = plan(**given)
-        from rapgnn_lab.bench import shown
         from rapgnn_lab.store import Store, measure_rows, source_code
 
         store = Store(json_file, " ".join(["rapgnn", *sys.argv[1:]]), again)
@@ -69,8 +71,10 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
             older = f", {other} of them by other source code" if other else ""
             shared.say(f"{len(store.reused)} rows were there from an earlier run{older}; --again measures them anew.")
         if plot:
-            shown.plot(name, records, plot)
-        shown.show(name, title, records)
+            from rapgnn_lab.paper import plots
+
+            plots.save_benchmark(name, records, plot)
+        _show(name, title, records)
 
     parameters = list(inspect.signature(plan).parameters.values())
     for option, (kind, default) in options.items():
@@ -80,6 +84,37 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
     command.__doc__ = plan.__doc__
     bench_app.command(name)(command)
     return plan
+
+
+def _show(name: str, title: str, records: Sequence[Record]) -> None:
+    """Print a benchmark's table, a row per record and a note where one could not be measured; a column that no record
+    has is left out."""
+    from rich.markdown import Markdown
+
+    from rapgnn_lab.bench.suite.compare import suite_table
+
+    if name == "auto":
+        parts = [f"## {title}", suite_table(records)]
+    else:
+        slopes = [r for r in records if r.get("method") == "slope"]
+        rows = [r | {"said": _stages(r.get("stages", {}))} for r in records if r not in slopes]
+        parts = [f"## {title} · {rows[0]['hardware']}", _table(name, rows)]
+        parts += ["## log-log slopes (1: linear)", _table("slopes", slopes)] if slopes else []
+    shared.wide_console().print(Markdown("\n\n".join(parts)))
+
+
+def _stages(stages: Record) -> str:
+    """Where a fit's time went, and the peak there."""
+    return ", ".join(f"{name} {one['seconds']:.2f} ({one['peak_mb']:,.0f})" for name, one in stages.items())
+
+
+def _table(name: str, records: Sequence[Record]) -> str:
+    from rapgnn_lab.results import COLUMNS, make_table
+
+    there = {key for r in records for key, value in r.items() if value not in (None, "")}
+    columns = f"{COLUMNS[name]} | note: {{note}}".split("|")
+    shown = [column for column in columns if all(key in there for _, key, _, _ in Formatter().parse(column) if key)]
+    return make_table(records, "|".join(shown))
 
 
 def read_numbers(option: str, text: str) -> list[int]:

@@ -4,7 +4,6 @@ Several processes may work on one study: the command is started several times. T
 so any of them may die at any moment; a failure of the file is one sentence.
 """
 
-import json
 import math
 import sqlite3
 import statistics
@@ -102,7 +101,7 @@ class Search:
             tell()
             self.run_trials(study, tell)
             if not finished(study):
-                refused = attributes(study.trials[-1]).get("refused", "no reason given")
+                refused = study.trials[-1].user_attrs.get("refused", "no reason given")
                 raise InputError(f"not one of {self.trials} trials could run: {refused}")
             chosen = self.decide(study, say)
             embedding = self.embedding or chosen["settings"]["embedding"]
@@ -135,17 +134,17 @@ class Search:
 
     def value(self, trial: optuna.Trial) -> float:
         settings = suggest(trial, self.method, self.embedding, self.space, self.graph)
-        trial.set_user_attr("settings", json.dumps(settings))
+        trial.set_user_attr("settings", settings)
         try:
             record = self.measure(settings, range(self.seeds), stop=bool(finished(trial.study)))
             if math.isnan(record["val_mean"]):
                 raise InputError("the validation nodes give no metric (one class only).")
         except (InputError, torch.linalg.LinAlgError, torch.OutOfMemoryError) as error:  # type: ignore[reportPrivateImportUsage]
             # A point of the space that this graph does not admit, such as the ridge head without the shortcut.
-            trial.set_user_attr("refused", json.dumps(str(error)))
+            trial.set_user_attr("refused", str(error))
             raise optuna.TrialPruned from error
         for key in STORED:
-            trial.set_user_attr(key, json.dumps(record[key]))
+            trial.set_user_attr(key, record[key])
         return record["val_mean"]
 
     def measure(self, settings: dict[str, Any], seeds: Sequence[int], stop: bool) -> Record:
@@ -187,9 +186,8 @@ class Search:
             record = self.measure(settings, range(self.seeds), stop=False)
             if not math.isnan(record["val_mean"]):
                 stored = {"settings": settings, "origin": "estimator"} | {key: record[key] for key in STORED}
-                attrs = {key: json.dumps(value) for key, value in stored.items()}
-                study.add_trial(optuna.trial.create_trial(value=record["val_mean"], user_attrs=attrs))
-        study.set_user_attr(FIRST_TRIED, json.dumps(True))
+                study.add_trial(optuna.trial.create_trial(value=record["val_mean"], user_attrs=stored))
+        study.set_user_attr(FIRST_TRIED, True)
 
     def best(self, study: optuna.Study) -> list[FrozenTrial]:
         """The finished trials that may be chosen, best first; the estimator's own choice is always one of them."""
@@ -206,9 +204,9 @@ class Search:
             if self.seconds_left() <= 0:
                 raise OutOfTimeError
             seeds = range(CONFIRM_SEED, CONFIRM_SEED + (1 if self.graph.folds else 5))
-            record = self.measure(attributes(trial)["settings"], seeds, stop=True)
-            study.set_user_attr(key, json.dumps(record["val_values"]))
-        return json.loads(study.user_attrs[key])
+            record = self.measure(trial.user_attrs["settings"], seeds, stop=True)
+            study.set_user_attr(key, record["val_values"])
+        return study.user_attrs[key]
 
     def decide(self, study: optuna.Study, say: Callable[[str], None]) -> Record:
         """The best of the best trials on further seeds; where there is no time for these, on the search's own."""
@@ -219,7 +217,7 @@ class Search:
             say("the time is up: the trials' own seeds decide, further ones were not run for all of the best.")
             further = [[] for _ in best]
         for trial, more in zip(best, further, strict=True):
-            stored = attributes(trial)
+            stored = trial.user_attrs
             values = stored["val_values"] + more
             candidate = {"trial": trial.number, "settings": stored["settings"], "val_mean": statistics.fmean(values)}
             candidates.append(candidate | {"val_values": values, "origin": stored.get("origin", "search")})
@@ -280,11 +278,6 @@ def storing(storage: Path) -> Iterator[None]:
 
 def finished(study: optuna.Study) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-
-
-def attributes(trial: FrozenTrial) -> dict[str, Any]:
-    """What is stored with a trial beside its value: settings, values by seed, times; each as JSON."""
-    return {key: json.loads(value) for key, value in trial.user_attrs.items()}
 
 
 def count_ended(study: optuna.Study) -> int:
