@@ -93,7 +93,7 @@ def test_a_time_budget_ends_a_search(small_graph, tmp_path):
     assert len(late["val_values"]) == len(lines) == 1  # no time to decide, which is said
     start = time.monotonic()
     found = Search(small_graph, FAST, tmp_path / "t.db", 10_000, seeds=1, minutes=0.03).run()
-    assert 1 < found["trials"] < 1000
+    assert 1 <= found["trials"] < 1000  # one on a busy machine
     assert time.monotonic() - start < 1.8 + 4  # what was begun may end: a solve, a phase 1
 
 
