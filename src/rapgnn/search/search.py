@@ -77,15 +77,16 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The model, what was tried, the metric on rows that did not choose it, and how its members are computed."""
+class Trained:
+    """The trained model, the graph with the splits it was trained on, the candidates, the metric on validation rows
+    that did not choose the model, those rows, and how much a row of each class counted (None: all the same)."""
 
-    model: nn.Module
+    fitted: Fitted
+    graph: Graph
     trials: tuple[Trial, ...]
-    score: float
-    engine: str
-    reason: str
-    judged: "Judged"
+    validation_score: float
+    judged: Judged
+    class_weight: tuple[float, ...] | None
 
 
 class Search:
@@ -119,7 +120,7 @@ class Search:
 
     def run(
         self, allowance: float, reweigh: bool = False, everything: Graph | None = None, first_only: bool = False
-    ) -> Found:
+    ) -> Trained:
         """Try candidates for so many nominal seconds, and average the best.
 
         Args:
@@ -127,7 +128,7 @@ class Search:
             everything: the graph with all training rows, where some were held out to judge.
             first_only: nothing but the first point is tried.
         """
-        allowance, self._again = min(allowance, ENDLESS), everything is not None
+        began, allowance, self._again = time.perf_counter(), min(allowance, ENDLESS), everything is not None
         first = [self.first] if self.fixed or first_only else []
         left = self._walk(first, allowance) - allowance  # which is always tried
         left = 0.0 if first_only else self._try_all(allowance + left)
@@ -156,7 +157,9 @@ class Search:
             others = chosen_members(free, validation, by_metric)
         model = finished(members, others, everything, factor)
         networks = [model] if isinstance(model, RAPGNN) else model.members
-        return Found(model, tuple(self.trials), score, *engine_of(networks), judged)
+        loop = Loop(0, 1, 1e3 * (time.perf_counter() - began), 0.0)
+        fitted = Fitted(model, model_on(model, self.graph), loop, *engine_of(networks), "auto")
+        return Trained(fitted, self.graph, tuple(self.trials), score, judged, self.graph.objective.class_weight)
 
     def _try_all(self, allowance: float) -> float:
         graph = self.graph
@@ -324,19 +327,6 @@ def _all_rows(graph: Graph) -> Graph:
 SOLVED_AGAIN = "the settings chosen, the head was solved again with the held-out rows too (see validation_score_)."
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The trained model, the graph with the splits it was trained on, the candidates, the metric on validation rows
-    that did not choose the model, those rows, and how much a row of each class counted (None: all the same)."""
-
-    fitted: Fitted
-    graph: Graph
-    trials: tuple[Trial, ...]
-    validation_score: float
-    judged: Judged
-    class_weight: tuple[float, ...] | None = None
-
-
 def train(
     graph: Graph,
     start: Config,
@@ -373,15 +363,12 @@ def train(
         return time_budget is not None and time.perf_counter() - began > time_budget
 
     the_search = Search(graph, start, fixed, seed, late, on_trial, alone=not solved)
-    found = the_search.run(allowance, reweigh, everything, first_only=not search)
-    loop = Loop(0, 1, 1e3 * (time.perf_counter() - began), 0.0)
-    fitted = Fitted(found.model, model_on(found.model, graph), loop, found.engine, found.reason, "auto")
-    weights, notes = graph.objective.class_weight, graph.notes
+    trained = the_search.run(allowance, reweigh, everything, first_only=not search)
     if everything is None:  # rows that were held out have not come back
-        given = replace(given, train=graph.train, val=graph.val)
+        given = replace(given, train=graph.train, val=graph.val, notes=graph.notes)
     else:
-        notes = (*notes, SOLVED_AGAIN)
-    return Trained(fitted, replace(given, notes=notes), found.trials, found.score, found.judged, weights)
+        given = replace(given, notes=(*graph.notes, SOLVED_AGAIN))
+    return replace(trained, graph=given)
 
 
 def _without_search(
