@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from operators import TOLERANCE, adapted, build, relative_error
 from rapgnn import Propagation, RandomWeights
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.network.polynomial import PolynomialFilter, expectation
+from rapgnn.network.polynomial import PolynomialFilter
 from rapgnn.network.stepwise import pooled
 from strategies import batches
 
@@ -78,7 +78,9 @@ def test_exact_moments_agree_with_20000_draws(backbone, jumping):
     drawn = kept.draw(range(20_000))
     torch.testing.assert_close(drawn.mean(0), kept.expectation(), rtol=0.03, atol=0)
     torch.testing.assert_close(drawn.std(0), kept.variance().sqrt(), rtol=0.04, atol=1e-12)
-    torch.testing.assert_close(expectation(spec, operator, h, torch.tensor([1]), e), kept.expectation()[1:])
+    torch.testing.assert_close(
+        PolynomialFilter(spec, operator, h, expect=torch.tensor([1]), e=e).expected, kept.expectation()[1:]
+    )
     # Covariances between the outputs of one channel, summed over the rows.
     outputs = len(spec.outputs)
     apart = (drawn - drawn.mean(0)).view(20_000, 2, outputs, 3)

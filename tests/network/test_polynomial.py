@@ -17,7 +17,6 @@ from rapgnn.network.config import Config
 from rapgnn.network.hops import Hops, ReceptiveField
 from rapgnn.network.polynomial import (
     PolynomialFilter,
-    expectation,
     expectation_and_covariance,
     expected_product,
     few_rows_pay,
@@ -25,7 +24,7 @@ from rapgnn.network.polynomial import (
 from rapgnn.network.propagation import Propagation
 from rapgnn.network.stepwise import propagate
 from rapgnn.search.candidate import Candidate
-from rapgnn.sparse import Features, SparseMatrix
+from rapgnn.sparse import SparseMatrix
 from rapgnn.training import predict
 from rapgnn.training.fit import fit_rap
 from rapgnn.training.predict import model_on
@@ -90,7 +89,7 @@ def test_a_linear_head_may_go_before_the_hops(backbone, layers, jumping, self_lo
     operator = small_graph.operator(backbone, self_loops)
     scale = operator.growth_rate if backbone == "gin" else 1.0
     spec = replace(Propagation.of(Config(activation="identity", **settings), 0), operator_scale=scale)
-    whole = expectation(spec, operator, small_graph.x, torch.arange(small_graph.num_nodes))
+    whole = PolynomialFilter(spec, operator, small_graph.x).expectation()
     weight = torch.randn(whole.shape[1], 3, generator=torch.Generator().manual_seed(0))
     found = expected_product(spec, operator, small_graph.x, weight)
     torch.testing.assert_close(found, whole @ weight, rtol=1e-4, atol=1e-4)
@@ -105,17 +104,12 @@ def test_wide_features_are_predicted_as_narrow_ones_are(monkeypatch):
     assert torch.equal(model_on(model, words)(words.test).scores, whole.scores)
     monkeypatch.setattr(predict, "MOMENT_BYTES", 1 << 20)
     parts = model_on(model, words, error_bars=True)(words.test)
-    monkeypatch.setattr(
-        predict, "expected_product", lambda spec, S, h, weight, on_hop: _one_by_one(spec, S, h) @ weight
-    )
+    by_rows = lambda spec, S, h, weight, on_hop: PolynomialFilter(spec, S, h).expectation() @ weight  # noqa: E731
+    monkeypatch.setattr(predict, "expected_product", by_rows)
     narrow = model_on(model, words, error_bars=True)(words.test)
     for other in (parts, narrow):
         torch.testing.assert_close(other.spread, whole.spread, rtol=0, atol=1e-5)
         torch.testing.assert_close(other.probabilities, whole.probabilities, rtol=0, atol=1e-5)
-
-
-def _one_by_one(spec: Propagation, operator: GraphOperator, h: Features) -> torch.Tensor:
-    return expectation(spec, operator, h, torch.arange(h.shape[0]))
 
 
 def _case(backbone: str, n: int = 60, width: int = 90) -> tuple[GraphOperator, SparseMatrix]:

@@ -122,11 +122,9 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return tuple(name for name in SETTINGS if name in vars(self) and name not in named)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All arguments, those among them that are settings of ``Config``."""
         return super().get_params(deep) | {name: getattr(self, name) for name in self._more}
 
     def set_params(self, **params: Any) -> Self:
-        """Arguments, or settings of ``Config``, by name."""
         new = {name: value for name, value in params.items() if name in SETTINGS and name not in self.get_params()}
         self._take(new)
         return super().set_params(**{name: value for name, value in params.items() if name not in new})
@@ -204,7 +202,6 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self.fit_graph(graph)
 
     def _positive_of(self, graph: Graph) -> int | None:
-        """The number of the class that ``pos_label`` names; None: it names none."""
         if self.pos_label is None:
             return None
         if graph.objective.metric != "accuracy" or graph.num_outputs != 2:
@@ -308,7 +305,6 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
     @property
     def _n_features_out(self) -> int:
-        """Columns of ``transform``, which scikit-learn names."""
         model: Any = self._fitted()
         head: Any = (model.widest if isinstance(model, Average) else model).head
         return len(head.weight if isinstance(head, RidgeHead) else head.input_scale)
@@ -336,7 +332,6 @@ LOGGER = logging.getLogger("rapgnn")
 
 
 def logging_trials(then: OnTrial | None) -> OnTrial:
-    """Log every candidate, then do what else was to be done."""
     count = 0
 
     def on_trial(settings: dict[str, Any], value: float) -> None:

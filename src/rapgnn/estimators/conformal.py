@@ -18,7 +18,6 @@ LEAST = 4.0  # rows beyond the bound, on average, from which a class has a bound
 
 
 def check_coverage(coverage: Any) -> float:
-    """A share between 0 and 1."""
     number = isinstance(coverage, int | float | np.number) and not isinstance(coverage, bool)
     if not (number and 0 < coverage < 1):
         raise InputError(f"coverage must be a number between 0 and 1, got {shown(coverage)}.")

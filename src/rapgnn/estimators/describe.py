@@ -84,5 +84,4 @@ def describe_members(average: Any) -> list[tuple[str, str]]:
 
 
 def counted(number: int, what: str) -> str:
-    """A number with its noun."""
     return f"{number} {what}{'' if number == 1 else 's'}"

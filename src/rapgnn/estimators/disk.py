@@ -37,7 +37,6 @@ def on_disk(data: Any) -> DiskGraph | None:
 
 
 def check_alone(graph: DiskGraph, y: Any, given: dict[str, Any] | None) -> DiskGraph:
-    """Refuse what is given beside a graph on disk."""
     if y is not None or given:
         raise InputError("a graph on disk brings its own labels, edges and splits: give nothing beside it.")
     return graph
@@ -152,7 +151,6 @@ class DiskEstimator(RAPEstimator):
             yield from predict(*given, **how, home=home)
 
     def _check_disk(self, graph: DiskGraph) -> DiskGraph:
-        """Refuse a graph on disk that the model was not made for."""
         schema, count = self.schema_, graph.num_features
         if count != schema.in_channels:
             raise InputError(f"the model was trained with {schema.in_channels} node features, the data have {count}.")

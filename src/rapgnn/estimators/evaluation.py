@@ -124,7 +124,6 @@ def goal_of(estimator: Any, graph: Graph) -> tuple[Any, Any]:
 
 
 def facts(task: str, record: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, value) of what stands beside the score, for people."""
     metrics = metrics_for(task)
     metric = metrics[record["metric"]]
     beside = {"always the same answer": record["majority"], "without edges": record["without_edges"]}
@@ -186,7 +185,6 @@ def _beside(metric: Metric, value: float, other: float, chance: float) -> str | 
 
 
 def shown(metric: Metric, value: float | None) -> str:
-    """A value as people read it."""
     if value is None or value != value:
         return "-"
     return f"{100 * value:.2f} %" if metric.percent else f"{value:.3f}"

@@ -90,11 +90,9 @@ class Predicting:
         return graph
 
     def _graph_for(self, schema: Schema, data: Any, y: Any, given: dict[str, Any], labelled: bool) -> Graph:
-        """A user's data as a graph for a trained model."""
         raise NotImplementedError
 
     def _prediction(self, graph: Graph, rows: Tensor, **how: Any) -> Prediction:
-        """``how`` as in ``model_on``."""
         return model_on(self.model_, graph, **how)(rows)
 
     def _read(self, probabilities: Tensor) -> np.ndarray:
@@ -133,7 +131,6 @@ class Predicting:
         return answers_of(probabilities, self.threshold_, self._positive())
 
     def goal(self, graph: Graph) -> Any:
-        """The metric that the model is judged by on a graph; None: the task's own."""
         positive = None if self.pos_label is None else self._positive()
         return goal_metric(self.scoring, graph, positive)
 
@@ -368,7 +365,6 @@ class Predicting:
         return value if metric.higher else -value  # as in scikit-learn: more is better
 
     def judges(self) -> FitRows:
-        """The rows that judged the model."""
         rows = self._fitted().fit_rows
         if rows is None or not len(rows.labels):
             raise InputError("no rows judged this model, so no coverage can be promised: fit it with validation rows.")

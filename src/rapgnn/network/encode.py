@@ -141,7 +141,6 @@ class FeatureScaling(nn.Module):
 
 
 def _filled(x: Features) -> Tensor:
-    """How many rows have an entry in each column."""
     if isinstance(x, SparseMatrix):
         return torch.bincount(x.col[x.values != 0].long(), minlength=x.shape[1]).double()
     return (x != 0).sum(0).double()
@@ -208,7 +207,6 @@ class Inputs:
     messages: Messages | None = None
 
     def choose(self, rows: Tensor) -> "Inputs":
-        """Some of the rows."""
         return Inputs(row_block(self.rows, rows), None, self.messages)
 
 
@@ -226,12 +224,6 @@ def one_hop(matrix: SparseMatrix, x: Features) -> Features:
     if isinstance(x, SparseMatrix):
         return SparseMatrix(matrix.scipy() @ x.scipy(), dtype=x.dtype, device=x.device)
     return matrix @ x
-
-
-def distinct_inputs(x: Features) -> Inputs:
-    """Every row once."""
-    first, index = distinct_rows(x)
-    return Inputs(x, None) if len(first) == x.shape[0] else Inputs(row_block(x, first), index)
 
 
 def neighbourhoods(x: Features, operator: GraphOperator) -> Inputs:
@@ -349,16 +341,19 @@ class Embedding(nn.Module):
     def inputs(self, x: Features, operator: GraphOperator, step: int = 0) -> Inputs:
         """What the MLP sees: x, with random features appended and one hop of the graph, where asked for."""
         if self.random_features:
-            x = append(x, self._random_features(x, step))
+            like, shape = torch.empty(0, device=x.device, dtype=x.dtype), (x.shape[0], self.random_features)
+            x = append(x, self._uniform(step, RANDOM_NODE_FEATURES, shape, 0.0, 1.0, like))
         if self.node_encoder is not None:
             return neighbourhoods(x, operator)
         if self.kind.one_layer:
             parts = [one_hop(operator.matrix, x) if term == "neighbour" else x for term in self.rule.terms]
             x = parts[0] if len(parts) == 1 else append(parts[0], parts[1])
-        return Inputs(x) if operator.ptr is None or self.random_features else distinct_inputs(x)
+        if operator.ptr is None or self.random_features:
+            return Inputs(x)
+        first, index = distinct_rows(x)
+        return Inputs(x) if len(first) == x.shape[0] else Inputs(row_block(x, first), index)
 
     def embed(self, inputs: Inputs, step: int = 0, generator: torch.Generator | None = None) -> Features:
-        """h⁰ of every node."""
         h = self(inputs, step, generator)
         return h if inputs.index is None else row_block(h, inputs.index)
 
@@ -371,10 +366,11 @@ class Embedding(nn.Module):
             x = self._one_layer(inputs.messages, x)
         if not self.kind.redrawn:
             return self.output(self.mlp(x, generator))
-        weights = [self._redrawn(step, i, layer.weight.T) for i, layer in enumerate(self.mlp.linears())]
-        h = x @ weights[0]
-        for weight in weights[1:]:
-            h = torch.relu(h) @ weight
+        h = x
+        for i, like in enumerate(layer.weight.T for layer in self.mlp.linears()):
+            bound = 1.0 / math.sqrt(like.shape[0])
+            weight = self._uniform(step, DRAWN_EMBEDDING - 2 * i, like.shape, -bound, bound, like)
+            h = (torch.relu(h) if isinstance(h, Tensor) and i else h) @ weight
         return self.output(h)
 
     def edges(self, operator: GraphOperator) -> Tensor | None:
@@ -392,14 +388,6 @@ class Embedding(nn.Module):
         edges = torch.relu(self.edge_encoder(messages.edge_features))
         sent = torch.relu(nodes.index_select(0, messages.sender) + edges.index_select(0, messages.edge_type))
         return counts @ torch.cat([nodes, sent])
-
-    def _redrawn(self, step: int, index: int, like: Tensor) -> Tensor:
-        bound = 1.0 / math.sqrt(like.shape[0])
-        return self._uniform(step, DRAWN_EMBEDDING - 2 * index, like.shape, -bound, bound, like)
-
-    def _random_features(self, x: Features, step: int) -> Tensor:
-        like = torch.empty(0, device=x.device, dtype=x.dtype)
-        return self._uniform(step, RANDOM_NODE_FEATURES, (x.shape[0], self.random_features), 0.0, 1.0, like)
 
     def _uniform(self, step: int, stream: int, shape: tuple[int, ...], low: float, high: float, like: Tensor) -> Tensor:
         at, key = (torch.tensor([v], device=like.device) for v in (step, stream))

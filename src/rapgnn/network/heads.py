@@ -84,14 +84,12 @@ class Head(nn.Module):
 
     @torch.no_grad()
     def multiply(self, factor: float) -> None:
-        """Make all scores so many times larger."""
         last = self.mlp.linears()[-1]
         last.weight.mul_(factor)
         last.bias.mul_(factor)
         self.inverse_temperature *= factor
 
     def scaled(self, h: Tensor) -> Tensor:
-        """The representation as the first layer sees it."""
         return torch.addcmul(self.input_offset, h, self.input_scale)
 
     def forward(self, h: Tensor, generator: Noise | None = None) -> Tensor:
@@ -265,14 +263,12 @@ class RidgeHead(nn.Module):
 
     @torch.no_grad()
     def multiply(self, factor: float) -> None:
-        """Make all scores so many times larger."""
         for part in (self.weight, self.bias, self.noise):
             part.mul_(factor)
         self.inverse_temperature *= factor
 
     @torch.no_grad()
     def fit_temperature(self, objective: Objective, scores: Tensor, y: Tensor) -> None:
-        """Multiply the scores so that held-out labels are likeliest, given this head's scores of these rows."""
         self.multiply(inverse_temperature(objective, lambda factor: float(objective.loss(scores * factor, y))))
 
 
@@ -358,7 +354,7 @@ class RidgeRegression:
             m, t = m - center.to(m.dtype), t - level
             if weights is not None:  # weighted least squares: rows times the root of their weight
                 m, t = m * w.sqrt()[:, None].to(m.dtype), t * w.sqrt()[:, None]
-            equations = _Equations.of_rows(m, t, covariance, DECOMPOSED if many else DECOMPOSED_ONCE)
+            equations = _Equations(m, t, None, None, covariance, DECOMPOSED if many else DECOMPOSED_ONCE)
             if equations.size < (4 * torch.finfo(torch.float32).eps) ** 2 * float(w.sum() * center.square().mean()):
                 equations.size = 0.0  # constant columns: what is left of them is rounding, which λ is not relative to
             self._labels.append(_Labels(columns, center, level, equations, float(w.sum()), known, w))
@@ -382,7 +378,6 @@ class RidgeRegression:
         return twin
 
     def solve(self, penalty: float) -> RidgeSolution:
-        """The solution for λ; labels without a known row keep weight and bias 0."""
         weight = torch.zeros(self.shape, dtype=torch.float64, device=self._device)
         bias = torch.zeros(self.shape[1], dtype=torch.float64, device=self._device)
         for labels in self._labels:
@@ -464,16 +459,14 @@ class _Equations:
         self.size = float(square if self.variance is None else square + self.variance.sum()) / max(1, channels)
         self.gram, self.right = gram, right
         if self.scatter is not None and not self.dual:
-            self._add_scatter(self.gram, self.scatter)
+            d, outputs = self.scatter.shape[:2]
+            blocks = self.gram.view(outputs, d, outputs, d).diagonal(dim1=1, dim2=3)
+            blocks.add_(self.scatter.permute(1, 2, 0))
         self._factor: tuple[float, Tensor] | None = None
         self.values = None
         if self.gram is not None and len(self.gram) <= decomposed and m is not None:
             values, self.vectors = torch.linalg.eigh(self.gram)
             self.values, self.turned = values.clamp(min=0), self.vectors.mT @ self.right
-
-    @classmethod
-    def of_rows(cls, m: Tensor, t: Tensor, scatter: Tensor | None, decomposed: int) -> "_Equations":
-        return cls(m, t, None, None, scatter, decomposed)
 
     @classmethod
     def of_sums(cls, sums: RidgeSums) -> "_Equations":
@@ -489,7 +482,6 @@ class _Equations:
         return twin
 
     def solve(self, penalty: float) -> Tensor:
-        """W ``[J·d, t]``."""
         floor = self._floor(penalty)
         if self.values is not None:
             found = self.vectors @ (self.turned / (self.values + floor)[:, None])
@@ -562,11 +554,6 @@ class _Equations:
         by_channel = x.reshape(outputs, d, x.shape[1]).transpose(0, 1)
         found = torch.linalg.cholesky(blocks) @ by_channel if root else torch.linalg.solve(blocks, by_channel)
         return found.transpose(0, 1).reshape(-1, x.shape[1])
-
-    @staticmethod
-    def _add_scatter(gram: Tensor, scatter: Tensor) -> None:
-        d, outputs = scatter.shape[:2]
-        gram.view(outputs, d, outputs, d).diagonal(dim1=1, dim2=3).add_(scatter.permute(1, 2, 0))
 
 
 def _product(rows: Tensor, x: Tensor) -> Tensor:

@@ -94,7 +94,6 @@ class HopNetwork(Network):
         self.nodes = SeenNodes(nodes) if config.node_columns and not config.relations else None
 
     def operator(self, graph: Graph) -> GraphOperator:
-        """S."""
         graph = undirected(graph) if self.config.edges == "undirected" else graph
         return graph.operator(self.config.backbone, self.config.self_loops)
 
@@ -149,7 +148,6 @@ class HopNetwork(Network):
         return self.seen(h)
 
     def seen(self, h: Tensor) -> Tensor:
-        """What the head sees of a representation: standardised, and compared with the landmarks where there are any."""
         h = self.standard(h)
         return h if self.kernel is None else self.kernel(h)
 
@@ -336,7 +334,6 @@ def pool_of(config: Config) -> str:
 
 
 def chosen_graphs(operator: GraphOperator, inputs: Features, graphs: Tensor) -> tuple[GraphOperator, Tensor]:
-    """Some graphs of a set, with their inputs."""
     part, nodes = operator.select(graphs)
     return part, dense(row_block(inputs, nodes))
 

@@ -63,7 +63,6 @@ def hops(
 
 
 def pick(hop: Tensor, rows: Tensor | None) -> Tensor:
-    """These rows; None: all."""
     return hop if rows is None else hop[rows]
 
 
@@ -186,7 +185,6 @@ class Walk:
 
     @property
     def nbytes(self) -> int:
-        """Of what is stored."""
         return sum(hop.nbytes for hop in (*self._whole.values(), *self._slices.values()))
 
     def after(self, k: int, hop: Tensor) -> Tensor:
@@ -234,7 +232,6 @@ class Hops:
 
     @property
     def nbytes(self) -> int:
-        """Of what is stored."""
         return sum(part.nbytes for part in (*self._walks, *self._predicted.values(), *self._sums.values()))
 
     def of(self, k: int, rows: Tensor | None = None, way: int = 0) -> Tensor:
@@ -265,7 +262,6 @@ class Hops:
         return self._predicted[id(of)]
 
     def joined(self, config: Config, rows: Tensor | None = None) -> Tensor:
-        """The hops of some nodes, or of all, joined as the settings say."""
         depth = config.num_layers
         if config.jumping == "last":
             return self.of(depth, rows)
@@ -290,7 +286,6 @@ class Hops:
 
 
 def undirected(graph: Graph) -> Graph:
-    """The graph with the reverse of every edge."""
     edges = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
     weight = None if graph.edge_weight is None else torch.cat([graph.edge_weight, graph.edge_weight])
     return replace(graph, edge_index=edges, edge_weight=weight, edge_attr=None)

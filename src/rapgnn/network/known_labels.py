@@ -81,7 +81,6 @@ class SeenNodes(nn.Module):
         return places
 
     def are_in(self, graph: Graph) -> bool:
-        """Whether a graph has any of them."""
         if graph.part is not None:
             return graph.part.known.any(self)
         return bool((self._places_in(graph) >= 0).any())
@@ -199,7 +198,6 @@ def row_hash(x: Features, at_once: int = 1 << 15) -> Tensor:
 
 
 def _entries(x: Features) -> tuple[Tensor, Tensor, Tensor]:
-    """Row, column and value of the entries that are not 0."""
     if isinstance(x, SparseMatrix):
         row, column, value = row_of_entry(x.crow, x.col).long(), x.col.long(), x.values
         there = value != 0

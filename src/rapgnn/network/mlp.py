@@ -46,7 +46,6 @@ class Masks:
         self._words = torch.zeros(words, dtype=torch.int64, device=device)
 
     def refill(self, count: int) -> None:
-        """Fresh words for the next run of the work."""
         words = random_words(count, self.generator)
         if self._words.is_cuda:
             words = words.pin_memory()  # so that nobody waits for the copy
@@ -76,7 +75,6 @@ def kept_of_256(p: float) -> int:
 
 
 def words_for(entries: int, p: float) -> int:
-    """How many words a dropout takes."""
     return 0 if p == 0 or kept_of_256(p) == 256 else (entries + 7) // 8
 
 

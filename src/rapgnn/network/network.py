@@ -38,20 +38,17 @@ class Network(nn.Module):
             self.output.fit(graph.y[graph.train])
 
     def learn_columns(self, graph: Graph) -> None:
-        """Learn how features are scaled."""
         if self.config.relations:
             self.scaling.fit(graph.typed, graph.train)
         else:
             self.scaling.fit(graph.x)
 
     def twin(self) -> Self:
-        """The same network with a head of its own."""
         twin = copy.copy(self)
         twin._modules = self._modules | {"head": copy.deepcopy(self.head)}
         return twin
 
     def suits(self, graph: Graph) -> bool:
-        """Whether this is a graph that it can say something about."""
         return True
 
     def scores(self, h: Tensor) -> Tensor:
@@ -135,12 +132,10 @@ class Average(nn.Module):
 
     @property
     def config(self) -> Config:
-        """The settings of the best member."""
         return self.members[0].config  # type: ignore[return-value]
 
     @property
     def seed(self) -> int:
-        """Of the best member."""
         return int(self.members[0].seed)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:

@@ -110,7 +110,6 @@ class PolynomialFilter:
         return self.hops.shape[0]
 
     def coefficients(self, counters: Sequence[int] | Tensor) -> Tensor:
-        """``[T, J, K, d]`` beside the hops."""
         return coefficients(self.spec, counters, self.channels, device=self.device, dtype=self.dtype)
 
     def draw(self, counters: Sequence[int] | Tensor) -> Tensor:
@@ -165,37 +164,26 @@ class PolynomialFilter:
         if c.shape[:2] == (1, 1):
             return stored[:, 0] * c[0, 0]
         parts = []
-        for weights, (first, stop, edges) in zip(c, self._spans, strict=True):
-            part = (stored[:, first:stop] * weights[first:stop]).sum(1)
-            if edges:
-                span = slice(self._edge_hops, self._edge_hops + edges)
-                part = part + (stored[:, span] * weights[span]).sum(1)
-            parts.append(part)
+        for weights, spans in zip(c, self._spans, strict=True):
+            first, *edges = ((stored[:, span] * weights[span]).sum(1) for span in spans)
+            parts.append(first + edges[0] if edges else first)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     @cached_property
-    def _edge_hops(self) -> int:
-        """Where the hops of the edges' family begin among the stored ones."""
-        return sum(number <= self.spec.num_layers for number in stored_hops(self.spec))
-
-    @cached_property
-    def _spans(self) -> list[tuple[int, int, int]]:
-        """For every output which stored hops it has: the first and last of h⁰'s family, and how many of the edges'."""
+    def _spans(self) -> list[list[slice]]:
+        """For every output which stored hops it has: of h⁰'s family, and of the edges'."""
         place = {number: i for i, number in enumerate(stored_hops(self.spec))}
-        spans = []
-        for layer in self.spec.outputs:
-            first = place[layer] if self.spec.bare else 0
-            spans.append((first, place[layer] + 1, layer if self.spec.rule.edges else 0))
-        return spans
+        first = sum(number <= self.spec.num_layers for number in place)  # of the edges' family
+        own = [slice(place[layer] if self.spec.bare else 0, place[layer] + 1) for layer in self.spec.outputs]
+        edges = [[slice(first, first + n)] if self.spec.rule.edges and n else [] for n in self.spec.outputs]
+        return [[one, *more] for one, more in zip(own, edges, strict=True)]
 
     def expectation(self, rows: slice = slice(None)) -> Tensor:
-        """The exact expectation of some of the stored rows: ``[rows, J·d]``."""
         mean = expected_coefficients(self.spec).to(self.device, self.dtype)
         parts = [torch.einsum("jk,dkr->rjd", mean, block[:, :, rows]) for _, block in self._blocks()]
         return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
 
     def variance(self, rows: slice = slice(None)) -> Tensor:
-        """The exact variance of some of the stored rows, entry by entry: ``[rows, J·d]``."""
         covariance = coefficient_covariance(self.spec)
         own = torch.stack([covariance[j, :, j] for j in range(len(covariance))]).to(self.device, self.dtype)
         parts = []
@@ -216,18 +204,6 @@ class PolynomialFilter:
         w = None if weights is None else weights.to(self.device, self.dtype)
         gram = torch.cat([(block if w is None else block * w) @ block.mT for block in chosen]).double()
         return torch.einsum("jkml,dkl->djm", covariance.to(gram), gram)
-
-
-def expectation(
-    spec: Propagation,
-    operator: GraphOperator,
-    h: Features,
-    rows: Tensor,
-    e: Tensor | None = None,
-    on_hop: OnHop = lambda: None,
-) -> Tensor:
-    """The exact expectation of the given rows without storing their hops: ``[rows, J·d]``."""
-    return PolynomialFilter(spec, operator, h, rows[:0], expect=rows, e=e, on_hop=on_hop).expected
 
 
 def expectation_and_covariance(

@@ -42,12 +42,10 @@ class Propagation(Propagate):
 
     @classmethod
     def of(cls, config: Config, seed: int) -> "Propagation":
-        """The random layers of a network, drawn with ``seed``."""
         return cls(**vars(config.propagate), weights=config.weights(seed), pooling=config.pooling)
 
     @property
     def rule(self) -> Backbone:
-        """The backbone: its terms, its normalisation, whether it has a residual."""
         return BACKBONES[self.backbone]
 
     @property

@@ -15,7 +15,7 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.memory import blocks
 from rapgnn.network.encode import Embedding
 from rapgnn.network.hops import Hops, pick
-from rapgnn.network.polynomial import OnHop, PolynomialFilter, expectation, expectation_and_covariance
+from rapgnn.network.polynomial import OnHop, PolynomialFilter, expectation_and_covariance
 from rapgnn.network.propagation import Propagation, stored_hops
 from rapgnn.network.stepwise import Layers, pooled
 from rapgnn.network.weights import PROBE
@@ -67,7 +67,6 @@ class EmbeddedGraph:
         return self.embedding.embed(inputs, step, generator), self.embedding.edges(self.operator)
 
     def part(self, graphs: Tensor) -> Self:
-        """The given graphs alone."""
         operator, nodes = self.operator.select(graphs)
         h = None if self.h is None else row_block(self.h, nodes)
         return replace(self, operator=operator, x=row_block(self.x, nodes), h=h)
@@ -89,7 +88,8 @@ class EmbeddedGraph:
             return next(self.rows(rows).draws([0]))
         self.choose_inference("expected")
         assert self.h is not None
-        return expectation(self.spec, self.operator, self.h, rows, self.e, self.on_hop)
+        of_none = PolynomialFilter(self.spec, self.operator, self.h, rows[:0], rows, self.e, on_hop=self.on_hop)
+        return of_none.expected
 
     def expectation_and_covariance(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Beside the expectation the covariance of each channel's outputs, as the polynomial gives them."""
@@ -183,7 +183,6 @@ class Representation:
 
     @property
     def channels(self) -> int:
-        """d, the width of a layer."""
         return self.embedded.embedding.out_channels
 
     def combine(

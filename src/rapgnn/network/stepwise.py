@@ -54,6 +54,7 @@ def propagate(
     plain = reuse and b.dim() == 2 and not further and not spec.rule.edges and spec.activation in FUSED_ACTIVATIONS
     if plain and not small:
         fused = operator.matrix.fused(h)
+    assert e is not None or not spec.rule.edges, "this backbone's messages need embedded edge features"
     for layer in range(spec.num_layers):
         if fused is not None:
             h = fused.layer(h, b[layer], None if a is None else a[layer], s, spec.activation)
@@ -61,7 +62,7 @@ def propagate(
             if every_layer:
                 every.append(h)
             continue
-        Sh = gather(operator, h, _edge_part(e) * shrink**layer) if spec.rule.edges else operator.matrix @ h
+        Sh = operator.matrix @ h if e is None else gather(operator, h, e * shrink**layer)
         z = _weigh(Sh, b[layer], Sh if reuse else None)
         if a is not None:
             z = torch.add(z, _weigh(h, a[layer]), out=z if reuse else None)
@@ -79,11 +80,6 @@ def propagate(
 def _weigh(h: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
     """h ⊙ w for a diagonal ``[d]``, h w for a full matrix; a product with a diagonal may go into ``out``."""
     return h @ weight if weight.dim() == 2 else torch.mul(h, weight, out=out)
-
-
-def _edge_part(e: Tensor | None) -> Tensor:
-    assert e is not None, "this backbone's messages need embedded edge features"
-    return e
 
 
 def gather(operator: GraphOperator, h: Tensor, e: Tensor) -> Tensor:

@@ -47,7 +47,6 @@ class TreeHead(nn.Module):
         self.resize(nodes, trees)
 
     def resize(self, nodes: int, trees: int) -> None:
-        """Make room for other trees."""
         for name, dtype in OF_NODES.items():
             self.register_buffer(name, torch.zeros(nodes, dtype=dtype))
         for name in ("root", "output"):
@@ -117,14 +116,12 @@ class TreeHead(nn.Module):
 
     @torch.no_grad()
     def multiply(self, factor: float) -> None:
-        """Make all scores so many times larger."""
         self.value.mul_(factor)
         self.base.mul_(factor)
         self.inverse_temperature *= factor
 
     @torch.no_grad()
     def forward(self, x: Tensor, generator: object = None, at_once: int = 1 << 15) -> Tensor:
-        """Scores ``[m, out_channels]``."""
         return (
             torch.cat([self._scores(rows) for rows in x.split(at_once)]) if len(x) else x.new_zeros(0, len(self.base))
         )

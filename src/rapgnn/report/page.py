@@ -20,8 +20,6 @@ MOST_BYTES = 5_000_000  # a page is meant to stay below
 
 @dataclass
 class Page:
-    """One page."""
-
     title: str
     lead: str = ""
     sections: list[parts.Section] = field(default_factory=list)
@@ -29,7 +27,6 @@ class Page:
     data: dict[str, Any] = field(default_factory=dict)
 
     def render(self) -> str:
-        """The HTML."""
         check_installed()
         figures = [figure for section in self.sections for figure in parts.figures_in(section.parts)]
         plots = {f"{f.name}-{at}": as_json(panel.figure) for f in figures for at, panel in enumerate(f.panels)}
@@ -48,7 +45,6 @@ class Page:
         )
 
     def write(self, path: Path) -> None:
-        """Put the file in place."""
         text = self.render()
         write_atomic(path, lambda temporary: temporary.write_bytes(text.encode("utf-8", "backslashreplace")))
 
@@ -115,5 +111,4 @@ def _parser() -> Any:
 
 
 def to_html(text: str) -> str:
-    """Prose as HTML."""
     return _parser().render(text)

@@ -34,7 +34,6 @@ Drawn = dict[str, Any]  # a figure of plotly: its ``data`` and its ``layout``
 
 
 def colour(at: int) -> str:
-    """The colour of line number ``at``."""
     return COLOURS[at % len(COLOURS)]
 
 
@@ -248,17 +247,14 @@ class Section:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share as people read it."""
     return f"{100 * share:.{digits}f} %"
 
 
 def slug(text: str) -> str:
-    """A text as the name of a place on the page."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "part"
 
 
 def figures_in(parts: Sequence[Part]) -> list[Figure]:
-    """All figures, those in folded parts too."""
     figures = []
     for part in parts:
         if isinstance(part, Figure):

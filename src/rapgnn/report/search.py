@@ -21,7 +21,6 @@ WHERE = {"both": "any graph", "here": "this graph", "elsewhere": "other graphs"}
 
 
 def search_parts(subject: Subject) -> list[Part]:
-    """The choice, and every candidate."""
     config, estimator = subject.config, subject.estimator
     model, trials = estimator.model_, estimator.trials_
     parts: list[Part] = []
@@ -116,7 +115,6 @@ def trained_anew(subject: Subject, choices: Iterable[tuple[int, Graph, dict[str,
 
 
 def by_depth(subject: Subject) -> dict[int, float]:
-    """Number of layers -> the metric; 0 is the model without edges."""
     depths = sorted({*DEPTHS, subject.depth})
     scores = trained_anew(subject, [(n, subject.graph, {"num_layers": n}) for n in depths])
     bare = subject.record["without_edges"]
@@ -124,7 +122,6 @@ def by_depth(subject: Subject) -> dict[int, float]:
 
 
 def by_labels(subject: Subject) -> dict[int, float]:
-    """Number of training rows -> the metric."""
     if not len(subject.graph.train):
         raise AbsentError("the data name no training rows.")
     graphs = [fewer_labels(subject.graph, share, subject.seed) for share in SHARES]
@@ -132,7 +129,6 @@ def by_labels(subject: Subject) -> dict[int, float]:
 
 
 def growth_parts(subject: Subject) -> list[Part]:
-    """A line each for depth and for labels, where there are points enough for one."""
     title, panels, cells = subject.metric.title, [], []
     plotted = {"By depth": ("layers", by_depth(subject)), "By number of labels": ("training rows", by_labels(subject))}
     for name, (x, scores) in plotted.items():

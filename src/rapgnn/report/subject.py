@@ -57,7 +57,6 @@ class Subject:
         self.names = [str(name) for name in (range(graph.num_outputs) if graph.classes is None else graph.classes)]
 
     def row_names(self, rows: np.ndarray) -> list[str]:
-        """What rows are called."""
         ids = self.graph.ids
         return [str(row if ids is None else ids[row]) for row in rows.tolist()]
 
@@ -82,13 +81,11 @@ class Subject:
         return self._both[1]
 
     def predict(self, graph: Graph, estimator: Any = None) -> np.ndarray:
-        """Probabilities, or numbers, of all rows of another graph, or by another estimator."""
         model = self.estimator if estimator is None else estimator
         with quiet():
             return _as_columns(model.predict(graph) if self.numbers else model.predict_proba(graph))
 
     def score(self, p: np.ndarray) -> float:
-        """The metric on the rows that count."""
         return self.metric.measure(torch.from_numpy(p[self.rows]), torch.from_numpy(self.y[self.rows]))
 
     @cached_property
@@ -98,13 +95,11 @@ class Subject:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """What ``rapgnn evaluate`` says."""
         p = torch.from_numpy(self.p)
         with quiet():
             return evaluate(self.graph, lambda rows: Prediction(p[rows], p[rows]), self.estimator)
 
     def shown(self, value: float | None) -> str:
-        """A value of the metric as people read it."""
         return shown(self.metric, value)
 
     @property

@@ -101,7 +101,6 @@ class Validation:
 
     @property
     def ranked_by(self) -> str:
-        """What candidates are ranked by, in words."""
         title = "ROC-AUC" if self._rare else self.objective.title
         return title if self.objective.scoring is not None else f"{title} and loss"
 
@@ -110,15 +109,12 @@ class Validation:
         return self.objective.score(scores[: self.validation], self.y[: self.validation])
 
     def merit(self, scores: Tensor) -> float:
-        """The metric of scores of the rows that judge, turned so that more is better."""
         return self.objective.merit(self.objective.score(scores, self.y))
 
     def loss(self, scores: Tensor) -> float:
-        """The mean loss of scores of the rows that judge."""
         return float(self.objective.loss(scores[self._counted], self.y[self._counted]))
 
     def loss_by_row(self, scores: Tensor) -> Tensor:
-        """The loss of every row that judges."""
         one = torch.vmap(lambda score, y: self.objective.loss(score[None], y[None]))
         return one(scores[self._counted], self.y[self._counted]).double()
 
@@ -126,8 +122,7 @@ class Validation:
         """Whether a candidate alone, or joining an average, has a loss that is lower by more than chance."""
         reached = self.loss_by_row(mean_scores(average, self))
         for joined in ([one], [*average, one]):
-            less = reached - self.loss_by_row(mean_scores(joined, self))
-            if float(less.mean()) > PRESET.gain * float(less.std(correction=0)) / max(1, len(less)) ** 0.5:
+            if surpasses(reached - self.loss_by_row(mean_scores(joined, self)), PRESET.gain):
                 return True
         return False
 
@@ -169,7 +164,11 @@ def chosen_members(seen: list[Scored], validation: Validation, by_metric: bool) 
     else:
         lowest = min(together, key=lambda s: (losses[s], -s))
         rows = validation.loss_by_row(together[lowest])
-        size = max(s for s in together if s == lowest or not _clearly_more(validation.loss_by_row(together[s]), rows))
+        size = max(
+            s
+            for s in together
+            if s == lowest or not surpasses(validation.loss_by_row(together[s]) - rows, PRESET.clear)
+        )
     return [order[next(i for i, one in enumerate(judged) if one is member)] for member in best[:size]]
 
 
@@ -185,11 +184,9 @@ def _joined_in_turn(pool: list[Scored], validation: Validation) -> list[Scored]:
     return chosen
 
 
-def _clearly_more(one: Tensor, other: Tensor) -> bool:
-    """Whether losses are larger row by row, by more than twice the standard error of the difference."""
-    more = one - other
-    error = more.std(correction=0) / max(1, len(more)) ** 0.5
-    return float(more.mean()) > PRESET.clear * float(error)
+def surpasses(more: Tensor, errors: float) -> bool:
+    """Whether differences row by row are above 0 by more than so many standard errors."""
+    return float(more.mean()) > errors * float(more.std(correction=0)) / max(1, len(more)) ** 0.5
 
 
 def mean_scores(members: Sequence[Scored], validation: Validation) -> Tensor:

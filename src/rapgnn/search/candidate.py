@@ -142,7 +142,6 @@ class Candidate:
         return self.network.output(torch.cat(raw).nan_to_num().to(self._held_out.dtype))
 
     def finished(self, penalty: float, factor: float) -> Network:
-        """The network with this head."""
         head = self.network.head
         if isinstance(head, RidgeHead):
             head.take(self._solution(penalty), self._posterior(penalty))

@@ -317,7 +317,6 @@ class Search:
 
 
 def _all_rows(graph: Graph) -> Graph:
-    """The graph with every node as a training row."""
     return replace(graph, train=torch.arange(graph.num_nodes, device=graph.y.device))
 
 
@@ -341,7 +340,6 @@ def train(
     on_trial: OnTrial | None = None,
     on_epoch: Callable[[], None] | None = None,
 ) -> Trained:
-    """Train on a checked graph."""
     began = time.perf_counter()
     first = first_point(graph, start, fixed)
     # A head that is trained needs rows to stop by, a pretrained embedding rows that it has not seen.

@@ -128,7 +128,6 @@ class EndToEnd(nn.Module):
         return self.head(self.represent(x, operator, generator), generator)
 
     def represent(self, x: Features, operator: GraphOperator, generator: torch.Generator | None = None) -> Tensor:
-        """What the head sees."""
         p = self.config.dropout
         h = self.embedding(x) if isinstance(self.embedding, Encoder) else self.embedding(x, generator)
         every = [h]

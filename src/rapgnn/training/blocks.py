@@ -103,7 +103,6 @@ class BatchOrder:
         self._left = torch.zeros(0, size, dtype=torch.int64, device="cpu")
 
     def take(self, count: int) -> Tensor:
-        """The next ``count`` batches, ``[count, size]``; a smaller one is filled up with row 0."""
         padding = torch.zeros(-self.rows % self.size, dtype=torch.int64, device="cpu")
         parts = [self._left]
         while sum(map(len, parts)) < count:
@@ -152,7 +151,6 @@ class Phase2:
 
     @property
     def budget(self) -> int:
-        """Bytes that a block may keep."""
         return max(BLOCK_BYTES, free_memory(self.y.device) // 32 if self.y.is_cuda else 0)
 
     @property
@@ -313,7 +311,6 @@ class Block:
         self.pieces = [Piece(sum(size > 0 for size in piece), words[piece], works[piece]) for piece in parts]
 
     def run(self, piece: "Piece") -> None:
-        """Some steps of training, which is all there is to launch."""
         if isinstance(self.noise, Masks):
             self.noise.refill(piece.words)
         piece.work()
@@ -366,11 +363,9 @@ class Block:
             noise.set_state(random)  # type: ignore[union-attr]
 
     def take(self, epoch: int, into: list[Tensor]) -> None:
-        """The state after one of the block's epochs, into other tensors."""
         copy_all(into, [states[epoch] for states in self.states])
 
     def finish(self, state: list[Tensor]) -> None:
-        """Give the head its final state."""
         copy_all(self.state, state)
         for parameter in self.parameters:
             parameter.grad = None

@@ -251,7 +251,6 @@ def read_numbers(path: Path, checksum: str) -> dict[str, Tensor]:
 
 
 def saved_task(folder: Path) -> str:
-    """What the model in a folder is for."""
     return Schema.from_dict(_index(folder)["schema"]).task
 
 

@@ -69,7 +69,6 @@ def equations_of(model: RAPGNN, graph: Graph, embedded: EmbeddedGraph, many: boo
 def solve_head(
     model: RAPGNN, head: RidgeHead, graph: Graph, equations: Callable[[], Equations], on_epoch: OnEpoch | None
 ) -> Loop:
-    """Solve for the head's weights; the penalty is the settings', or the best on validation."""
     start = time.perf_counter()
     problem, objective = equations(), graph.objective
     regression, held_out, y_val, ridge = problem.regression, problem.held_out, graph.y[graph.val], model.config.ridge
@@ -80,6 +79,10 @@ def solve_head(
         if bool(seen.any()):
             head.fit_temperature(objective, held_out(head)[seen], y_val[seen])
 
+    def at(penalty: float) -> tuple[tuple[float, float], RidgeSolution]:
+        solution = regression.solve(penalty)
+        return merit(solution), solution
+
     def merit(solution: RidgeSolution) -> tuple[float, float]:
         head.take(solution)
         if objective.scoring is not None and objective.metric != "rmse":  # probabilities count, not only their order
@@ -89,7 +92,8 @@ def solve_head(
 
     with threads(problem.threads):
         if ridge is None and len(graph.val):
-            solution = choose_penalty(regression, merit)
+            # Of equally good ones the smaller penalty.
+            solution = best_from_middle(PENALTIES[::-1], at, lambda one, other: one[0] >= other[0])[1]
         else:
             solution = regression.solve(1.0 if ridge is None else ridge)
     history, best = [], None
@@ -102,16 +106,6 @@ def solve_head(
     if on_epoch:
         on_epoch()
     return Loop(0, 1, 1e3 * (time.perf_counter() - start), 0.0, history, best=best)
-
-
-def choose_penalty(regression: RidgeRegression, merit: Callable[[RidgeSolution], tuple[float, float]]) -> RidgeSolution:
-    """The solution with the penalty that is best on validation; of equal ones the smaller penalty."""
-
-    def at(penalty: float) -> tuple[tuple[float, float], RidgeSolution]:
-        solution = regression.solve(penalty)
-        return merit(solution), solution
-
-    return best_from_middle(PENALTIES[::-1], at, lambda one, other: one[0] >= other[0])[1]
 
 
 def _expectation(representation: Representation) -> Tensor:

@@ -163,7 +163,6 @@ def lower_unseen(head: Head, graph: Graph, logit: float = -5.0) -> None:
 
 @torch.no_grad()
 def fit_input_scale(head: Head, representation: Representation, config: Config, nodes: bool) -> None:
-    """Fix the head's shift and scale by the training rows, where the settings want one."""
     if not (config.rescale or config.standardize):
         return
     if nodes and not config.standardize:

@@ -121,7 +121,6 @@ def optimise(
 
 
 def summary(best: BestEpoch, epoch_ms: list[float], eval_ms: float, validated: bool) -> Loop:
-    """What a run did and cost, from what was seen of it."""
     done = len(epoch_ms)
     means = sum(epoch_ms) / max(1, done), eval_ms / max(1, done)
     best_epoch = best.epoch if validated else max(0, done - 1)
@@ -129,7 +128,6 @@ def summary(best: BestEpoch, epoch_ms: list[float], eval_ms: float, validated: b
 
 
 def schedule(config: Config) -> dict[str, Any]:
-    """The settings of the main phase, as ``optimise`` takes them."""
     return {
         "lr": config.lr,
         "weight_decay": config.weight_decay,

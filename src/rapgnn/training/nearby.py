@@ -29,7 +29,6 @@ class Nearby:
 
 
 def members_on(model: Any, graph: Graph) -> list[Any]:
-    """The networks that count on a graph."""
     return [member for member, _ in model.weighted_for(graph)] if isinstance(model, Average) else [model]
 
 
@@ -48,7 +47,6 @@ def reach_of(config: Config) -> int:
 
 
 def looks_back(config: Config) -> bool:
-    """Whether messages go against the edges of a graph, too."""
     return config.edges != "given" or (config.previous is not None and looks_back(config.previous))
 
 

@@ -53,7 +53,6 @@ class Prediction:
         return torch.stack([part.square() for part in self.parts.values()]).sum(0).sqrt()
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Prediction":
-        """The same with every tensor changed."""
         parts = None if self.parts is None else {name: change(part) for name, part in self.parts.items()}
         return replace(self, scores=change(self.scores), probabilities=change(self.probabilities), parts=parts)
 
@@ -71,7 +70,6 @@ class Prediction:
 
 
 def no_error_bars(prediction: Prediction) -> str:
-    """Why a prediction has no spread."""
     return f"there are no error bars: {'; '.join(prediction.missing.values())}."
 
 
@@ -166,14 +164,12 @@ def with_parts(
 
 
 def check_finite(prediction: Prediction) -> Prediction:
-    """The prediction, refused where a score is no finite number."""
     if not bool(torch.isfinite(prediction.scores).all()):
         raise InputError("the predictions are not finite: the features or edge weights are too large, rescale them.")
     return prediction
 
 
 def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> Prediction:
-    """Raw scores of a head, read."""
     scores = output(scores)
     return Prediction(scores, objective.read(scores))
 
@@ -336,7 +332,6 @@ def mean_prediction(
 
 
 def weighted_mean(parts: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
-    """The mean of tensors of one shape, each with its weight."""
     return torch.stack([weight * part for weight, part in zip(weights, parts, strict=True)]).sum(0) / sum(weights)
 
 

@@ -92,7 +92,11 @@ class PooledEmbedding:
         h = dense(self.embedding(inputs, step, generator))
         if members is None:
             return h
-        pooled = _pool_max(members, h) if self.pooling == "max" else members @ h
+        if self.pooling == "max":
+            home = torch.repeat_interleave(torch.arange(members.shape[0], device=h.device), members.crow.diff())
+            pooled = group_max(h[members.col.long()], home, members.shape[0])
+        else:
+            pooled = members @ h
         if edge_counts is not None and inputs.messages is None:
             e = self.embedding.edges(self.operator)
             assert e is not None
@@ -139,8 +143,3 @@ class PooledEmbedding:
             SparseMatrix(part[:, needed], **to),
             counts,
         )
-
-
-def _pool_max(members: SparseMatrix, h: Tensor) -> Tensor:
-    rows = torch.repeat_interleave(torch.arange(members.shape[0], device=h.device), members.crow.diff())
-    return group_max(h[members.col.long()], rows, members.shape[0])

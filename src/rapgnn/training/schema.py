@@ -92,7 +92,6 @@ class Schema:
         return cls(**sizes, classes=named, encoding=encoding, types=types, **goal)
 
     def check(self, graph: Graph) -> None:
-        """Refuse a graph this model was not made for."""
         other = Schema.of(graph)
         if other.task != self.task:
             raise InputError(f"the model is for {self.task}, but the data are for {other.task}.")
