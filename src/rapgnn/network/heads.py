@@ -365,7 +365,9 @@ class RidgeRegression:
         regression = cls.__new__(cls)
         regression.shape, regression.rows = shape, 0
         regression._device = sums[0].center.device if sums else torch.device("cpu")
-        regression._labels = [_Labels(s.columns, s.center, s.level, _Equations.of_sums(s), s.rows) for s in sums]
+        equations = [_Equations(None, None, s.gram.clone(), s.right, s.scatter, 0, s.square) for s in sums]
+        groups = zip(sums, equations, strict=True)
+        regression._labels = [_Labels(s.columns, s.center, s.level, one, s.rows) for s, one in groups]
         return regression
 
     def with_targets(self, targets: Tensor) -> "RidgeRegression":
@@ -435,15 +437,15 @@ class _Equations:
 
     Args:
         m: centred rows ``[r, J·d]``; t: centred targets ``[r, t]``; None where only their products are there.
-        gram, right: MᵀM and MᵀT, where only they are there.
+        gram, right, square: MᵀM, MᵀT and TᵀT, where only they are there.
         scatter: ``[d, J, J]``; None: nothing is random.
         decomposed: unknowns up to which one eigendecomposition serves all penalties.
     """
 
-    def __init__(self, m: Any, t: Any, gram: Any, right: Any, scatter: Tensor | None, decomposed: int):
-        self.m: Any = m
-        self.t: Any = t
-        self.square: Any = None  # TᵀT, where there are no targets
+    def __init__(
+        self, m: Any, t: Any, gram: Any, right: Any, scatter: Tensor | None, decomposed: int, square: Any = None
+    ):
+        self.m, self.t, self.squared = m, t, square
         self.gram: Any
         self.scatter: Any = None if scatter is None else scatter.double()
         channels = len(gram) if m is None else m.shape[1]
@@ -468,12 +470,6 @@ class _Equations:
             values, self.vectors = torch.linalg.eigh(self.gram)
             self.values, self.turned = values.clamp(min=0), self.vectors.mT @ self.right
 
-    @classmethod
-    def of_sums(cls, sums: RidgeSums) -> "_Equations":
-        equations = cls(None, None, sums.gram.clone(), sums.right, sums.scatter, 0)
-        equations.square = sums.square
-        return equations
-
     def with_targets(self, t: Tensor) -> "_Equations":
         twin = copy.copy(self)
         twin.t, twin.right = t, t if self.dual else (self.m.T @ t.to(self.m.dtype)).double()
@@ -492,7 +488,7 @@ class _Equations:
 
     def left_over(self, penalty: float) -> Tensor:
         """The minimised objective ``[t, t]``: TᵀT - TᵀMW."""
-        weight, square = self.solve(penalty), self.t.T @ self.t if self.square is None else self.square
+        weight, square = self.solve(penalty), self.t.T @ self.t if self.squared is None else self.squared
         return square - (self.t.T @ _product(self.m, weight) if self.dual else self.right.T @ weight)
 
     def root(self, penalty: float, generator: torch.Generator) -> Tensor:

@@ -7,7 +7,7 @@ the same blocks run as plain calls; the plain loop is as fast there, and ``train
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -47,8 +47,8 @@ class Draws:
         spec = representation.embedded.spec
         per_draw = representation.channels ** (2 if spec.weights.structure == "full" else 1) * spec.num_layers
         self._ahead = max(1, DRAWN // max(1, per_draw * spec.factors))
-        self._weights: Drawn = {}
-        self._there = self._used = self._size = 0  # draws whose weights are there, how many are used up, made at a time
+        self._weights: Drawn = {}  # drawn and not used
+        self._left = self._size = 0  # of how many draws; how many are made at a time
         self.constant = representation.embedded.constant
         # Whether a draw costs what the labelled rows cost, and not a pass over the graph.
         self.cheap = self.constant or isinstance(representation, PolynomialRepresentation)
@@ -81,18 +81,19 @@ class Draws:
         return self.h
 
     def _next(self, count: int) -> Drawn:
-        if not self.constant and self._used == self._there:
-            # Always as many: a captured drawing has one size.
-            self._size = self._size or count * max(1, self._ahead // count)
-            self._there, self._used = self._size, 0
-            self._weights = self.representation.weights([next(self.counters) for _ in range(self._there)])
-        mine = slice(self._used, min(self._used + count, self._there))
-        weights = {name: w[mine] for name, w in self._weights.items()}
-        self._used = mine.stop
-        if mine.stop - mine.start == count or self.constant:
-            return weights
-        rest = self._next(count - (mine.stop - mine.start))
-        return {name: torch.cat([w, rest[name]]) for name, w in weights.items()}
+        if self.constant:
+            return {}
+        # Always as many: a captured drawing has one size.
+        self._size = self._size or count * max(1, self._ahead // count)
+        while self._left < count:
+            more = self.representation.weights([next(self.counters) for _ in range(self._size)])
+            kept = self._weights if self._left else {}
+            self._weights = {name: torch.cat([kept[name], w]) if kept else w for name, w in more.items()}
+            self._left += self._size
+        taken = {name: w[:count] for name, w in self._weights.items()}
+        self._weights = {name: w[count:] for name, w in self._weights.items()}
+        self._left -= count
+        return taken
 
 
 class BatchOrder:
@@ -204,22 +205,22 @@ def train_in_blocks(data: Phase2, on_epoch: OnEpoch | None = None, most: int = 6
         while not (last or best.stop):
             if not filled:
                 fill_validation()
-            for piece in block.pieces:
+            for count, *piece in block.pieces:
                 if not filled:
-                    fill(piece.steps)
-                block.run(piece)
+                    fill(count)
+                block.run(*piece)
                 filled = False
             left = min(epochs, config.epochs - len(epoch_ms))
             last = len(epoch_ms) + left == config.epochs
-            seen = None if held is None else _Arriving(objective, data.output(block.scores), data.y_val)
+            seen = None if held is None else _arriving(objective, data.output(block.scores), data.y_val)
             if not last and (data.cheap or config.patience is None):
                 # Made while the processor waits for what it has to see of this block.
-                fill(block.pieces[0].steps)
+                fill(block.pieces[0][0])
                 fill_validation()
                 filled = True
             done, better = left, left - 1 if last else None
             if seen is not None:
-                done, better = _look(best, seen.values()[:left])
+                done, better = _look(best, seen()[:left])
             if better is not None:
                 block.take(better, best_state)
             now = time.perf_counter()
@@ -243,42 +244,30 @@ def _look(best: BestEpoch, values: list[list[float]]) -> tuple[int, int | None]:
     return len(values), better
 
 
-class _Arriving:
+def _arriving(objective: Objective, scores: Tensor, y: Tensor, most: int = 1 << 22) -> Callable[[], list[list[float]]]:
     """Metric and loss of every epoch of a block, on their way from the device; ``most`` scores are judged at a time."""
+    parts = []
+    for part in scores.split(max(1, most // max(1, scores[0].numel()))):
+        losses = objective.loss_many(part, y).double()
+        parts.append(torch.stack([objective.score_many(part, y).to(losses.device), losses], dim=1))
+    seen = torch.cat(parts)
+    if not seen.is_cuda:
+        return seen.tolist
+    host = torch.empty(seen.shape, dtype=seen.dtype, device="cpu", pin_memory=True).copy_(seen, non_blocking=True)
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(seen.device))
 
-    def __init__(self, objective: Objective, scores: Tensor, y: Tensor, most: int = 1 << 22):
-        parts = []
-        for part in scores.split(max(1, most // max(1, scores[0].numel()))):
-            losses = objective.loss_many(part, y).double()
-            parts.append(torch.stack([objective.score_many(part, y).to(losses.device), losses], dim=1))
-        seen = torch.cat(parts)
-        self._event: torch.cuda.Event | None = None
-        self._host = seen
-        if seen.is_cuda:
-            self._host = torch.empty(seen.shape, dtype=seen.dtype, device="cpu", pin_memory=True)
-            self._host.copy_(seen, non_blocking=True)
-            self._event = torch.cuda.Event()
-            self._event.record(torch.cuda.current_stream(seen.device))
+    def values() -> list[list[float]]:
+        event.synchronize()
+        return host.tolist()
 
-    def values(self) -> list[list[float]]:
-        if self._event is not None:
-            self._event.synchronize()
-        return self._host.tolist()
+    return values
 
 
 # Some epochs of a head's training as pieces of work, each captured once and launched as a whole.
 
 
 copy_all: Any = torch._foreach_copy_  # type: ignore[reportPrivateImportUsage]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some steps of training: how many, how many random words they take, and the work."""
-
-    steps: int
-    words: int
-    work: Captured
 
 
 class Block:
@@ -308,12 +297,13 @@ class Block:
         self.noise: Noise = Masks(generator, max(words.values()), h.device) if on_cpu else generator
         used = [] if on_cpu else [generator]
         works = {p: Captured(partial(self._steps, p), h.device, self._leave_no_trace, used) for p in words}
-        self.pieces = [Piece(sum(size > 0 for size in piece), words[piece], works[piece]) for piece in parts]
+        self.pieces = [(sum(size > 0 for size in piece), words[piece], works[piece]) for piece in parts]
+        """How many steps each has, how many random words they take, and the work."""
 
-    def run(self, piece: "Piece") -> None:
+    def run(self, words: int, work: Captured) -> None:
         if isinstance(self.noise, Masks):
-            self.noise.refill(piece.words)
-        piece.work()
+            self.noise.refill(words)
+        work()
 
     def _steps(self, sizes: Sequence[int]) -> None:
         step = epoch = 0
