@@ -34,7 +34,7 @@ class SeenNodes(nn.Module):
     @classmethod
     def of(cls, graph: Graph, rows: Tensor) -> "SeenNodes":
         """Some nodes of a graph."""
-        seen, (keys, named) = cls(len(rows)).to(rows.device), node_keys(graph)
+        seen, (keys, named) = cls(len(rows)).to(rows.device), keys_of(graph.ids, graph.num_rows)
         seen.keys.copy_(keys[rows.cpu()])
         seen.named.fill_(named)
         if not named:
@@ -68,7 +68,7 @@ class SeenNodes(nn.Module):
 
     def _places_in(self, graph: Graph) -> Tensor:
         """Where each of them is in a graph; -1: nowhere."""
-        keys, named = node_keys(graph)
+        keys, named = keys_of(graph.ids, graph.num_rows)
         if named != bool(self.named):
             return torch.full_like(self.keys, -1)
         places = _places(keys, self.keys.cpu()).to(self.keys.device)
@@ -94,13 +94,8 @@ def _places(keys: Tensor, wanted: Tensor) -> Tensor:
     return torch.where(ordered[at] == wanted, order[at], -1)
 
 
-def node_keys(graph: Graph) -> tuple[Tensor, bool]:
-    """A number for every row, and whether it is made of an id; otherwise it is the row's place."""
-    return keys_of(graph.ids, graph.num_rows)
-
-
 def keys_of(ids: np.ndarray | None, count: int) -> tuple[Tensor, bool]:
-    """The same for rows with these ids."""
+    """A number for every row, and whether it is made of an id; otherwise it is the row's place."""
     if ids is None or (ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(len(ids)))):  # numbered by a reader
         return torch.arange(count), False
     hashed = pd.util.hash_pandas_object(pd.Series(ids, dtype=object).astype(str), index=False)  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ class Randomized(nn.Module):
         self.draw_counter += 1
         return self.module(*args, **kwargs)
 
-    def maps(self) -> "Iterator[_Drawn]":
+    def maps(self) -> "Iterator[RandomLinear | _DrawnParameter]":
         """The drawn maps, in the order of the model's modules."""
         for submodule in self.module.modules():
             if isinstance(submodule, RandomLinear):
@@ -70,9 +70,6 @@ class _Drawn:
         bound = math.sqrt(6.0 / (a + b))
         words = random_words(seed, at, stream, a * b)[0, 0]
         return DISTRIBUTIONS["uniform"].sample(words, -bound, bound).to(like.dtype).view(a, b)
-
-    def draw(self, seed: int, counter: int) -> None:
-        raise NotImplementedError
 
 
 class RandomLinear(nn.Module, _Drawn):

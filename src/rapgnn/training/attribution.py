@@ -41,12 +41,7 @@ class Shares:
     labels: Tensor
 
 
-@dataclass(frozen=True)
-class _Hop:
-    """S^k of the row ``[n]``, and the head's weights for it ``[channels]``."""
-
-    influence: Tensor
-    weight: Tensor
+Hop = tuple[Tensor, Tensor]  # S^k of the row [n], and the head's weights for it [channels]
 
 
 def is_linear(member: Any) -> bool:
@@ -81,9 +76,8 @@ def shares_of(member: Any, graph: Graph, row: int, outputs: Tensor, average: Ten
     else:
         walk = member.hops(graph)
         x, more, (hops, known) = graph.x, _more_columns(member, walk.inputs), _fixed_hops(member, walk, weight, row)
-        for way in known:
-            assert member.known is not None
-            labels += way.influence * (member.known.columns(graph, way.weight) @ way.weight)
+        for influence, own in known:
+            labels += influence * (member.known.columns(graph, own) @ own)
         labels[row] = 0.0
     x, mean = member.scaling.scaled(x), dense(member.scaling.scaled(average)).double()
     basis = member.scaling.basis.double() if member.config.components else None
@@ -91,20 +85,20 @@ def shares_of(member: Any, graph: Graph, row: int, outputs: Tensor, average: Ten
     width = 0 if marked else member.scaling.width
     real = slice(None) if graph.part is None else graph.part.nodes >= 0  # not what stands in for the rest
     features = weight.new_zeros(mean.shape[1])
-    for hop in hops:
+    for influence, weight in hops:
         if width:
-            own = hop.weight[:width] if basis is None else basis @ hop.weight[:width]
-            features += own * (_transposed(x, hop.influence) - hop.influence.sum() * mean[0])
-            nodes += hop.influence * (_product(x, own) - mean[0] @ own)
-            base += float(hop.influence.sum() * (mean[0] @ own))
+            own = weight[:width] if basis is None else basis @ weight[:width]
+            features += own * (_product(x.T, influence) - influence.sum() * mean[0])
+            nodes += influence * (_product(x, own) - mean[0] @ own)
+            base += float(influence.sum() * (mean[0] @ own))
         start = width
         for name, columns in more.items():
-            own = hop.weight[start : start + columns.shape[1]]
+            own = weight[start : start + columns.shape[1]]
             middle = torch.zeros_like(columns[0]) if marked else columns[real].mean(0)
-            part = hop.influence * ((columns - middle) @ own)
+            part = influence * ((columns - middle) @ own)
             others[name] = others.get(name, 0.0) + float(part.sum())
             nodes += part
-            base += float(hop.influence.sum() * (middle @ own))
+            base += float(influence.sum() * (middle @ own))
             start += columns.shape[1]
     return Shares(base, features, others, nodes, labels)
 
@@ -123,7 +117,7 @@ def _linear_head(member: Any, outputs: Tensor) -> tuple[Tensor, float]:
     return weight, bias + shift
 
 
-def _random_hops(member: RAPGNN, operator: GraphOperator, weight: Tensor, row: int) -> list[_Hop]:
+def _random_hops(member: RAPGNN, operator: GraphOperator, weight: Tensor, row: int) -> list[Hop]:
     """For random coefficients: every stored hop with its expected coefficients in all outputs."""
     spec, channels = member.spec, member.embedding.out_channels
     mean = expected_coefficients(spec)[..., None]  # [J, K, 1]
@@ -131,10 +125,10 @@ def _random_hops(member: RAPGNN, operator: GraphOperator, weight: Tensor, row: i
         mean = coefficients(spec, [0], channels)[0].double()
     by_hop = (mean * weight.view(len(spec.outputs), 1, channels)).sum(0)  # [K, d]
     influence = _influence(operator, row, spec.num_layers)
-    return [_Hop(influence[k] / spec.operator_scale**k, w) for k, w in zip(stored_hops(spec), by_hop, strict=True)]
+    return [(influence[k] / spec.operator_scale**k, w) for k, w in zip(stored_hops(spec), by_hop, strict=True)]
 
 
-def _fixed_hops(member: HopNetwork, walk: Hops, weight: Tensor, row: int) -> tuple[list[_Hop], list[_Hop]]:
+def _fixed_hops(member: HopNetwork, walk: Hops, weight: Tensor, row: int) -> tuple[list[Hop], list[Hop]]:
     """For fixed hops: every hop with its part of the weights; likewise the hops of known labels."""
     config = member.config
     depth, label_hops = config.num_layers, config.known_labels
@@ -143,15 +137,15 @@ def _fixed_hops(member: HopNetwork, walk: Hops, weight: Tensor, row: int) -> tup
     width = count * len(member.output.shift)
     own, rest = weight.split([len(weight) - width, width])
     if config.jumping == "last":
-        hops = [_Hop(influence[0][depth], own)]
+        hops = [(influence[0][depth], own)]
     elif config.jumping == "ppr":
         alpha = config.teleport
-        hops = [_Hop(alpha * (1 - alpha) ** k * influence[0][k], own) for k in range(depth + 1)]
+        hops = [(alpha * (1 - alpha) ** k * influence[0][k], own) for k in range(depth + 1)]
     else:
         seen = [*influence[0][: depth + 1], *(r for back in influence[1:] for r in back[1 : depth + 1])]
-        hops = [_Hop(r, w) for r, w in zip(seen, own.chunk(len(seen)), strict=True)]
+        hops = list(zip(seen, own.chunk(len(seen)), strict=True))
     far = [r for way in influence for r in way[1 : label_hops + 1]]
-    return hops, [_Hop(r, w) for r, w in zip(far, rest.chunk(max(1, count))[:count], strict=True)]
+    return hops, list(zip(far, rest.chunk(max(1, count))[:count], strict=True))
 
 
 def _influence(operator: GraphOperator, row: int, depth: int) -> list[Tensor]:
@@ -180,7 +174,3 @@ def _product(x: Features, weight: Tensor) -> Tensor:
     if isinstance(x, SparseMatrix):
         return (x.to(dtype=torch.float64) @ weight[:, None])[:, 0]
     return x.double() @ weight
-
-
-def _transposed(x: Features, influence: Tensor) -> Tensor:
-    return _product(x.to(dtype=torch.float64).T if isinstance(x, SparseMatrix) else x.T, influence)

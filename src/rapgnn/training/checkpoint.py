@@ -132,7 +132,9 @@ def save_checkpoint(folder: Path, model: Any, schema: Schema, card: str | None =
 
 
 def _replace(folder: Path, index: dict[str, Any], numbers: bytes, alone: bool) -> None:
-    before, named = _named(folder), folder / index["weights"]
+    before, named = None, folder / index["weights"]
+    with contextlib.suppress(InputError):
+        before = folder / _index(folder)["weights"]
     try:
         write_atomic(named, lambda temporary: temporary.write_bytes(numbers), like=before)
         write_atomic(folder / INDEX, lambda temporary: temporary.write_text(json.dumps(index, indent=1) + "\n"))
@@ -146,13 +148,6 @@ def _replace(folder: Path, index: dict[str, Any], numbers: bytes, alone: bool) -
     for path in filter(None, old - {named}):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-def _named(folder: Path) -> Path | None:
-    try:
-        return folder / _index(folder)["weights"]
-    except InputError:
-        return None
 
 
 def _is_left_over(path: Path) -> bool:

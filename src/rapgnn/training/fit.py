@@ -72,10 +72,10 @@ def solve_head(
     start = time.perf_counter()
     problem, objective = equations(), graph.objective
     regression, held_out, y_val, ridge = problem.regression, problem.held_out, graph.y[graph.val], model.config.ridge
-    seen = _seen(graph)
+    # Rows of a class that was never seen say nothing about the temperature of the others.
+    seen = torch.isin(y_val, graph.y[graph.train]) if y_val.dim() == 1 else torch.ones_like(graph.val, dtype=torch.bool)
 
     def fit_temperature() -> None:
-        """Rows of a class that was never seen say nothing about the temperature of the others."""
         if bool(seen.any()):
             head.fit_temperature(objective, held_out(head)[seen], y_val[seen])
 
@@ -123,12 +123,6 @@ def _scatter(
         return [mean.new_zeros(mean.shape[1], 1, 1) for _ in known]
     scatter = representation.filter.scatter
     return [scatter(rows.nonzero()[:, 0], None if weights is None else weights[rows]) for rows in known]
-
-
-def _seen(graph: Graph) -> Tensor:
-    """Which validation rows have a class that training rows have too; of many labels, or numbers, all."""
-    y = graph.y[graph.val]
-    return torch.isin(y, graph.y[graph.train]) if y.dim() == 1 else torch.ones_like(graph.val, dtype=torch.bool)
 
 
 def ridge_targets(output: TargetScale, graph: Graph, dtype: torch.dtype, unseen: float = -10.0) -> Tensor:

@@ -128,12 +128,7 @@ def summary(best: BestEpoch, epoch_ms: list[float], eval_ms: float, validated: b
 
 
 def schedule(config: Config) -> dict[str, Any]:
-    return {
-        "lr": config.lr,
-        "weight_decay": config.weight_decay,
-        "epochs": config.epochs,
-        "patience": config.patience,
-    }
+    return {name: getattr(config, name) for name in ("lr", "weight_decay", "epochs", "patience")}
 
 
 def shuffled(rows: int, batch_size: int | None, generator: torch.Generator, device: torch.device) -> list[Tensor]:

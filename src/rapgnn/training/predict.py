@@ -60,13 +60,11 @@ class Prediction:
     def joined(cls, predictions: Sequence["Prediction"]) -> "Prediction":
         """Of all rows, from those of some rows at a time by one model."""
         first = predictions[0]
-        parts = first.parts
-        if parts is not None:
-            parts = {name: torch.cat([(one.parts or {})[name] for one in predictions]) for name in parts}
-        scores, probabilities = (
-            torch.cat([getattr(one, n) for one in predictions]) for n in ("scores", "probabilities")
-        )
-        return cls(scores, probabilities, parts, first.missing)
+        parts = first.parts and {
+            name: torch.cat([(one.parts or {})[name] for one in predictions]) for name in first.parts
+        }
+        scores, p = (torch.cat([getattr(one, n) for one in predictions]) for n in ("scores", "probabilities"))
+        return cls(scores, p, parts, first.missing)
 
 
 def no_error_bars(prediction: Prediction) -> str:

@@ -48,7 +48,7 @@ def pretrain(
     def held_out(epoch: int) -> Tensor:
         return model.output(classifier(embedded(graph.val, EVALUATION + epoch, keep="val")))
 
-    with threads_for(embedded.work(train)):
+    with threads_for(embedded.entries(train) * embedding.out_channels):
         loop = optimise(
             [embedding, classifier],
             passes,
@@ -112,10 +112,6 @@ class PooledEmbedding:
         entries = inputs.nnz if isinstance(inputs, SparseMatrix) else inputs.numel()
         share = len(rows) / max(1, inputs.shape[0]) if self.operator.ptr is None else 1.0
         return int(entries * share)
-
-    def work(self, rows: Tensor) -> int:
-        """Multiply-adds of a pass, roughly."""
-        return self.entries(rows) * self.embedding.out_channels
 
     def _prepare(self, step: int) -> "tuple[Inputs, sp.csr_matrix | None, sp.csr_matrix | None]":
         inputs = self.embedding.inputs(self.x, self.operator, step)
