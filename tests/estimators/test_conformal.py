@@ -8,7 +8,7 @@ import torch
 from folders import tables, write
 from rapgnn import InputError, RAPNodeClassifier, RAPNodeRegressor, load_dataset, load_model
 from rapgnn.estimators.conformal import bound, coverage_table, half_widths, least_probabilities
-from rapgnn.network.fit_rows import FitRows
+from rapgnn.network.known_labels import FitRows
 from samples import node_data
 
 

@@ -23,8 +23,8 @@ from rapgnn.graph.labels import as_plain
 from rapgnn.graph.rows import goal_metric, of_seen_classes, with_all_classes, with_goal, with_sample_weight
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import SETTINGS, Config, refuse_unknown
-from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.heads import RidgeHead
+from rapgnn.network.known_labels import FitRows
 from rapgnn.network.network import Average, engine_of
 from rapgnn.search.search import OnTrial, train
 from rapgnn.search.start import check_settings, start_config

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from rapgnn.errors import InputError, shown
-from rapgnn.network.fit_rows import FitRows
+from rapgnn.network.known_labels import FitRows
 
 LEAST = 4.0  # rows beyond the bound, on average, from which a class has a bound of its own
 

@@ -33,7 +33,7 @@ from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import Config, bounds
-from rapgnn.network.fit_rows import FitRows
+from rapgnn.network.known_labels import FitRows
 from rapgnn.training.nearby import Nearby
 from rapgnn.training.predict import Prediction, model_on, no_error_bars, represented_by
 from rapgnn.training.schema import Schema

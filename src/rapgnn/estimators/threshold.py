@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.scores import CLASS_METRICS, check_metric, rarer_class, scorer_metric
-from rapgnn.network.fit_rows import FitRows
+from rapgnn.network.known_labels import FitRows
 
 COSTS = ("false_positive", "false_negative")
 MOST_TRIED = 200  # thresholds, between the probabilities of the rows that judge

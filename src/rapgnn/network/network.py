@@ -10,8 +10,8 @@ from rapgnn.errors import InputError, check_choice
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
-from rapgnn.network.fit_rows import FitRows
 from rapgnn.network.heads import TargetScale
+from rapgnn.network.known_labels import FitRows
 
 
 class Network(nn.Module):
