@@ -13,7 +13,7 @@ from rapgnn.graph.rows import with_goal
 from rapgnn.network.heads import Head
 from rapgnn.training import blocks
 from rapgnn.training.fit import build_rapgnn
-from rapgnn.training.head import ValidationRows, fit_input_scale, phase2, train_head
+from rapgnn.training.head import ValidationRows, fit_input_scale, train_head
 from rapgnn.training.loop import Loop
 from samples import collection
 
@@ -74,7 +74,7 @@ def _blocked(graph: Graph, config: Config, most: int, on_epoch: Callable[[], Non
     representation = embedded.rows(graph.train, expect=graph.val if exact else None)
     validation = ValidationRows(model, graph, embedded, representation.expected if exact else None)
     fit_input_scale(head, representation, config, nodes=graph.ptr is None)
-    data = phase2(model, head, graph, representation, validation)
+    data = blocks.Phase2(model, head, graph, representation, validation.expected, validation.rows)
     return blocks.train_in_blocks(data, on_epoch, most), head
 
 

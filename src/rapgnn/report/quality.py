@@ -29,13 +29,8 @@ def score_parts(subject: Subject) -> list[Part]:
     for sentence in record["verdict"]:
         tone = "bad" if sentence.startswith(("no better", "the graph does not")) else "mixed"
         parts.append(Notice(sentence[0].upper() + sentence[1:], tone))
-    enough = len(subject.rows) >= LEAST_ROWS
-    if (
-        enough
-        and bare is not None
-        and bare == bare
-        and not any("without edges" in sentence for sentence in record["verdict"])
-    ):
+    judged = len(subject.rows) < LEAST_ROWS or any("without edges" in sentence for sentence in record["verdict"])
+    if not judged and bare is not None and bare == bare:
         gain = f"{100 * abs(value - bare):.2f} points" if metric.percent else f"{abs(value - bare):.3f}"
         helps = f"The graph helps: {metric.title} is better by {gain} than that of a model without edges."
         parts.append(Notice(helps, "good"))

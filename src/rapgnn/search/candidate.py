@@ -86,7 +86,8 @@ class Candidate:
             self.network, self._regression = network.twin(), regression.with_targets(2 * pseudo_labels - 1)
             return
         sizes: dict[str, Any] = {"known": known_shape(graph) if config.known_labels else (0, 0)}
-        sizes |= {"edge_channels": graph.num_edge_features, "nodes": graph.num_nodes if tells_apart(config) else 0}
+        apart = config.node_columns and not config.relations  # columns for every row of a graph without types
+        sizes |= {"edge_channels": graph.num_edge_features, "nodes": graph.num_nodes if apart else 0}
         sizes["types"] = None if graph.typed is None else graph.typed.described()
         network = HopNetwork(graph.num_features, graph.num_outputs, **sizes, seed=self.seed, config=config)
         self.network = network.to(graph.y.device)
@@ -96,7 +97,7 @@ class Candidate:
             network.previous = previous
         if config.known_labels:
             network.known = once(shared, "known", lambda: KnownLabels.of(graph))
-        if tells_apart(config):
+        if apart:
             every = torch.arange(graph.num_nodes, device=graph.y.device)
             network.nodes = once(shared, "nodes", lambda: SeenNodes.of(graph, every))
         h, self._held_out = seen_rows(network, graph, shared)
@@ -175,11 +176,6 @@ class Candidate:
             assert self._regression is not None, "the rows were forgotten"
             self._solutions[penalty] = self._regression.solve(penalty)
         return self._solutions[penalty]
-
-
-def tells_apart(config: Config) -> bool:
-    """Whether a network has columns for every row of a graph without types."""
-    return bool(config.node_columns and not config.relations)
 
 
 def judged_by_left_out(graph: Graph) -> bool:

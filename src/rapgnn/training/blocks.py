@@ -8,8 +8,8 @@ the same blocks run as plain calls; the plain loop is as fast there, and ``train
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 import torch
@@ -17,11 +17,14 @@ from torch import Tensor
 
 from rapgnn.captured import Captured, wake_backward
 from rapgnn.device import free_memory
+from rapgnn.graph.graph import Graph
 from rapgnn.graph.tasks import Objective
-from rapgnn.network.config import Config
-from rapgnn.network.heads import Head, TargetScale
-from rapgnn.network.mlp import Masks, Noise
+from rapgnn.network.heads import Head
+from rapgnn.network.mlp import Masks, Noise, dropout_generator
+from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.representation import Drawn, PolynomialRepresentation, Representation
+from rapgnn.network.weights import EVALUATION
+from rapgnn.prng import Stream, seeded
 from rapgnn.training.loop import BestEpoch, Loop, OnEpoch, summary
 
 # What many training steps need, made at once: the representations of their draws, and the order of their batches.
@@ -104,6 +107,7 @@ class BatchOrder:
         self._left = torch.zeros(0, size, dtype=torch.int64, device="cpu")
 
     def take(self, count: int) -> Tensor:
+        """The next ``count`` batches, ``[count, size]``; a smaller one is filled up with row 0."""
         padding = torch.zeros(-self.rows % self.size, dtype=torch.int64, device="cpu")
         parts = [self._left]
         while sum(map(len, parts)) < count:
@@ -119,25 +123,42 @@ STEPS = 256  # of one captured graph, at most
 BLOCK_BYTES = 256 << 20  # of what a block keeps: representations, states, scores; on a GPU a share of what is free
 
 
-@dataclass
+def head_dropout(model: RAPGNN, head: Head, rows: int, device: torch.device) -> torch.Generator:
+    """Where the head's dropout in steps of so many rows takes its randomness."""
+    return dropout_generator(model.seed, Stream.DROPOUT, device, 8 * head.mlp.mask_words(rows))
+
+
 class Phase2:
-    """What a head is trained and validated on, for ``train_in_blocks``.
+    """What a block of epochs needs: the draws of ``TrainingBatches`` and ``ValidationRows``, many at a time.
 
     Args:
-        validation: the validation rows: one representation for all epochs, or draws; None: there are no rows.
-        output: turns the head's numbers into scores.
+        expected: the validation rows' expectation, where it is what is judged; else draws of ``held_out`` are.
     """
 
-    head: Head
-    objective: Objective
-    config: Config
-    train: Draws
-    y: Tensor
-    order: BatchOrder | None
-    validation: Draws | Tensor | None
-    y_val: Tensor
-    output: TargetScale
-    generator: torch.Generator
+    def __init__(
+        self,
+        model: RAPGNN,
+        head: Head,
+        graph: Graph,
+        representation: Representation,
+        expected: Tensor | None,
+        held_out: Representation | None,
+    ):
+        config, weights, device, rows = model.config, model.spec.weights, graph.y.device, len(graph.train)
+        size = min(config.batch_size or rows, rows)
+        per_epoch = -(-rows // size)
+        self.head, self.objective, self.config, self.output = head, graph.objective, config, model.output
+        self.train = Draws(
+            representation, head, (weights.counter(step, step // per_epoch) for step in count()), count()
+        )
+        self.y, self.y_val = model.output.standardise(graph.y[graph.train]), graph.y[graph.val]
+        order = seeded(model.seed, Stream.BATCHES)
+        self.order = None if per_epoch == 1 else BatchOrder(rows, size, order, device)
+        self.validation: Draws | Tensor | None = expected if len(graph.val) else None
+        if len(graph.val) and held_out is not None:
+            counters = (weights.evaluation_counter(epoch) for epoch in count())
+            self.validation = Draws(held_out, head, counters, count(EVALUATION))
+        self.generator = head_dropout(model, head, size, device)
 
     @property
     def sizes(self) -> list[int]:
@@ -205,9 +226,9 @@ def train_in_blocks(data: Phase2, on_epoch: OnEpoch | None = None, most: int = 6
         while not (last or best.stop):
             if not filled:
                 fill_validation()
-            for count, *piece in block.pieces:
+            for number, *piece in block.pieces:
                 if not filled:
-                    fill(count)
+                    fill(number)
                 block.run(*piece)
                 filled = False
             left = min(epochs, config.epochs - len(epoch_ms))

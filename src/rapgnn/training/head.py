@@ -1,7 +1,7 @@
 """Phase 2 by gradient descent: batches of drawn representations, validation rows, and the loop over both."""
 
 from collections.abc import Iterator
-from itertools import count, islice, repeat, tee
+from itertools import islice, repeat, tee
 from typing import Any
 
 import torch
@@ -12,12 +12,12 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.heads import Head, TargetScale
-from rapgnn.network.mlp import Noise, dropout_generator
+from rapgnn.network.mlp import Noise
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.representation import EmbeddedGraph, Representation
 from rapgnn.network.weights import EVALUATION
 from rapgnn.prng import Stream, seeded
-from rapgnn.training.blocks import BatchOrder, Draws, Phase2, train_in_blocks
+from rapgnn.training.blocks import Phase2, head_dropout, train_in_blocks
 from rapgnn.training.loop import Loop, OnEpoch, optimise, schedule, shuffled
 
 
@@ -31,7 +31,7 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
     fit_input_scale(head, representation, model.config, nodes=graph.ptr is None)
     lower_unseen(head, graph)
     if in_blocks(model, embedded):
-        data = phase2(model, head, graph, representation, validation)
+        data = Phase2(model, head, graph, representation, validation.expected, validation.rows)
         loop = train_in_blocks(data, on_epoch)
         model.draw_counter.fill_(model.config.epochs * len(data.sizes))
         return loop
@@ -56,38 +56,6 @@ def in_blocks(model: RAPGNN, embedded: EmbeddedGraph) -> bool:
     return fixed and embedded.operator.matrix.values.is_cuda
 
 
-def phase2(
-    model: RAPGNN, head: Head, graph: Graph, representation: Representation, validation: "ValidationRows"
-) -> Phase2:
-    """What a block of epochs needs: the draws of ``TrainingBatches`` and ``ValidationRows``, many at a time."""
-    config, weights, device, rows = model.config, model.spec.weights, graph.y.device, len(graph.train)
-    size = min(config.batch_size or rows, rows)
-    per_epoch = -(-rows // size)
-    train = Draws(representation, head, (weights.counter(step, step // per_epoch) for step in count()), count())
-    held: Draws | Tensor | None = validation.expected
-    if not len(graph.val):
-        held = None
-    elif validation.rows is not None:
-        counters = (weights.evaluation_counter(epoch) for epoch in count())
-        held = Draws(validation.rows, head, counters, count(EVALUATION))
-    return Phase2(
-        head,
-        graph.objective,
-        config,
-        train,
-        model.output.standardise(graph.y[graph.train]),
-        None if per_epoch == 1 else BatchOrder(rows, size, seeded(model.seed, Stream.BATCHES), device),
-        held,
-        graph.y[graph.val],
-        model.output,
-        _dropout(model, head, size, device),
-    )
-
-
-def _dropout(model: RAPGNN, head: Head, rows: int, device: torch.device) -> torch.Generator:
-    return dropout_generator(model.seed, Stream.DROPOUT, device, 8 * head.mlp.mask_words(rows))
-
-
 class TrainingBatches:
     """epoch -> (scores, labels) of one batch after another, each with a draw of its own.
 
@@ -100,7 +68,7 @@ class TrainingBatches:
         size, epochs = config.batch_size or rows, range(config.epochs)
         self.steps_per_epoch = -(-rows // size)
         self.steps = config.epochs * self.steps_per_epoch
-        self.head, self.generator = head, _dropout(model, head, min(size, rows), y.device)
+        self.head, self.generator = head, head_dropout(model, head, min(size, rows), y.device)
         # Layer dropout is part of a training pass even where the embedding is frozen.
         inside = self.generator if model.embedding.kind.trained == "with" or model.spec.layer_dropout else None
         per_epoch = self.steps_per_epoch
