@@ -57,20 +57,17 @@ def propagate(
     assert e is not None or not spec.rule.edges, "this backbone's messages need embedded edge features"
     for layer in range(spec.num_layers):
         if fused is not None:
-            h = fused.layer(h, b[layer], None if a is None else a[layer], s, spec.activation)
-            h = dropout_dense(h, spec.layer_dropout, generator)
-            if every_layer:
-                every.append(h)
-            continue
-        Sh = operator.matrix @ h if e is None else gather(operator, h, e * shrink**layer)
-        z = _weigh(Sh, b[layer], Sh if reuse else None)
-        if a is not None:
-            z = torch.add(z, _weigh(h, a[layer]), out=z if reuse else None)
-        z = sigma(z)
-        for weights in further:
-            z = activation(_weigh(z, weights[layer]))
-        if s:
-            z = torch.add(z, h, alpha=s, out=z if reuse else None)
+            z = fused.layer(h, b[layer], None if a is None else a[layer], s, spec.activation)
+        else:
+            Sh = operator.matrix @ h if e is None else gather(operator, h, e * shrink**layer)
+            z = _weigh(Sh, b[layer], Sh if reuse else None)
+            if a is not None:
+                z = torch.add(z, _weigh(h, a[layer]), out=z if reuse else None)
+            z = sigma(z)
+            for weights in further:
+                z = activation(_weigh(z, weights[layer]))
+            if s:
+                z = torch.add(z, h, alpha=s, out=z if reuse else None)
         h = dropout_dense(z, spec.layer_dropout, generator)
         if every_layer:
             every.append(h)
