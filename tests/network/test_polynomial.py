@@ -2,25 +2,18 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators import features, operator
 from rapgnn import RandomWeights, RAPNodeClassifier
-from rapgnn.graph.operator import GraphOperator, build_operator
-from rapgnn.network import hops, polynomial
+from rapgnn.graph.operator import build_operator
+from rapgnn.network import hops
 from rapgnn.network.config import Config
 from rapgnn.network.hops import Hops, ReceptiveField
-from rapgnn.network.polynomial import (
-    PolynomialFilter,
-    expectation_and_covariance,
-    expected_product,
-    few_rows_pay,
-)
+from rapgnn.network.polynomial import PolynomialFilter, expectation_and_covariance, expected_product
 from rapgnn.network.propagation import Propagation
 from rapgnn.network.stepwise import propagate
 from rapgnn.search.candidate import Candidate
@@ -110,32 +103,6 @@ def test_wide_features_are_predicted_as_narrow_ones_are(monkeypatch):
     for other in (parts, narrow):
         torch.testing.assert_close(other.spread, whole.spread, rtol=0, atol=1e-5)
         torch.testing.assert_close(other.probabilities, whole.probabilities, rtol=0, atol=1e-5)
-
-
-def _case(backbone: str, n: int = 60, width: int = 90) -> tuple[GraphOperator, SparseMatrix]:
-    rng = np.random.default_rng(0)
-    x = SparseMatrix(sp.random(n, width, density=0.03, random_state=1, dtype=np.float32))
-    edges = torch.from_numpy(rng.integers(0, n, (2, 150)))  # directed, with isolated nodes and loops
-    return build_operator(x, edges, backbone), x
-
-
-@pytest.mark.parametrize("backbone", ["gcn", "sage", "gin"])
-@pytest.mark.parametrize("expect", [None, [5, 5, 1], []])
-def test_few_rows_of_wide_sparse_features_have_the_same_hops(
-    backbone: str, expect: list[int] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    operator, x = _case(backbone)
-    scale = operator.growth_rate if backbone == "gin" else 1.0
-    spec = Propagation(backbone, 4, RandomWeights(seed=1), operator_scale=scale)
-    rows, others = torch.tensor([3, 0, 3]), None if expect is None else torch.tensor(expect, dtype=torch.int64)
-    found = []
-    for worth in (0, 1 << 60):
-        monkeypatch.setattr(polynomial, "WORTH_IT", worth)
-        assert few_rows_pay(spec, operator, x, rows, others) == (worth == 0)
-        part = PolynomialFilter(spec, operator, x, rows, others)
-        found.append((part.hops, part.expected))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def _path(n: int) -> torch.Tensor:

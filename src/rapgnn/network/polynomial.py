@@ -9,14 +9,13 @@ stored row is a pooled graph. ``Propagation.obstacle`` says when this is not exa
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from rapgnn.fused import mix, mixes
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.hops import BLOCK_BYTES, WORTH_IT, Hops, bytes_of_block, hops, horner
+from rapgnn.network.hops import Hops, bytes_of_block, hops, horner
 from rapgnn.network.propagation import (
     Propagation,
     coefficient_covariance,
@@ -25,7 +24,7 @@ from rapgnn.network.propagation import (
     expected_coefficients,
     stored_hops,
 )
-from rapgnn.sparse import Features, SparseMatrix
+from rapgnn.sparse import Features
 
 OnHop = Callable[[], None]
 
@@ -66,9 +65,6 @@ class PolynomialFilter:
         mean = expected_coefficients(spec).tolist()
         outputs = len(spec.outputs)
         expected = S.values.new_zeros(0 if expect is None else len(expect), outputs, d)
-        if cache is None and few_rows_pay(spec, operator, h, rows, expect):
-            self.expected = self._from_rows(operator, h, rows, expect, mean[0], on_hop)
-            return
         wanted = [rows] if expect is None else [rows, expect]
         walk = hops(spec, operator, h, wanted, e) if cache is None else cache.walk(spec, wanted)
         for columns, k, hop in walk:
@@ -77,33 +73,6 @@ class PolynomialFilter:
             for j in range(outputs if expect is not None else 0):
                 expected[:, j, columns] += hop[1] * mean[j][k]
         self.expected = expected.flatten(1)
-
-    def _from_rows(
-        self, operator: GraphOperator, h: Any, rows: Any, expect: Tensor | None, mean: list[float], on_hop: OnHop
-    ) -> Tensor:
-        r"""Store the hops of a few rows of wide sparse features, and give the expectation of others ``[expect, d]``.
-
-        .. math:: (S^k X)_{rows} = (E_{rows} S^k) X
-
-        What is propagated is the choice of rows, as many columns as there are rows, however wide the features are. Rows
-        of which only the expectation is wanted meet the features once, after their hops are added up.
-        """
-        backwards, features, count = operator.matrix.T, h.T, len(rows)
-        chosen = rows if expect is None else torch.cat([rows, expect])
-        choice = operator.matrix.values.new_zeros(h.shape[0], len(chosen))
-        choice[chosen, torch.arange(len(chosen), device=chosen.device)] = 1.0
-        total = torch.zeros_like(choice[:, count:])
-        place = {number: i for i, number in enumerate(stored_hops(self.spec))}
-        for k in range(self.spec.num_layers + 1):
-            if k:
-                choice = backwards @ choice
-                if self.spec.operator_scale != 1.0:
-                    choice = choice.div_(self.spec.operator_scale)
-            if k in place:
-                on_hop()
-                total.add_(choice[:, count:], alpha=mean[place[k]])
-                self.hops[:, place[k]] = features @ choice[:, :count].contiguous()
-        return (features @ total).T
 
     @property
     def channels(self) -> int:
@@ -291,16 +260,3 @@ class HopMoments:
             by_entry = deviations.permute(2, 3, 0, 1)  # [rows, w, J, f]
             covariance = (by_entry @ by_entry.mT)[:, :, self.first, self.second].permute(2, 0, 1)
         return mixed[:J].view(J, -1, width).transpose(0, 1), covariance.transpose(0, 1)
-
-
-def few_rows_pay(
-    spec: Propagation, operator: GraphOperator, h: Features, rows: Tensor | None, expect: Tensor | None
-) -> bool:
-    """Whether going from the rows' side takes clearly fewer multiply-adds than going by columns."""
-    if rows is None or not isinstance(h, SparseMatrix) or operator.ptr is not None or spec.rule.edges:
-        return False
-    (n, d), few = h.shape, 0 if expect is None else len(expect)
-    together, hops = len(rows) + few, spec.num_layers * operator.matrix.nnz
-    if len(spec.outputs) > 1 or not together or hops * d < WORTH_IT or 4 * n * together > BLOCK_BYTES:
-        return False
-    return 1.5 * (hops * together + h.nnz * (len(stored_hops(spec)) * len(rows) + few)) < hops * d

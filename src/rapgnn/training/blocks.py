@@ -226,10 +226,10 @@ def train_in_blocks(data: Phase2, on_epoch: OnEpoch | None = None, most: int = 6
         while not (last or best.stop):
             if not filled:
                 fill_validation()
-            for number, *piece in block.pieces:
+            for number, words, work in block.pieces:
                 if not filled:
                     fill(number)
-                block.run(*piece)
+                block.run(words, work)
                 filled = False
             left = min(epochs, config.epochs - len(epoch_ms))
             last = len(epoch_ms) + left == config.epochs
