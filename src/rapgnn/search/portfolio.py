@@ -46,6 +46,7 @@ class Stage:
     idle: int = 0
 
     def suits(self, graph: Graph) -> bool:
+        """Whether it is for such a graph."""
         return self.single in (None, graph.ptr is None) and self.typed == (graph.typed is not None)
 
 
@@ -131,6 +132,7 @@ def filter_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
 
 
 def far_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """Where labels are scarce, personalised PageRank over more hops."""
     if scarce_labels(graph):
         depth, teleport = PRESET.far
         for net in [net for net in hop_points(best) if net.jumping == "ppr"][:4]:
@@ -153,6 +155,7 @@ def set_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[C
 
 
 def larger_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """Larger ones of the best networks of a set of graphs."""
     larger: dict[Config, None] = {}
     for net in hop_points(best)[:3]:
         if net.coefficients == "layers":
@@ -280,6 +283,7 @@ class Views:
         return cls(list(walks.values())[:2], list(dict.fromkeys([*seen, *rest])))
 
     def see(self, walk: Config, view: tuple[bool, int], **more: Any) -> Config:
+        """A network that sees this."""
         hops, known = view
         return walk.update(**({"known_labels": known} | ({} if hops else {"num_layers": 0, "edges": "given"}) | more))
 
@@ -310,6 +314,7 @@ def probe_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator
 
 
 def first_head_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """The first of the trained heads."""
     yield from islice(head_points(graph, base, best), 1)
 
 
