@@ -22,11 +22,17 @@ def some_pairs(n: int, count: int = 60) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("most_ends", [0.0, 5.0, 1e9], ids=["columns", "both", "rows"])
-def test_walks_are_powers_of_the_operator(most_ends, weighted):
-    links = graph(weighted=weighted)
-    how = Described(hops=3, columns=40, most_ends=most_ends)
-    pairs, S = some_pairs(links.n), links.operator().matrix.scipy().toarray()
+@pytest.mark.parametrize("most_steps", [0.0, 1e9], ids=["from both ends", "from one end"])
+@pytest.mark.parametrize("border", [None, 10, 30])
+def test_walks_are_powers_of_the_operator(most_steps, border, weighted, monkeypatch):
+    links, pairs = graph(weighted=weighted), some_pairs(40)
+    if border:  # users and items, more of the one or of the other
+        ends, pairs = (torch.stack([each[:, 0] % border, border + each[:, 1] % 10], 1) for each in (links.ends, pairs))
+        links = Links.of(40, ends, links.weight, False)
+        assert links.bipartite
+    monkeypatch.setattr("rapgnn.pairs.features.WALKED", 7)
+    how = Described(hops=3, most_ends=1e9, most_steps=most_steps)
+    S = links.operator().matrix.scipy().toarray()
     found = PairFeatures(links, None, how).walks(links.ordered(pairs))
     power, powers = S.astype(np.float64), []
     for _ in how.lengths:
@@ -34,13 +40,16 @@ def test_walks_are_powers_of_the_operator(most_ends, weighted):
         powers.append(power)
     u, v = pairs.T.numpy()
     np.testing.assert_allclose(found[: len(powers)].numpy(), [power[u, v] for power in powers], atol=1e-5)
+    for power, cosines in zip(powers[::2], found[len(powers) :].numpy(), strict=True):
+        root = np.sqrt(np.maximum(power[u, u] * power[v, v], 1e-12))
+        np.testing.assert_allclose(cosines, power[u, v] / root, atol=1e-5)
 
 
 def test_random_columns_estimate_walks_without_bias():
     links, pairs = graph(), some_pairs(40)
     exact = PairFeatures(links, None, Described(hops=2, most_ends=1e9)).walks(pairs)[:3]
     estimates = [
-        PairFeatures(links, None, Described(hops=2, most_ends=0, columns=32, seed=s)).walks(pairs)[:3]
+        PairFeatures(links, None, Described(hops=2, most_ends=0, most_steps=0, columns=32, seed=s)).walks(pairs)[:3]
         for s in range(40)
     ]
     mean, error = torch.stack(estimates).mean(0), torch.stack(estimates).std(0) / 40**0.5

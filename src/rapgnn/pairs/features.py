@@ -1,5 +1,6 @@
 """What a pair of nodes is known by: degrees, common neighbours, walks between them, and their features."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,12 +17,14 @@ from rapgnn.prng import Stream, seeded
 PAIR_BLOCK = 1 << 15  # pairs whose neighbours or hops live at once
 COUNT_BLOCK = 1 << 12  # pairs whose rows of S^k live at once
 COLUMN_BLOCK = 64  # random columns whose hops live at once
+WALKED = 256  # nodes whose rows of S^k live at once
 PROBED = 256  # ends of links whose surroundings are looked at
 DENSE = 1024  # nodes up to which all eigenvectors are computed
 ROUNDS = 3  # of the subspace iteration, two products each
 FIRST = 8  # eigenvectors that are looked at alone, too
 TELEPORT = 0.15  # of personalised PageRank
 TINY = 1e-24
+RIDGES = (0.1, 0.3, 1.0)  # penalties of rows of S that are regressed on one another
 ROUNDING = 1e-5  # share of the lengths up to which an inner product is rounding, which trees would learn from
 
 
@@ -31,7 +34,8 @@ class Described:
 
     Args:
         hops: walks between the two nodes are up to twice as long.
-        columns: random ±1 columns that estimate the walks whose rows are not short.
+        most_steps: additions up to which all walks between all nodes (of the smaller side) are counted.
+        columns: that estimate the walks whose rows are not short, leading eigenvectors and random ±1 columns.
         most_ends: mean number of nodes where walks may end, up to which they are counted exactly, by rows of S^k.
         rank: leading eigenvectors of S.
         feature_hops: up to which those of the nodes' features count.
@@ -39,6 +43,7 @@ class Described:
     """
 
     hops: int = 4
+    most_steps: float = 4e9
     columns: int = 512
     most_ends: float = 500.0
     rank: int = 64
@@ -61,7 +66,8 @@ class Described:
         walks = [f"{what} of {length}" for length in self.lengths for what in ("walks", "walks by degree")]
         cosines = [f"cosine of walks {k}" for k in range(1, self.hops + 1)]
         alike = [f"cosine of features {i} {j}" for i, j in self.alike] if features else []
-        return [*NEIGHBOURS, *(DIRECTED if directed else ()), *walks, *cosines, *SPECTRAL, *alike]
+        ridges = [f"ridge regression of S, {penalty:g}" for penalty in RIDGES]
+        return [*NEIGHBOURS, *(DIRECTED if directed else ()), *walks, *cosines, *SPECTRAL, *ridges, *alike]
 
 
 NEIGHBOURS = ("fewer links", "more links", "common neighbours", "Adamic-Adar", "resource allocation", "Salton")
@@ -111,7 +117,7 @@ class PairFeatures:
     def spectrum(self) -> tuple[Tensor, Tensor]:
         """The leading eigenvectors of S and their values: subspace iteration (Halko, Martinsson, Tropp, 2011)."""
         n, S = self.links.n, self.operator.matrix
-        rank = max(1, min(self.how.rank, n // 8))
+        rank = max(1, min(self.how.rank * (1 + self.links.bipartite), n // 8))  # of users and items twice: ±
         if n <= DENSE:
             values, vectors = torch.linalg.eigh(torch.from_numpy(S.scipy().toarray()))
             return _leading(vectors, values, rank)
@@ -139,7 +145,18 @@ class PairFeatures:
             torch.cat([part(block) for block in pairs.split(PAIR_BLOCK)] or [part(pairs)])
             for part in (self._neighbours, self._spectral, self._alike)
         ]
+        rest[1][:, -len(RIDGES) :].add_(walks[self._odd, :, None] / self._cuts).mul_(root[:, None])
         return torch.cat([rest[0], walked, *rest[1:]], 1)
+
+    @property
+    def _odd(self) -> int:
+        """1 where walks from side to side are odd."""
+        return int(self.links.bipartite)
+
+    @property
+    def _cuts(self) -> Tensor:
+        """What S² or S³ is divided by where the ridge regressions are beyond the leading eigenvectors."""
+        return self.spectrum[1].square().amin() + torch.tensor(RIDGES)
 
     def _neighbours(self, pairs: Tensor) -> Tensor:
         A, (u, v) = self.links.both, pairs.numpy().T
@@ -161,11 +178,38 @@ class PairFeatures:
     def walks(self, pairs: Tensor) -> Tensor:
         """(S^k)_uv for every length k, then the cosines of rows u and v of S, S², …: ``[lengths + hops, m]``."""
         found = torch.zeros(len(self.how.lengths) + self.how.hops, len(pairs))
+        links = self.links
+        starts = min(high - low for low, high in links.sides)
+        if starts * links.both.nnz * 2 * self.how.hops <= self.how.most_steps:
+            self._follow(pairs, found)
+            return found
         if self.exact:
             self._count(pairs, found)
         if self.exact < self.how.hops:
             self._estimate(pairs, found)
         return found
+
+    def _follow(self, pairs: Tensor, found: Tensor) -> None:
+        """Rows of S, S², … of all nodes that pairs begin at (of users and items the fewer), one block after another."""
+        (low, border), (_, high) = self.links.sides
+        begin, end = pairs.T if not self.links.bipartite or border - low <= high - border else pairs.flip(1).T
+        nodes, place = torch.unique(begin if self.links.bipartite else pairs.T, return_inverse=True)
+        place, last = place.flatten()[: len(pairs)], len(self.how.lengths)
+        order, own = place.argsort(), torch.ones(self.how.hops + 1, self.links.n)
+        for first in range(0, len(nodes), WALKED):
+            block = nodes[first : first + WALKED]
+            at = torch.searchsorted(place[order], torch.tensor([first, first + len(block)]))
+            rows, own_place = order[at[0] : at[1]], torch.arange(len(block))
+            walk = torch.zeros(self.links.n, len(block))
+            walk[block, own_place] = 1
+            for length in range(1, 2 * self.how.hops + 1):
+                walk = self.operator.matrix @ walk
+                if length > 1:
+                    found[length - 2, rows] = walk[end[rows], place[rows] - first]
+                if length % 2 == 0:
+                    own[length // 2][block] = walk[block, own_place]
+        root = (own[1:, begin] * own[1:, end]).clamp(min=TINY).sqrt()
+        found[last:] = found[0 : 2 * self.how.hops - 1 : 2] / root
 
     def _count(self, pairs: Tensor, found: Tensor) -> None:
         S, last = self.operator.matrix.scipy(), len(self.how.lengths)
@@ -185,18 +229,14 @@ class PairFeatures:
                 before = here
 
     def _estimate(self, pairs: Tensor, found: Tensor) -> None:
-        """⟨(S^i R)_u, (S^j R)_v⟩ ≈ (S^(i+j))_uv, as R Rᵀ ≈ I for random columns; exact where R is I."""
+        """⟨(S^i Z)_u, (S^j Z)_v⟩ ≈ (S^(i+j))_uv for Z = [V, (I - V Vᵀ) R], as Z Zᵀ ≈ I.
+
+        V are the leading eigenvectors, so that random columns R estimate what these leave, which is little (Hutch++).
+        """
         n, K, start, last = self.links.n, self.how.hops, self.exact + 1, len(self.how.lengths)
-        unit = n <= self.how.columns
-        width = n if unit else self.how.columns
-        own, generator = torch.zeros(K + 1, n), seeded(self.how.seed, Stream.PROBES)
-        for first in range(0, width, COLUMN_BLOCK):
-            count = min(COLUMN_BLOCK, width - first)
-            if unit:
-                R = torch.eye(n)[:, first : first + count].contiguous()
-            else:
-                R = torch.randint(0, 2, (n, count), generator=generator).float().mul_(2).sub_(1).div_(width**0.5)
-            walk = Hops(self.operator, R, near=K)
+        own = torch.zeros(K + 1, n)
+        for Z in self._probes():
+            walk = Hops(self.operator, Z, near=K)
             for k in range(start, K + 1):
                 here, before = walk.of(k), walk.of(k - 1)
                 own[k] += here.square().sum(1)
@@ -210,6 +250,15 @@ class PairFeatures:
         for k in range(start, K + 1):
             found[last + k - 1] = found[2 * k - 2] / (own[k][u] * own[k][v]).clamp(min=TINY).sqrt()
 
+    def _probes(self) -> Iterator[Tensor]:
+        n, columns = self.links.n, self.how.columns
+        V, generator = self.spectrum[0], seeded(self.how.seed, Stream.PROBES)
+        yield from V.split(COLUMN_BLOCK, 1)
+        width = max(COLUMN_BLOCK, columns - V.shape[1])
+        for first in range(0, width, COLUMN_BLOCK):
+            R = torch.randint(0, 2, (n, min(COLUMN_BLOCK, width - first)), generator=generator).float() * 2 - 1
+            yield (R - V @ (V.T @ R)) / width**0.5
+
     def _spectral(self, pairs: Tensor) -> Tensor:
         vectors, values = self.spectrum
         u, v = pairs.T
@@ -219,7 +268,11 @@ class PairFeatures:
         sums = torch.where(sums.abs() > ROUNDING * length[:, None], sums, 0.0)
         part, first, alike = sums.T
         alike = alike / length.clamp(min=ROUNDING / self.links.n)
-        return torch.stack([part, part * (self.degree[u] * self.degree[v]).sqrt(), first, alike], 1)
+        power = values[:, None] ** (2 + self._odd)
+        gains = power / (values.square()[:, None] + torch.tensor(RIDGES)) - power / self._cuts
+        return torch.stack(
+            [part, part * (self.degree[u] * self.degree[v]).sqrt(), first, alike, *(product @ gains).T], 1
+        )
 
     def _alike(self, pairs: Tensor) -> Tensor:
         u, v = pairs.T
