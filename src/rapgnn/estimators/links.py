@@ -42,8 +42,9 @@ class RAPLinkPredictor(BaseEstimator):
     """Whether two nodes have a link, and which links to recommend; all links of a graph teach it.
 
     A pair is described by common neighbours, walks between its nodes, leading eigenvectors, and the nodes' features:
-    their cosines, and a bilinear form of them in closed form. Boosted trees and a ridge on these columns are averaged,
-    as held-out links decide. Links that a head learns from are left out of the graph that describes them.
+    their cosines, and a bilinear form of them in closed form. Boosted trees and a logistic regression of
+    these columns are averaged, as held-out links decide. Links that a head learns from are left out of the graph that
+    describes them.
 
     Args:
         negatives: how pairs without a link are drawn that links are told from: ``"random"``, which ranks best, too;

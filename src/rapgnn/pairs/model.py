@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rapgnn.errors import InputError
 from rapgnn.graph.tasks import TASKS, rocauc
 from rapgnn.network.encode import FeatureScaling
-from rapgnn.network.heads import RidgeHead, RidgeRegression, inverse_temperature
+from rapgnn.network.heads import inverse_temperature
 from rapgnn.network.trees import TreeHead
 from rapgnn.pairs.features import Described, PairFeatures, short_hops
 from rapgnn.pairs.links import Links
@@ -20,7 +20,9 @@ from rapgnn.pairs.ridge import PENALTIES, Factors, PairRidge
 from rapgnn.pairs.splits import folds, held_out, negatives
 from rapgnn.sparse import Features, SparseMatrix, dense
 
-ROW_BLOCK = 1 << 17  # pairs that are described and scored at once
+ROW_BLOCK = 1 << 20  # pairs that are described and scored at once
+BLOCK = 1 << 16  # pairs whose expanded columns live at once
+PENALTY, STEPS = 1e-5, 8  # of logistic regression, relative to its rows; Newton's
 CLASSES = TASKS["node-classification"]  # the loss and the reading of two scores: no link, link
 
 
@@ -60,7 +62,7 @@ TREES = {
     "small trees": {"max_iter": 240, "learning_rate": 0.05, "max_leaf_nodes": 12, "max_features": 0.3},
     "additive trees": {"max_iter": 240, "learning_rate": 0.08, "max_depth": 2},
 }
-"""Settings of ``TreeHead`` that are tried; the ridge is tried beside them."""
+"""Settings of ``TreeHead`` that are tried; logistic regression is tried beside them."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,12 @@ class LinksOn:
         """All hops of the features side by side."""
         return torch.cat(self.features.hops, 1)
 
+    @cached_property
+    def bilinear(self) -> tuple[Tensor, Tensor]:
+        """Of the features: ``maps``."""
+        assert self.model.ridge is not None
+        return self.model.ridge.maps(self.hops)
+
     def probabilities(self, pairs: Tensor) -> Tensor:
         """P(link) of every pair ``[m]``."""
         parts = [torch.zeros(0, dtype=torch.float64)]
@@ -193,14 +201,58 @@ def described(features: PairFeatures, ridge: PairRidge | None, pairs: Tensor, fa
     return torch.cat([columns, ridge.scores(torch.cat(features.hops, 1), features.links.ordered(pairs), factors)], 1)
 
 
+class LogisticHead(nn.Module):
+    """Logistic regression of columns and of their logarithms, as good features of links are powers of each other."""
+
+    scale: Tensor
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, in_channels: int):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(in_channels))
+        self.register_buffer("weight", torch.zeros(2 * in_channels, dtype=torch.float64))
+        self.register_buffer("bias", torch.zeros((), dtype=torch.float64))
+
+    def fit(self, examples: Examples) -> "LogisticHead":
+        """By Newton's method."""
+        self.scale = examples.columns.abs().mean(0).clamp(min=1e-9)
+        A, weights = self._expanded(examples.columns), examples.weights.double()
+        center, size = A.mean(0), A.std(0).clamp(min=1e-9)
+        A, y = (A - center) / size, examples.y.double()
+        A = torch.cat([A, torch.ones(len(A), 1, dtype=A.dtype)], 1)
+        w, penalty = A.new_zeros(A.shape[1]), PENALTY * float(weights.sum()) * torch.eye(A.shape[1], dtype=A.dtype)
+        for _ in range(STEPS):
+            p = torch.sigmoid(A @ w)
+            curvature = (p * (1 - p)).clamp(min=1e-4) * weights
+            w += torch.linalg.solve((A.T * curvature) @ A + penalty, A.T @ (weights * (y - p)) - penalty @ w)
+        self.weight = w[:-1] / size
+        self.bias = w[-1] - self.weight @ center
+        return self
+
+    def _expanded(self, columns: Tensor) -> Tensor:
+        x = columns / self.scale
+        return torch.cat([x, x.sign() * torch.log1p(10 * x.abs())], 1).double()
+
+    def forward(self, columns: Tensor) -> Tensor:
+        """Logits of no link and link ``[m, 2]``."""
+        score = torch.cat([self._expanded(rows) @ self.weight for rows in columns.split(BLOCK)]) + self.bias
+        return torch.stack([-score, score], 1).float() / 2
+
+    def multiply(self, factor: float) -> None:
+        """Make all scores so many times larger."""
+        self.weight *= factor
+        self.bias *= factor
+
+
 def _head(in_channels: int, kind: str, **sizes: Any) -> nn.Module:
-    return RidgeHead(in_channels, 2) if kind == "ridge" else TreeHead(in_channels, 2, **sizes)
+    return LogisticHead(in_channels) if kind == "logistic" else TreeHead(in_channels, 2, **sizes)
 
 
 def _sizes(head: nn.Module) -> dict[str, Any]:
     if isinstance(head, TreeHead):
         return {"kind": "trees", "nodes": len(head.feature), "trees": len(head.root)}
-    return {"kind": "ridge"}
+    return {"kind": "logistic"}
 
 
 def _grown(how: dict[str, Any], examples: Examples, seed: int) -> TreeHead:
@@ -211,19 +263,9 @@ def _grown(how: dict[str, Any], examples: Examples, seed: int) -> TreeHead:
     return head
 
 
-def _solved(examples: Examples, seed: int) -> RidgeHead:
-    """Ridge regression of the columns; its scores are turned into logits by their temperature."""
-    head, targets = RidgeHead(examples.columns.shape[1], 2), nn.functional.one_hot(examples.y, 2).float()
-    scale = examples.columns.double().std(0).clamp(min=1e-9).float()
-    solution = RidgeRegression(examples.columns / scale, targets, weights=examples.weights).solve(1e-4)
-    head.take(solution)
-    head.weight.div_(scale[:, None])
-    return head
-
-
 HEADS: dict[str, Callable[[Examples, int], nn.Module]] = {
     **{name: partial(_grown, how) for name, how in TREES.items()},
-    "ridge": _solved,
+    "logistic regression": lambda examples, seed: LogisticHead(examples.columns.shape[1]).fit(examples),
 }
 """The heads that are tried, by name."""
 
@@ -366,18 +408,8 @@ def _choose(model: LinkModel, fitted: list[tuple[nn.Module, Tensor, float]], jud
         chosen.append(place)
     members = sorted(set(chosen))
     for place in members:
-        _multiply(fitted[place][0], fitted[place][2])
+        fitted[place][0].multiply(fitted[place][2])  # type: ignore[operator]
     model.heads = nn.ModuleList(fitted[place][0] for place in members)
     model.share = torch.tensor([chosen.count(place) / len(chosen) for place in members])
     scores = model.average(judged.columns)
     model.temperature.fill_(inverse_temperature(CLASSES, lambda k: _loss(scores * k, judged)))
-
-
-def _multiply(head: nn.Module, factor: float) -> None:
-    """Make all scores of a head so many times larger."""
-    if isinstance(head, TreeHead):
-        head.value.mul_(factor)
-        head.base.mul_(factor)
-    else:
-        assert isinstance(head, RidgeHead)
-        head.multiply(factor)

@@ -80,10 +80,10 @@ class PairRidge(nn.Module):
             parts.append((sides[0] * values * sides[1]).sum(2))
         return torch.cat(parts)
 
-    def rows(self, h: Tensor, nodes: Tensor, penalty: int = 2) -> Tensor:
-        """Scores of some nodes with all nodes ``[nodes, n]``, for one of the penalties."""
-        left = (h[nodes] - self.mean) @ self.left[penalty] * self.values[penalty]
-        return left @ self.right[penalty].T @ (h - self.mean).T
+    def maps(self, h: Tensor, penalty: int = 2) -> tuple[Tensor, Tensor]:
+        """Two matrices ``[n, rank]`` whose rows' products are the scores of all pairs, for one of the penalties."""
+        h = h - self.mean
+        return h @ self.left[penalty] * self.values[penalty], h @ self.right[penalty]
 
 
 def _factors(variances: Tensor, axes: Tensor, links: Tensor, both: bool) -> Factors:
