@@ -113,6 +113,47 @@ def test_hops_are_those_of_dense_matrices(timed, walks, backbone, jumping, depth
     assert np.abs(found - wanted).max() < 1e-5 * max(1.0, np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("backbone", ["gcn", "sage"])
+def test_moments_of_random_coefficients_are_those_of_many_draws_layer_by_layer(backbone):
+    graph, depth, draws = random_graph(), 3, 4000
+    types, rng = types_of(graph), np.random.default_rng(0)
+    walk = "author writes paper + paper rev_writes author + paper cites paper"
+    config = HOPS.update(relations=walk, backbone=backbone, coefficients="random", jumping="last", num_layers=depth)
+    columns = TypeColumns(types.described(), config, 0)
+    columns.fit(types, graph.train)
+    steps = []
+    for key in walk.split(ALSO):  # S of each relation alone, as it is in the sum of all
+        rest = [other for other in walk.split(ALSO) if other != key]
+        steps.append(dense_step(types, walk.split(ALSO), backbone) - _rest(types, walk.split(ALSO), rest, backbone))
+    z, first = np.zeros((sum(types.counts.values()), columns.width)), {"paper": 0, "author": 30}
+    place = 0
+    for one, x in zip(columns.starts, columns(types), strict=True):
+        z[first[one.type] : first[one.type] + len(x), place : place + one.width] = x.numpy()
+        place += one.width
+    h = np.broadcast_to(z, (draws, *z.shape))
+    for _ in range(depth):
+        drawn = rng.random((len(steps), draws, 1, z.shape[1]))
+        h = (h + sum(a * (S @ h) for a, S in zip(drawn, steps, strict=True))) / 1.5
+    h = h[:, :30]
+    hops = typed_hops(graph, columns, config)
+    mean, variance = hops.joined(config).numpy(), hops.variance(config, torch.arange(30)).numpy()
+    assert np.abs(mean - h.mean(0)).max() < 6 * h.std(0).max() / draws**0.5
+    assert np.abs(variance - h.var(0)).max() < 0.1 * variance.max()
+    model = RAPNodeClassifier(search=False, settings={"coefficients": "random", "relations": walk}).fit_graph(graph)
+    assert np.isfinite(model.predict_proba(graph)).all()
+
+
+def _rest(types: Types, walk: list[str], rest: list[str], backbone: str) -> np.ndarray:
+    """The blocks of a step over some relations, scaled as in the step over all."""
+    S, found = dense_step(types, walk, backbone), np.zeros((54, 54))
+    place = dict(zip(types.counts, np.cumsum([0, *types.counts.values()]), strict=False))
+    for one in map(types.relation, rest):
+        block = np.ix_(place[one.target] + np.arange(types.counts[one.target]),
+                       place[one.source] + np.arange(types.counts[one.source]))  # fmt: skip
+        found[block] = S[block]
+    return found
+
+
 @pytest.mark.parametrize("walks", ["every", "beside", "one"])
 @pytest.mark.parametrize("backbone", ["gcn", "sage"])
 def test_no_row_sees_its_own_label(walks, backbone):
@@ -297,7 +338,8 @@ def test_a_graph_of_one_type_and_relation_is_a_graph_without_types():
     ("setting", "reason"),
     [
         ({"relations": "paper eats author"}, "no relation"),
-        ({"relations": "paper has term + term rev_has paper", "coefficients": "random"}, "relations are walked"),
+        ({"relations": "paper has term + term rev_has paper", "self_loops": True}, "relations are walked"),
+        ({"coefficients": "random", "jumping": "cat"}, "random coefficients along relations"),
     ],
 )
 def test_relations_that_are_none_are_refused(setting, reason):

@@ -230,10 +230,16 @@ class Config:
     def _check_together(self) -> None:
         """Refuse settings that contradict each other."""
         one_way = self.edges == "given" and not self.unit_hops and not self.self_loops
-        if self.relations and not (self.coefficients == "fixed" and one_way):
+        if self.relations and not (self.coefficients in ("fixed", "random") and one_way):
             raise InputError(
-                "relations are walked as given: coefficients must be fixed, without self_loops and unit_hops."
+                "relations are walked as given: coefficients fixed or random, without self_loops and unit_hops."
             )
+        if self.relations and self.coefficients == "random":
+            more = self.units or self.landmarks or self.known_labels or self.previous is not None
+            expected = self.head == "ridge" and self.inference in ("auto", "expected")
+            if self.jumping != "last" or self.structure != "diagonal" or more or not expected:
+                raise InputError("random coefficients along relations need diagonal weights, jumping last and a ridge.")
+            return
         if self.anchors and not (self.relations and self.jumping == "ppr"):
             raise InputError("anchors need relations and jumping ppr.")
         fixed, random = self.coefficients == "fixed", self.coefficients == "random"
@@ -278,6 +284,11 @@ class Config:
         """The weights of the random layers, drawn with ``seed``."""
         p = self.propagate
         return RandomWeights(p.structure, p.schedule, p.distribution, p.params, seed)
+
+    @property
+    def of_layers(self) -> bool:
+        """Whether it is a ``RAPGNN``; random coefficients along relations are a ``HopNetwork``'s."""
+        return self.coefficients == "random" and not self.relations
 
     def make_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Any:
         """The head, untrained, for random and for trained layers alike."""

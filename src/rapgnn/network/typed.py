@@ -21,12 +21,14 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
 from rapgnn.network.expand import signed_log
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
+from rapgnn.network.ways import Way, way_covariance, way_mean
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense, row_block
 
 TOLERANCE, AT_ONCE = 1e-3, 96  # of eigenvectors: the least eigenvalue, and how many are made at once
 ROUNDS, DEGREE, BESIDE_WANTED = 4, 8, 16  # of their iteration: rounds, products in each, columns beside those wanted
 LABEL_STEPS = 2  # of a hop of labels, which begins and ends at the target
+MOST_WAYS = 64  # along relations, whose random coefficients have a covariance each
 MOST_WALKS = 50_000_000  # from the target, over which labels come back: each may be an entry of a matrix
 
 
@@ -188,7 +190,7 @@ class TypeColumns(nn.Module):
         """What is joined: (walk, hop, start); of personalised PageRank one sum for each start, its hop is the depth."""
         depth, place = config.num_layers, [(0, 0, one) for one in self.starts if one.kind == "place"]
         pairs = [(w, walk, s) for w, walk in enumerate(self.walks) for s in self.starts if s.kind != "place"]
-        if config.jumping == "ppr":
+        if config.jumping == "ppr" or config.coefficients == "random":
             near = [(w, s) for w, k, s in pairs if any(self.reaches(k, s.type, i) for i in range(depth + 1))]
             return place + [(w, depth, s) for w, s in near]
         if config.jumping == "last":
@@ -198,9 +200,22 @@ class TypeColumns(nn.Module):
 
     def joined_width(self, config: Config) -> int:
         """Columns of what is joined; refused where nothing comes to the target."""
+        if config.coefficients == "random" and sum(self.ways(w, config.num_layers) for w in self.walks) > MOST_WAYS:
+            raise InputError("there are too many ways along these relations: name fewer of them, or fewer layers.")
         if not (width := sum(one.width for _, _, one in self.blocks(config))):
             raise InputError("these relations bring no columns to the target: set node_columns too.")
         return width
+
+    def ways(self, walk: Walk, depth: int) -> int:
+        """How many sequences of up to so many relations end at the target."""
+        total, at = 1, {self.target: 1}
+        for _ in range(depth):
+            before: dict[str, int] = {}
+            for key in walk:
+                source, to = self.ends[key]
+                before[source] = before.get(source, 0) + at.get(to, 0)
+            total, at = total + sum(before.values()), before
+        return total
 
     def label_hops(self, hops: int) -> int:
         """How many times labels are seen."""
@@ -318,7 +333,7 @@ class TypedHops:
         return torch.cat(blocks if rows is None else [block[rows] for block in blocks], dim=1)
 
     def _joined(self, config: Config) -> list[Tensor]:
-        key, alpha, depth = (config.jumping, config.num_layers, config.teleport), config.teleport, config.num_layers
+        key, alpha, depth = (config.propagate, config.teleport), config.teleport, config.num_layers
         if self._blocks[0] == key:
             return self._blocks[1]
         blocks = self.columns.blocks(config)
@@ -331,6 +346,10 @@ class TypedHops:
             for w in range(len(self.columns.walks)):
                 for one, x in zip(self.columns.starts, inputs, strict=True):
                     steps = 0 if one.kind == "place" else depth
+                    if config.coefficients == "random" and steps and (w, one) in wanted:
+                        for way, come in self.along(w, until, one.type, x, depth):
+                            found[place[w, depth, one]][at] += way_mean(way, depth, config.weights(0)) * come[at]
+                        continue
                     for k, hop in enumerate(self.walk(w, until, one.type, x, steps) if (w, one) in wanted else ()):
                         if hop is not None and steps and config.jumping == "ppr":
                             found[place[w, depth, one]][at] += alpha * (1 - alpha) ** k * hop[at]
@@ -341,6 +360,39 @@ class TypedHops:
                 part.copy_(signed_log(part))
         self._blocks = key, found
         return found
+
+    def along(
+        self, walk: int, until: float | None, kind: str, x: Tensor, depth: int, way: Way = ()
+    ) -> Iterator[tuple[Way, Tensor]]:
+        """What comes to the target from the nodes of a type along each way of up to so many steps."""
+        keys, ends = self.columns.walks[walk], self.columns.ends
+        if kind == self.columns.target:
+            yield way, x
+        for key in keys if depth and any(self.columns.reaches(keys, kind, k + 1) for k in range(depth)) else ():
+            source, to = ends[key]
+            if source == kind:
+                received, sent = (sum(ends[other][i] == end for other in keys) for i, end in ((1, to), (0, source)))
+                share = received**self.scaling.received * sent**self.scaling.sent
+                S = self.types.operators((key,), self.scaling, until)[to, source]
+                yield from self.along(walk, until, to, SparseMatrix(S * share).to(x.device) @ x, depth - 1, (*way, key))
+
+    def variance(self, config: Config, rows: Tensor) -> Tensor:
+        """Of some rows, where coefficients are random: the exact variance of what is joined, float64."""
+        parts, depth = list[Tensor](), config.num_layers
+        blocks = self.columns.blocks(config)
+        for until, seen in self._snapshots:
+            inputs = [x.to(self.device) for x in self.columns(self.types, until)]
+            mine = torch.isin(rows, torch.from_numpy(seen).to(rows.device))
+            for i, (w, _, one) in enumerate(blocks):
+                parts += [torch.zeros(len(rows), one.width, dtype=torch.float64)] if len(parts) <= i else []
+                if one.kind == "place":
+                    continue
+                x = inputs[self.columns.starts.index(one)]
+                come = {way: hop[rows].double().cpu() for way, hop in self.along(w, until, one.type, x, depth)}
+                stacked, C = torch.stack(list(come.values())), way_covariance(list(come), depth, config.weights(0))
+                found = torch.einsum("pnd,pq,qnd->nd", stacked, C, stacked).clamp(min=0)
+                parts[i][mine.cpu()] = found[mine.cpu()]
+        return torch.cat(parts, dim=1).to(rows.device)
 
     def returned(self, x: Tensor, walk: int, steps: Sequence[int]) -> list[Tensor]:
         """What columns of the target's nodes are after so many steps, at the target."""

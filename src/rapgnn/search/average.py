@@ -302,7 +302,7 @@ def finished(
         weights.append(member.weight)
         candidate: Candidate = member.scored.candidate
         if everything is not None and not candidate.final:
-            seed = 0 if candidate.config.coefficients == "random" else candidate.seed
+            seed = 0 if candidate.config.of_layers else candidate.seed
             candidate = candidate.on(everything, shared[seed])
         network = candidate.finished(member.scored.penalty, member.scored.factor)
         models.append(network if factor == 1.0 else _multiplied(network, factor))

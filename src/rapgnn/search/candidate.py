@@ -9,7 +9,7 @@ from rapgnn.device import threads_for
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.rows import BALANCED, row_weights, with_goal
 from rapgnn.network.config import Config
-from rapgnn.network.heads import PENALTIES, Head, Posterior, RidgeHead, RidgeRegression, RidgeSolution
+from rapgnn.network.heads import PENALTIES, Head, Posterior, RidgeHead, RidgeRegression, RidgeSolution, same_gaps
 from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of
 from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.network.mlp import dropout_generator
@@ -58,7 +58,7 @@ class Candidate:
         self._held_out: Any = None  # the representation of the validation rows
         self._scores: Tensor | None = None  # of the validation rows, by a head that is trained
         self.network: Network
-        if config.coefficients == "random":
+        if config.of_layers:
             self._fit_random(shared)
         else:
             self._fit_hops(shared, previous, pseudo_labels)
@@ -115,10 +115,22 @@ class Candidate:
         else:
             targets, weights = 2 * pseudo_labels - 1, row_weights(graph, pseudo_labels)
         left_out = judged_by_left_out(graph) and pseudo_labels is None
-        self._regression = RidgeRegression(h, targets, None, weights, many=left_out)
+        self._regression = RidgeRegression(h, targets, self._scatter(targets, weights, shared), weights, many=left_out)
         before = sum(shared[key][0].channels for key in shared if key[0] == "learned")
         if pseudo_labels is not None and weights is None and 4 * len(h) * (before + h.shape[1]) <= PRESET.stored[0]:
             shared["learned", config] = self.network, self._regression, self._held_out  # for the next pseudo-labels
+
+    def _scatter(self, targets: Tensor, weights: Tensor | None, shared: Shared) -> list[Tensor] | None:
+        """The variance of what the head sees, where coefficients along relations are random, as the ridge takes it."""
+        network, graph, found = self.network, self.graph, list[Tensor]()
+        if self.config.coefficients != "random":
+            return None
+        hops: Any = hops_for(network, graph, shared, labelled_rows(graph, shared))
+        variance = hops.variance(self.config, graph.train) * network.standard.scale.double() ** 2
+        for _, known in same_gaps(targets):
+            w = torch.ones(len(variance)) if weights is None else weights
+            found.append((variance * w.to(variance)[:, None])[known].sum(0)[:, None, None])
+        return found
 
     def _learn_scaling(self, network: Network, shared: Shared) -> None:
         config = self.config

@@ -22,7 +22,6 @@ STEP, CANDIDATE = 7e-4, 0.004  # seconds around every optimiser step, around eve
 # Seconds of an epoch of a GNN with 64 channels: around it, for every node, for every edge, score and edge, feature.
 EPOCH, OF_NODE, OF_EDGE, OF_SCORE, OF_ENTRY, OF_SPARSE = 2e-3, 7e-7, 8.5e-8, 1.3e-9, 1.1e-8, 2.2e-8
 SHARERS = 16  # candidates with the same components
-PLACED = 8  # candidates with the same eigenvectors
 SMALL_COST = 0.05  # seconds below which a second thread costs more than it saves
 SOLVES = 4  # penalties tried per ridge head on random coefficients
 VISITED = 5  # penalties on the way downhill to the best
@@ -48,7 +47,7 @@ def training_cost(graph: Graph) -> float:
 
 def cost(graph: Graph, config: Config) -> float:
     """Seconds, by counted operations, that a candidate takes."""
-    return _random_cost(graph, config) if config.coefficients == "random" else _hop_cost(graph, config)
+    return _random_cost(graph, config) if config.of_layers else _hop_cost(graph, config)
 
 
 def typed_widths(graph: Graph, config: Config) -> tuple[int, int]:
@@ -61,7 +60,7 @@ def typed_widths(graph: Graph, config: Config) -> tuple[int, int]:
 
 def fits(graph: Graph, config: Config) -> bool:
     """Whether a candidate's hops may be stored."""
-    return config.coefficients == "random" or hop_bytes(graph, config) <= PRESET.most_bytes
+    return config.of_layers or hop_bytes(graph, config) <= PRESET.most_bytes
 
 
 def _random_cost(graph: Graph, config: Config) -> float:
@@ -125,9 +124,9 @@ def _hop_cost(graph: Graph, config: Config) -> float:
         m = sum(graph.typed.relation(key).edge_index.shape[1] for walk in walks for key in walk)
         base = typed_widths(graph, config)[0] // (1 if config.anchors else max(1, len(graph.typed.features)))
         seconds += times * m / SPARSE * 60  # to sort edges
-        if config.node_columns:  # eigenvectors, which the other candidates on this walk have too
+        if config.node_columns:  # eigenvectors: shared, but their products are of few columns at a time, and slow
             width = AT_ONCE + BESIDE_WANTED
-            seconds += ROUNDS * width * (DEGREE * m / SPARSE + 3 * graph.typed.num_nodes * width / DENSE) / PLACED
+            seconds += ROUNDS * width * (DEGREE * m / SPARSE + 3 * graph.typed.num_nodes * width / DENSE)
     elif config.components and isinstance(graph.x, SparseMatrix):
         turned = graph.x.nnz / SPARSE + graph.num_features * config.components / DENSE
         seconds += 3 * turned * config.components / SHARERS

@@ -249,7 +249,7 @@ class Search:
         before = None if previous is None else previous.candidate.finished(previous.penalty, previous.factor)
         rows = graph if pseudo_labels is None else _all_rows(graph)
         seed = self.seed
-        if config.coefficients == "random":  # members draw on their own
+        if config.of_layers:  # members draw on their own
             seed = PRESET.seed_step * (self.seed + 1) + len(self.trials)
         try:
             with threads_by_cost(seconds):
@@ -344,10 +344,10 @@ def train(
     first = first_point(graph, start, fixed)
     # A head that is trained needs rows to stop by, a pretrained embedding rows that it has not seen.
     solved = first.head == "ridge" and EMBEDDINGS[first.embedding].trained == "never"
-    few = (search or first.coefficients != "random") and solved and 0 < len(graph.train) <= PRESET.left_out_rows
+    few = (search or not first.of_layers) and solved and 0 < len(graph.train) <= PRESET.left_out_rows
     given, graph = graph.to(device), (graph if few else hold_out(graph, seed)).to(device)
     graph = with_goal(graph, scoring, class_weight)
-    if not search and first.coefficients == "random":
+    if not search and first.of_layers:
         return _without_search(graph, given, start, fixed, seed, on_epoch)
     if not solved and not len(graph.val):
         raise InputError("a head that is trained needs validation rows: leave its settings out, or give more rows.")

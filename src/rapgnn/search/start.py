@@ -145,7 +145,8 @@ def first_point(graph: Graph, start: Config, fixed: dict[str, Any], components: 
     """
     fixed = checked(fixed)
     if graph.typed is not None:
-        return HOPS.update(**typed_start(graph) | fixed)
+        drawn = {"jumping": "last", "num_layers": 2} if fixed.get("coefficients") == "random" else {}
+        return HOPS.update(**typed_start(graph) | drawn | fixed)
     if wants_hops(fixed):
         of_sets = {} if graph.ptr is None else {"backbone": "gin", "num_layers": 3}
         changes = {"coefficients": "fixed"} | of_sets | fixed

@@ -41,6 +41,9 @@ def walk_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[
         for walk, (hops, alpha) in product(ways, ((8, HOPS.teleport), (2 * depth, teleport / 3))):
             near = {"relations": as_walk(walk), "anchors": min(PRESET.anchors, graph.num_rows), "backbone": "sage"}
             yield HOPS.update(**near, jumping="ppr", num_layers=hops, teleport=alpha, standardize=False)
+    for layers, backbone in product((2, 4), BACKBONES if types.clock is None else TIMED):
+        drawn = {"coefficients": "random", "jumping": "last", "num_layers": layers, "backbone": backbone}
+        yield HOPS.update(relations=as_walk(ways[0]), **told[0] | drawn)
     for walk, one, shape, backbone in product(ways, told, shapes, BACKBONES if types.clock is None else TIMED):
         yield HOPS.update(backbone=backbone, relations=as_walk(walk), **one, **shape)
 
@@ -49,7 +52,7 @@ def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
     """Several walks: the chains that were best, together and side by side; labels of the nodes they come back to."""
     types = graph.typed
     assert types is not None
-    walked = [net for net in best if net.relations and not net.known_labels]
+    walked = [net for net in best if net.relations and not net.known_labels and net.coefficients == "fixed"]
     ways = list(dict.fromkeys(net.relations for net in walked))
     alone = [way for way in ways if len(walks_of(way)) == 1][:4]
     first = {way: next(net for net in walked if net.relations == way) for way in alone}

@@ -329,7 +329,7 @@ def build(index: dict[str, Any], schema: Schema, tensors: int) -> RAPGNN | Avera
         raise InputError("its numbers are those of fewer members")
     for member in members:
         config, how = Config(**member["config"]), channels | {"seed": member["seed"]}
-        if config.coefficients == "random":
+        if config.of_layers:
             built.append(RAPGNN(schema.in_channels, **how, config=config))
             continue
         tensors -= config.num_layers if config.coefficients == "layers" else 0
