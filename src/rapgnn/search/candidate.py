@@ -122,11 +122,12 @@ class Candidate:
 
     def _scatter(self, targets: Tensor, weights: Tensor | None, shared: Shared) -> list[Tensor] | None:
         """The variance of what the head sees, where coefficients along relations are random, as the ridge takes it."""
-        network, graph, found = self.network, self.graph, list[Tensor]()
         if self.config.coefficients != "random":
             return None
+        network, graph, found = self.network, self.graph, list[Tensor]()
+        assert isinstance(network, HopNetwork)
         hops: Any = hops_for(network, graph, shared, labelled_rows(graph, shared))
-        variance = hops.variance(self.config, graph.train) * network.standard.scale.double() ** 2
+        variance = hops.variance(self.config, graph.train) * network.standard.scale.double().square()
         for _, known in same_gaps(targets):
             w = torch.ones(len(variance)) if weights is None else weights
             found.append((variance * w.to(variance)[:, None])[known].sum(0)[:, None, None])
