@@ -128,6 +128,7 @@ def test_quiet_is_quiet(rapgnn, plants, tmp_path):
 
 SOURCE = Path(library.__file__).parent
 READERS = [path for room in ("graph", "datasets", "scale/tables") for path in sorted((SOURCE / room).glob("*.py"))]
+OTHERS = [path for path in sorted(SOURCE.rglob("*.py")) if path not in READERS and path.parent.name != "cli"]
 
 
 def sentences(path: Path) -> list[str]:
@@ -156,6 +157,22 @@ def test_every_argument_that_is_named_is_an_option_of_fit():
     assert named - {"data_dir", "memory"} <= set(OPTIONS)
 
 
+def _options(command: object) -> set[str]:
+    parts = getattr(command, "commands", {}).values()
+    return {flag for one in command.params for flag in one.opts}.union(*map(_options, parts))
+
+
+def test_every_option_and_command_that_is_named_exists():
+    app_ = typer.main.get_command(app)
+    said = [text for path in OTHERS for text in sentences(path)]
+    named = {f"--{match[1].replace('_', '-')}" for text in said for match in ARGUMENT.finditer(text)}
+    commands = [text for path in sorted(SOURCE.rglob("*.py")) if path.stem != "sources" for text in sentences(path)]
+    named |= {word for text in commands for word in re.findall(r"(?<![\w-])--[a-z][\w-]+", text)}
+    assert named - _options(app_) <= {"--validation"}  # of links, in Python alone
+    words = {word for text in commands for word in re.findall(r"\brapgnn ([a-z]+)(?= [A-Z{-])", text)}
+    assert words <= {*app_.commands, "fit"}
+
+
 def test_the_command_line_says_its_flags(tmp_path, rapgnn, monkeypatch):
     nodes, edges = tables()
     nodes.loc[3, "height"] = np.nan
@@ -168,3 +185,54 @@ def test_the_command_line_says_its_flags(tmp_path, rapgnn, monkeypatch):
     assert "`" not in err
     monkeypatch.setattr("sys.argv", ["rapgnn", "predict", "m", "d"])
     assert with_flags("leave it out (`ignore`).") == "leave it out (--ignore of rapgnn fit)."
+
+
+def _cell(name, value):
+    return lambda nodes, edges: (nodes if name in nodes else edges).loc.__setitem__((3, name), value)
+
+
+def _named(old, new):
+    def change(*frames):
+        for frame in frames:
+            frame.columns = [new if name == old else name for name in frame]
+
+    return change
+
+
+def _with(name, value):
+    return lambda nodes, edges: (nodes if name == "split" else edges).insert(1, name, value)
+
+
+ADVISED = {  # what is wrong with a folder, and the values with which every argument that the sentence names is the cure
+    "gap": (_cell("height", np.nan), {"impute": True, "ignore": "height"}),
+    "infinite": (_cell("height", np.inf), {"ignore": "height"}),
+    "label": (_named("label", "species"), {"label": "species"}),
+    "id": (_named("id", "plant"), {"id": "plant"}),
+    "end": (_cell("source", "plant 999"), {"drop_unknown_edges": True}),
+    "source": (_named("source", "who"), {"source": "who"}),
+    "target": (_named("target", "whom"), {"target": "whom"}),
+    "weight": (_with("weight", "heavy"), {"ignore": "weight"}),
+    "split": (_with("split", "later"), {"ignore": "split"}),
+    "encoding": (_cell("colour", "x\x81"), {"encoding": "latin-1"}),
+    "separator": (_cell("colour", "blue, or green"), {"sep": "#"}),
+}
+
+
+@pytest.mark.parametrize("fault", ADVISED)
+def test_advice_works_where_it_is_printed(rapgnn, tmp_path, fault):
+    change, cures = ADVISED[fault]
+    change(*(frames := tables()))
+    for stem, frame in zip(("nodes", "edges"), frames, strict=True):
+        sep, encoding = "#" if fault == "separator" else ",", "latin-1" if fault == "encoding" else "utf-8"
+        frame.to_csv(tmp_path / f"{stem}.csv", index=False, sep=sep, encoding=encoding)
+    estimator = library.RAPNodeClassifier(num_layers=1, search=False, settings={"head": "ridge"})
+    with pytest.raises(library.InputError) as refusal:
+        estimator.fit(tmp_path)
+    assert {match[1] for match in ARGUMENT.finditer(str(refusal.value))} == set(cures)
+    code, _, err = rapgnn("data", "info", tmp_path)
+    assert code == 2
+    for name, value in cures.items():
+        estimator.fit(tmp_path, **{name: value})
+        flag = f"--{name.replace('_', '-')}"
+        assert re.search(rf"{flag}(?! of)\b", err)
+        assert rapgnn("data", "info", tmp_path, flag, *([] if value is True else [value]))[0] == 0

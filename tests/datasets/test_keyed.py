@@ -289,3 +289,10 @@ def test_postgresql(postgres, folder):
     assert same.typed is not None
     assert sorted(graph.typed.counts.items()) == sorted(same.typed.counts.items())
     assert {one.key for one in graph.typed.relations} == {one.key for one in same.typed.relations}
+
+
+def test_a_table_by_itself_is_a_graph_of_its_rows(tmp_path):
+    tables = {"customers": shop()["customers"]}
+    model = RAPNodeClassifier(search=False).fit(tables, table="customers", label="churned")
+    assert len(model.predict(tables)) == len(tables["customers"])
+    model.report(tmp_path / "page.html", tables)

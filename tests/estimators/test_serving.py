@@ -144,3 +144,16 @@ def test_nodes_that_a_reader_has_numbered_are_numbered_on():
     for wrong in ({"ids": [7]}, {"edges": [["402"], ["3"]]}, {"edges": [["x"], ["3"]]}):
         with pytest.raises(InputError, match="number"):
             ready.update(graph.x[:1], **wrong)
+
+
+def test_updates_take_tables_of_other_libraries():
+    pa = pytest.importorskip("pyarrow")
+    nodes, edges = tables()
+    model = RAPNodeClassifier(num_layers=1, **FAST).fit(nodes, edges=edges)
+    new = nodes.head(1).assign(id="new").drop(columns="label")
+    ends = pd.DataFrame({"source": ["new"], "target": ["plant 3"]})
+    answers = [
+        model.serve(nodes, edges=edges).update(convert(new), convert(ends)).predict_proba(["new"])
+        for convert in (lambda table: table, lambda table: pa.Table.from_pandas(table, preserve_index=False))
+    ]
+    assert (answers[0] == answers[1]).all()

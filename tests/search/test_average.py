@@ -23,6 +23,7 @@ from rapgnn.search.average import (
     Scored,
     Validation,
     chosen_members,
+    cross_chosen,
     mean_of_draws,
     mean_scores,
     temperature_of,
@@ -81,6 +82,18 @@ def test_some_of_many_rows_choose_the_members_that_all_would(monkeypatch):
     some = chosen_members(seen, validation, by_metric=False)
     assert [id(one) for one in some] == [id(one) for one in chosen]
     assert len(some[0].probabilities) == 600
+
+
+def test_a_penalty_that_only_chance_prefers_scores_as_chance():
+    """Forty penalties of one candidate, of which none says anything: rows that chose none see nothing in the best."""
+    validation, merits = rows_that_judge(200), []
+    for first in range(0, 800, 40):
+        tried = [replace(scored(validation, 0.5, first + i), candidate="one", penalty=i) for i in range(40)]
+        best = max(tried, key=lambda one: one.merit)
+        seen = [replace(best, others=tuple(one for one in tried if one is not best))]
+        assert best.merit > 0.54
+        merits.append(validation.merit(scores_of(cross_chosen(seen, validation, False), validation.objective)))
+    assert abs(np.mean(merits) - 0.5) < 0.02
 
 
 def test_the_metric_of_a_user_decides_by_itself():

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rapgnn.device import own_settings, threads, threads_for
 from rapgnn.errors import InputError, shown
+from rapgnn.graph.convert import as_table
 from rapgnn.graph.graph import Graph, Part
 from rapgnn.graph.part import Parts, surroundings, taken
 from rapgnn.graph.validate import check_edge_weight
@@ -108,7 +109,7 @@ class Served:
             directed: False adds the reverse of every edge, too; None: as the folder was read, otherwise as listed.
         """
         with self._lock, threads(1):  # so little work that a second thread would only be waited for
-            added, names = self._new_nodes(nodes, ids)
+            added, names = self._new_nodes(as_table(nodes), ids)
             first, count = len(self), 0 if added is None else added.num_nodes
             new = {str(name): first + i for i, name in enumerate(names)}
             places = self._numbers([[], []] if edges is None else edges, first + count, new)
@@ -157,6 +158,7 @@ class Served:
 
     def _numbers(self, rows: Any, count: int, new: dict[str, int]) -> np.ndarray:
         """The numbers of nodes that are named by their ids, or of ``count`` by their numbers."""
+        rows = as_table(rows)
         rows = rows.iloc[:, :2].to_numpy().T if isinstance(rows, pd.DataFrame) else rows
         rows = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else np.asarray(rows)
         if self._ids is None:

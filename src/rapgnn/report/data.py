@@ -48,7 +48,7 @@ def degrees(graph: Graph) -> np.ndarray:
     """Edges that arrive at each node; where edges are listed one way, those that leave count too."""
     if graph.typed is not None:
         received = (one.edge_index[1] for one in graph.typed.relations if one.target == graph.typed.target)
-        return np.sum([np.bincount(ends, minlength=graph.num_nodes) for ends in received], axis=0)
+        return sum((np.bincount(ends, minlength=graph.num_nodes) for ends in received), np.zeros(graph.num_nodes, int))
     ends = (torch.bincount(end, minlength=graph.num_nodes) for end in graph.edge_index.cpu())
     return torch.maximum(*ends).numpy()
 

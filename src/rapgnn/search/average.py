@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cmp_to_key
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ class Scored:
         factor: the inverse temperature.
         probabilities: of the rows that judge; of numbers, the numbers.
         order: what candidates are ranked by: the merit, or where one of two classes is rare the ROC-AUC.
+        others: the same with other penalties that were tried, where few rows judge.
     """
 
     candidate: Any
@@ -42,6 +44,7 @@ class Scored:
     loss: float
     probabilities: Tensor
     order: float = 0.0
+    others: tuple["Scored", ...] = ()
 
 
 class Validation:
@@ -64,7 +67,16 @@ class Validation:
 
     def score(self, candidate: Any) -> Scored | None:
         """The candidate with its best penalty; None where no penalty gives finite scores."""
-        return best_from_middle(candidate.penalties, lambda penalty: self._at(candidate, penalty), self._better)
+        seen: list[Scored | None] = []
+
+        def at(penalty: float) -> Scored | None:
+            seen.append(self._at(candidate, penalty))
+            return seen[-1]
+
+        best = best_from_middle(candidate.penalties, at, self._better)
+        if best is None or len(self.y) > PRESET.judges:
+            return best
+        return replace(best, others=tuple(one for one in seen if one is not None and one is not best))
 
     def _better(self, one: Scored, other: Scored) -> bool:
         """Whether a penalty suits better: by the loss; where the order of the rows counts, by that."""
@@ -89,7 +101,13 @@ class Validation:
         return twin
 
     def again(self, one: Scored, rows: Tensor) -> Scored:
-        """A candidate as some rows judge it; ``self`` is the part of these."""
+        """A candidate as some rows judge it and choose its penalty; ``self`` is the part of these."""
+        best = self._again(one, rows)
+        for other in one.others:
+            best = min(best, self._again(other, rows), key=cmp_to_key(lambda a, b: -1 if self._better(a, b) else 1))
+        return best
+
+    def _again(self, one: Scored, rows: Tensor) -> Scored:
         p = one.probabilities[rows]
         scores = scores_of(p, self.objective)
         merit = self.merit(scores)
@@ -259,8 +277,8 @@ def cross_chosen(
 ) -> Tensor:
     """Probabilities of the rows that judge, each by the members that the other folds of these rows would choose.
 
-    The best of many is too good on the rows that chose it. These rows have not: what is measured on them is what to
-    expect of new rows.
+    The best of many is too good on the rows that chose it, penalties among them. These rows have not: what is measured
+    on them is what to expect of new rows.
 
     Args:
         drawn: the members of the model, with further draws of them.
@@ -275,7 +293,11 @@ def cross_chosen(
         others[fold] = len(folds) == 1
         part = validation.part(others.nonzero()[:, 0])
         chosen = chosen_members([part.again(one, others) for one in seen], part, by_metric)
-        wanted = [next(one for one in seen if one.candidate is other.candidate) for other in chosen]
+        tried = [one for best in seen for one in (best, *best.others)]
+        wanted = [
+            next(one for one in tried if one.candidate is other.candidate and one.penalty == other.penalty)
+            for other in chosen
+        ]
         members = [
             member for one in wanted for member in [m for m in drawn if m.chosen is one] or [Member(one, 1.0, one)]
         ]

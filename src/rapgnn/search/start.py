@@ -255,5 +255,7 @@ def typed_start(graph: Graph) -> dict[str, Any]:
     """Where a search begins, and all there is without one: every relation, by personalised PageRank."""
     assert graph.typed is not None
     types = graph.typed
+    if not types.pairs:  # nothing to walk: the rows by themselves
+        return {}
     shape = {"backbone": "gcn" if types.clock is None else "sage", "jumping": "ppr", "num_layers": 8}
     return columns_of(graph)[0] | shape | {"relations": as_walk(walks(types)[0]), "standardize": False}
