@@ -6,6 +6,7 @@ values of the average node; to remove a label is not to know it.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -220,7 +221,7 @@ class _Around:
     def __init__(self, explainer: Explainer, part: Graph, place: int, outputs: Tensor):
         self.whole, self.part, self.place, self.outputs = explainer, part, place, outputs
         self.base, n = 0.0, part.num_nodes
-        self.columns: dict[str, float] = {}
+        self.columns = defaultdict[str, float](float)
         self.nodes, self.labels = np.zeros(n), np.zeros(n)
         A, single = _receives(part, explainer.back), part.ptr is None
         start = np.zeros(n)
@@ -247,7 +248,7 @@ class _Around:
         features = shares.features.numpy()
         own = {name: float(features[c].sum()) for name, c in columns_of(self.whole.graph).items() if features[c].any()}
         for name, moved in (own | shares.others).items():
-            self.columns[name] = self.columns.get(name, 0.0) + weight * moved
+            self.columns[name] += weight * moved
         self.nodes += weight * shares.nodes.numpy()
         self.labels += weight * shares.labels.numpy()
         for steps in self.hops:
@@ -278,26 +279,21 @@ class _Around:
             order = sorted(groups, key=lambda name: -differs[groups[name]].sum())
             rest = np.concatenate([groups.pop(name) for name in order[MEASURED - 1 :]])
             groups[f"the {len(order) - MEASURED + 1:,} other columns together"] = rest
-        farther = {k: self.steps == k for k in self.hops if k <= FARTHEST}
-        removals = [_Removal(), _Removal(nodes=every, labels=every)]
-        removals += [_Removal(columns=columns) for columns in groups.values()]
-        removals += [_Removal(nodes=np.flatnonzero(ring)) for ring in farther.values()]
-        beyond = np.flatnonzero(self.steps > FARTHEST)
-        removals += [_Removal(nodes=beyond)] if len(beyond) else []
-        tried = [int(j) for j in first if self.near[j] > 0][:MEASURED]
-        labels = [int(j) for j in first if known[j]][:MEASURED]
-        removals += [_Removal(nodes=np.array([j])) for j in tried] + [_Removal(labels=np.array([j])) for j in labels]
+        tried: list[
+            tuple[Any, Any, _Removal]
+        ] = [  # (where what it moves is added up, under which key, what is removed)
+            *((self.columns, name, _Removal(columns=columns)) for name, columns in groups.items()),
+            *((self.hops, k, _Removal(nodes=np.flatnonzero(self.steps == k))) for k in self.hops if k <= FARTHEST),
+        ]
+        if len(beyond := np.flatnonzero(self.steps > FARTHEST)):
+            tried.append((self.hops, FARTHEST + 1, _Removal(nodes=beyond)))
+        tried += [(self.nodes, j, _Removal(nodes=np.array([j]))) for j in first[self.near[first] > 0][:MEASURED]]
+        tried += [(self.labels, j, _Removal(labels=np.array([j]))) for j in first[known[first]][:MEASURED]]
+        removals = [_Removal(), _Removal(nodes=every, labels=every), *(removal for *_, removal in tried)]
         scores = np.concatenate(list(self._scores(removals)))
         self.base += float(scores[1])
-        moved = iter((scores[0] - scores[2:]).tolist())
-        for name in groups:
-            self.columns[name] = self.columns.get(name, 0.0) + next(moved)
-        for k in [*farther, *([FARTHEST + 1] if len(beyond) else [])]:
-            self.hops[k] += next(moved)
-        for j in tried:
-            self.nodes[j] += next(moved)
-        for j in labels:
-            self.labels[j] += next(moved)
+        for (into, key, _), moved in zip(tried, (scores[0] - scores[2:]).tolist(), strict=True):
+            into[key] += moved
 
     def _scores(self, removals: list["_Removal"]) -> Iterator[np.ndarray]:
         """The score after each removal, of copies of the part that lie side by side."""
