@@ -24,7 +24,7 @@ from torch import Tensor
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.device import hardware, own_settings, versions
 from rapgnn.errors import InputError, InputNotice, check_choice
-from rapgnn.estimators.describe import describe_model
+from rapgnn.estimators.card import describe_model
 from rapgnn.estimators.estimators import estimator_for
 from rapgnn.estimators.evaluation import check_own_features, score_rows
 from rapgnn.graph.backbones import BACKBONES

@@ -89,7 +89,7 @@ def show_comparison(records: list[dict[str, Any]], quick: bool = False) -> None:
     from rich.table import Table
 
     from rapgnn.compare import methods
-    from rapgnn.estimators.describe import counted
+    from rapgnn.estimators.card import counted
     from rapgnn.graph.scores import metrics_for
 
     first = records[0]
@@ -134,7 +134,7 @@ def _or_dash(value: float | None, form: str = ".0f") -> str:
 def _how(record: dict[str, Any]) -> str:
     """How a method was trained: its layers and epochs, or what it chose itself."""
     from rapgnn.compare import METHODS, methods
-    from rapgnn.estimators.describe import counted
+    from rapgnn.estimators.card import counted
     from rapgnn.network.encode import EMBEDDINGS
 
     method, config, most = methods()[record["method"]], record["config"], max(record["epochs"])
@@ -163,7 +163,7 @@ def plot_comparison(records: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     from rapgnn.compare import methods
-    from rapgnn.estimators.describe import counted
+    from rapgnn.estimators.card import counted
     from rapgnn.files import write_atomic
     from rapgnn.graph.scores import metrics_for
 

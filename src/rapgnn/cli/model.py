@@ -133,7 +133,7 @@ def check_folder(reading: Any) -> None:
 def fit_and_save(estimator: Any, graph: Any, out: Path, json_file: Path | None = None) -> dict[str, Any]:
     """Train an estimator, save the model, and print its scores: the record of it."""
     from rapgnn.errors import InputNotice
-    from rapgnn.estimators.describe import describe_model
+    from rapgnn.estimators.card import describe_model
     from rapgnn.graph.rows import with_goal
     from rapgnn.search.start import first_point, start_config
     from rapgnn.training.checkpoint import check_target

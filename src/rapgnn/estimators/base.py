@@ -14,8 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from rapgnn.device import own_settings, pick_device
 from rapgnn.errors import InputError, notice, shown
-from rapgnn.estimators.card import describe_graph, model_card
-from rapgnn.estimators.describe import describe
+from rapgnn.estimators.card import describe, describe_graph, model_card
 from rapgnn.estimators.predictions import Predicting, as_classes, suits
 from rapgnn.estimators.threshold import check_threshold, class_number
 from rapgnn.graph.graph import Graph

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rapgnn.errors import InputError
-from rapgnn.estimators.describe import describe, describe_members, family
+from rapgnn.estimators.card import describe, describe_members, family
 from rapgnn.estimators.evaluation import merit
 from rapgnn.graph.graph import Graph
 from rapgnn.report import parts as plots
