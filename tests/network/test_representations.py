@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rapgnn import Config, RAPNodeClassifier
+from rapgnn import Config
 from rapgnn.graph.graph import Graph
 from rapgnn.network import representation
 from rapgnn.network.representation import PolynomialRepresentation
@@ -58,9 +58,3 @@ def test_sums_are_those_of_the_rounded_hops(small_graph: Graph) -> None:
     c = half.coefficients([4])[0, 0].double()  # [K, d]
     wanted = torch.einsum("kd,dkr->rd", c, half.hops.double())
     torch.testing.assert_close(half.draw([4])[0].double(), wanted, rtol=1e-5, atol=1e-6)
-
-
-def test_it_is_no_wish_for_another_model(small_graph: Graph) -> None:
-    plain = RAPNodeClassifier(search=False).fit(small_graph)
-    half = RAPNodeClassifier(search=False, settings={"hop_precision": "bfloat16"}).fit(small_graph)
-    assert half.config_ == plain.config_.update(hop_precision="bfloat16")
