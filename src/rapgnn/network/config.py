@@ -180,6 +180,8 @@ class HeadSettings:
     """Dropout in the head and in trained layers."""
     lr: float = _number(0.01, 0.0, open_least=True)
     """Learning rate of the head, and of end-to-end training."""
+    lr_decay: bool = False
+    """Let the learning rate fall to 0 over the epochs, by half a cosine."""
     weight_decay: float = _number(5e-4, 0.0)
     """Weight decay of the head, and of end-to-end training."""
     epochs: int = _whole(300, 1, 10_000_000)

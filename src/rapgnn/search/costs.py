@@ -22,6 +22,7 @@ STEP, CANDIDATE = 7e-4, 0.004  # seconds around every optimiser step, around eve
 # Seconds of an epoch of a GNN with 64 channels: around it, for every node, for every edge, score and edge, feature.
 EPOCH, OF_NODE, OF_EDGE, OF_SCORE, OF_ENTRY, OF_SPARSE = 2e-3, 7e-7, 8.5e-8, 1.3e-9, 1.1e-8, 2.2e-8
 SHARERS = 16  # candidates with the same components
+TREES, TREE, BINNED = 100, 1.5e-3, 1e8  # trees of a class, seconds around each, numbers that each sorts per second
 SMALL_COST = 0.05  # seconds below which a second thread costs more than it saves
 SOLVES = 4  # penalties tried per ridge head on random coefficients
 VISITED = 5  # penalties on the way downhill to the best
@@ -146,10 +147,13 @@ def _hop_cost(graph: Graph, config: Config) -> float:
         of = n if graph.ptr is not None or config.unit_hops else rows
         seconds += of * joined * config.units / DENSE + config.unit_hops * m * config.units / SPARSE
         width = joined + config.units * (1 + config.unit_hops) if config.unit_hops else config.units
+    if config.head == "trees":
+        grown = TREES * (1 if graph.num_outputs == 2 else graph.num_outputs)
+        return seconds + grown * (train * width / BINNED + TREE)
     if config.head != "ridge":
         inner = config.hidden_channels if config.head == "mlp" else graph.num_outputs
         each = (3 * train + len(graph.val)) * inner * (width + graph.num_outputs) / DENSE
-        epochs = max(config.epochs / 2, min(config.epochs, config.patience or config.epochs))
+        epochs = max(0.75 * config.epochs, min(config.epochs, config.patience or config.epochs))
         return seconds + epochs * (each + STEP * -(-train // (config.batch_size or max(1, train))))
     if config.landmarks:
         marks = config.landmarks

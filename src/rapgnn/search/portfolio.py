@@ -239,7 +239,7 @@ def knows_labels(graph: Graph) -> bool:
 def trained(graph: Graph, net: Config, **settings: Any) -> Config:
     """The same network with a head that is trained."""
     epochs = max(PRESET.least_epochs, min(150, PRESET.steps * PRESET.batch // max(1, len(graph.train))))
-    steps = {"lr": PRESET.learning_rate, "weight_decay": PRESET.weight_decay, "batch_size": PRESET.batch}
+    steps = {"lr": PRESET.learning_rate, "lr_decay": True, "weight_decay": PRESET.weight_decay, "batch_size": PRESET.batch}
     steps |= {"epochs": epochs, "patience": PRESET.patience, "hidden_channels": PRESET.hidden, "dropout": 0.0}
     return net.update(head="mlp", ridge=1.0, **(steps | settings))
 
@@ -290,7 +290,7 @@ class Views:
 
 _HEAD = (
     *("head", "ridge", "standardize", "dropout", "hidden_channels"),
-    *("lr", "weight_decay", "epochs", "patience", "batch_size"),
+    *("lr", "lr_decay", "weight_decay", "epochs", "patience", "batch_size"),
 )
 
 
@@ -311,6 +311,13 @@ def probe_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator
         yield first.update(known_labels=PRESET.label_hops)
         if first.components:
             yield _far(first, known_labels=PRESET.label_hops)
+
+
+def tree_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
+    """Boosted trees on the hops of few columns, each of which means something, of few classes."""
+    views, few = Views.of(graph, best), 0 < graph.num_features <= PRESET.covered
+    if views.walks and few and len(graph.train) >= PRESET.many_rows and graph.num_outputs <= PRESET.tree_outputs:
+        yield views.see(views.walks[0], views.order[0], head="trees", num_layers=2)
 
 
 def first_head_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
@@ -444,6 +451,7 @@ PORTFOLIO = (
     Stage(set_points, "filters", single=False),
     Stage(probe_points, single=True),
     Stage(larger_points, single=False),
+    Stage(tree_points, single=True),
     Stage(first_head_points, single=True),
     # Here networks on another network's predictions are tried (``second_points``), and self-training.
     Stage(head_points, "left", single=True, idle=2),
@@ -457,7 +465,7 @@ PORTFOLIO = (
 # What a user has fixed.
 
 
-_TRAINED_HEAD = {"epochs", "lr", "weight_decay", "dropout", "batch_size", "patience", "head_layers"}
+_TRAINED_HEAD = {"epochs", "lr", "lr_decay", "weight_decay", "dropout", "batch_size", "patience", "head_layers"}
 _DRAWS = {"structure", "schedule", "distribution", "params", "rescale", "residual", "factors", "layer_dropout"}
 _DRAWS |= {"inference", "num_samples", "keep_draw", "hop_precision", "engine", "normalize_features", "random_features"}
 _MAPPED = {"embedding_layers", "embedding_output"}

@@ -66,9 +66,11 @@ class Preset:
     learning_rate: float = 5e-3
     weight_decay: float = 1e-4
     batch: int = 512
-    steps: int = 600
-    """Of a trained head, about, for few rows as for many."""
-    patience: int = 12
+    steps: int = 450
+    """Of a trained head, about, for few rows as for many; its learning rate falls to 0, so that few are enough."""
+    patience: int = 40
+    tree_outputs: int = 10
+    """Classes up to which trees are grown: each has trees of its own."""
     head_views: int = 2
     """Ways to see a node that heads are trained on."""
     least_epochs: int = 6

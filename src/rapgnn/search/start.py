@@ -31,7 +31,7 @@ _SOLVED = {
     *_MAPPED,
 }
 _TRAINED = {  # what only gradient descent has
-    *("epochs", "lr", "weight_decay", "dropout", "batch_size", "patience"),
+    *("epochs", "lr", "lr_decay", "weight_decay", "dropout", "batch_size", "patience"),
     *("standardize", "head_layers", "batch_norm"),
 }
 

@@ -51,9 +51,9 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
 
 
 def in_blocks(model: RAPGNN, embedded: EmbeddedGraph) -> bool:
-    """Whether phase 2 runs in blocks of epochs: on a GPU, where nothing but the head is trained or drops out."""
+    """Whether phase 2 runs in blocks of epochs: on a GPU, where nothing but the head is trained or drops out, at one learning rate."""
     fixed = model.embedding.kind.trained != "with" and not model.spec.layer_dropout
-    return fixed and embedded.operator.matrix.values.is_cuda
+    return fixed and not model.config.lr_decay and embedded.operator.matrix.values.is_cuda
 
 
 class TrainingBatches:

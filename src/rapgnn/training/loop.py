@@ -1,5 +1,6 @@
 """The one training loop, for phase 1, phase 2 and end-to-end training alike."""
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -70,6 +71,7 @@ def optimise(
     weight_decay: float,
     epochs: int,
     patience: int | None = None,
+    lr_decay: bool = False,
     keep_best: bool = True,
     on_epoch: OnEpoch | None = None,
 ) -> Loop:
@@ -79,6 +81,7 @@ def optimise(
         passes: epoch -> (scores, labels) of one batch after another; each is a step.
         graph: whose loss and labels these are; without validation rows the last epoch's state is kept.
         held_out: epoch -> the scores of its validation rows; ties in the metric go to the lower loss.
+        lr_decay: let the learning rate fall to 0 by half a cosine, epoch by epoch.
         keep_best: False keeps the last epoch's state, and validation is only recorded.
     """
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
@@ -91,6 +94,8 @@ def optimise(
     epoch_ms: list[float] = []
     for epoch in range(epochs):
         start = time.perf_counter()
+        if lr_decay:
+            optimizer.param_groups[0]["lr"] = lr * (1 + math.cos(math.pi * epoch / epochs)) / 2
         for scores, y in passes(epoch):
             optimizer.zero_grad()
             objective.loss(scores, y).backward()
@@ -128,7 +133,7 @@ def summary(best: BestEpoch, epoch_ms: list[float], eval_ms: float, validated: b
 
 
 def schedule(config: Config) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in ("lr", "weight_decay", "epochs", "patience")}
+    return {name: getattr(config, name) for name in ("lr", "lr_decay", "weight_decay", "epochs", "patience")}
 
 
 def shuffled(rows: int, batch_size: int | None, generator: torch.Generator, device: torch.device) -> list[Tensor]:
