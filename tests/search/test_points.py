@@ -24,6 +24,7 @@ from rapgnn.search.portfolio import (
     random_points,
     scalings,
     second_points,
+    tree_points,
 )
 from rapgnn.search.preset import PRESET
 from rapgnn.search.start import HOPS as START
@@ -97,6 +98,18 @@ def test_a_second_look_at_many_columns_is_trained_first_and_on_them_as_they_are(
         assert all(look.previous == HOPS for look in looks)
         few = with_rows(graph, val=PRESET.enough_validation - 1)
         assert [look.head for look in second_points(few, HOPS)] == ["ridge"]
+
+
+def test_trees_are_grown_on_few_columns_of_many_rows_with_few_classes():
+    few, many = own_features(nodes=1500), own_features(nodes=1500, columns=PRESET.covered + 1)
+    rows = {"train": PRESET.many_rows, "val": 100}
+    nets = [VIEWS[True, LABELS], HOPS]
+    (grown,) = tree_points(with_rows(few, **rows), START, nets)
+    assert (grown.head, grown.known_labels, grown.num_layers) == ("trees", LABELS, 2)
+    y = torch.arange(1500) % (PRESET.tree_outputs + 1)
+    classes = make_graph(few.x, few.edge_index, y, few.train, few.val, few.test)
+    for graph in (with_rows(many, **rows), with_rows(few, train=PRESET.many_rows - 1), with_rows(classes, **rows)):
+        assert not list(tree_points(graph, START, nets))
 
 
 @pytest.mark.parametrize("of", [probe_points, head_points, expanded_points])

@@ -13,6 +13,7 @@ from rapgnn.network.encode import EMBEDDINGS, Inputs
 from rapgnn.network.stepwise import propagate
 from rapgnn.sparse import SparseMatrix
 from rapgnn.training.fit import fit_rap
+from rapgnn.training.loop import optimise
 from samples import GRAPH_CONFIG, on_test
 from samples import NODE_CONFIG as CONFIG
 
@@ -79,6 +80,20 @@ def test_best_validation_epoch_is_kept(small_graph):
     assert torch.equal(long.predict(small_graph.test).scores, short.predict(small_graph.test).scores)
     stopped = fit("rap", small_graph, CONFIG.update(epochs=1000, patience=5), 0)
     assert stopped.loop.epochs < 1000
+
+
+def test_the_learning_rate_falls_by_half_a_cosine(small_graph):
+    """A step of Adam along a gradient that never changes is as long as the rate."""
+    place, seen = torch.nn.Linear(1, 4, bias=False), []
+
+    def passes(epoch):
+        seen.append(place.weight[0].item())
+        yield place.weight.T.expand(8, 4), torch.zeros(8, dtype=torch.int64)
+
+    how = {"lr": 1e-4, "weight_decay": 0.0, "epochs": 11, "keep_best": False}
+    optimise([place], passes, small_graph, lambda epoch: torch.zeros(len(small_graph.val), 4), **how, lr_decay=True)
+    steps = np.diff(seen)
+    np.testing.assert_allclose(steps / steps[0], (1 + np.cos(np.pi * np.arange(10) / 11)) / 2, rtol=0.02)
 
 
 def test_random_features_are_new_in_every_pass_whatever_the_weights_schedule(small_graph):

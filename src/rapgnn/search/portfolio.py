@@ -239,8 +239,14 @@ def knows_labels(graph: Graph) -> bool:
 def trained(graph: Graph, net: Config, **settings: Any) -> Config:
     """The same network with a head that is trained."""
     epochs = max(PRESET.least_epochs, min(150, PRESET.steps * PRESET.batch // max(1, len(graph.train))))
-    steps = {"lr": PRESET.learning_rate, "lr_decay": True, "weight_decay": PRESET.weight_decay, "batch_size": PRESET.batch}
-    steps |= {"epochs": epochs, "patience": PRESET.patience, "hidden_channels": PRESET.hidden, "dropout": 0.0}
+    steps = {"lr": PRESET.learning_rate, "weight_decay": PRESET.weight_decay, "batch_size": PRESET.batch}
+    steps |= {
+        "lr_decay": True,
+        "epochs": epochs,
+        "patience": PRESET.patience,
+        "hidden_channels": PRESET.hidden,
+        "dropout": 0.0,
+    }
     return net.update(head="mlp", ridge=1.0, **(steps | settings))
 
 

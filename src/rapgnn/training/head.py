@@ -51,7 +51,7 @@ def train_head(model: RAPGNN, head: Head, graph: Graph, embedded: EmbeddedGraph,
 
 
 def in_blocks(model: RAPGNN, embedded: EmbeddedGraph) -> bool:
-    """Whether phase 2 runs in blocks of epochs: on a GPU, where nothing but the head is trained or drops out, at one learning rate."""
+    """Whether phase 2 runs in blocks of epochs: on a GPU, at one rate, where only the head is trained or drops out."""
     fixed = model.embedding.kind.trained != "with" and not model.spec.layer_dropout
     return fixed and not model.config.lr_decay and embedded.operator.matrix.values.is_cuda
 
