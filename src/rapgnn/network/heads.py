@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -311,17 +311,6 @@ class RidgeSums:
     rows: float
 
 
-@dataclass
-class _Labels:
-    columns: list[int]
-    center: Tensor
-    level: Tensor
-    equations: "_Equations"
-    rows: float
-    known: Tensor | None = None
-    weights: Tensor | None = None
-
-
 class RidgeRegression:
     """The solutions for one penalty after another; what does not depend on the penalty is computed once.
 
@@ -344,7 +333,7 @@ class RidgeRegression:
         many: bool = False,
     ):
         self.shape, self.rows = (mean.shape[1], targets.shape[1]), len(mean)
-        self._labels, self._device, self._targets = [], mean.device, targets
+        self._groups, self._device, self._targets = list[_Equations](), mean.device, targets
         groups = list(same_gaps(targets))
         for (columns, known), covariance in zip(groups, scatter or [None] * len(groups), strict=True):
             m, t = mean if bool(known.all()) else mean[known], targets[known][:, columns].double()
@@ -357,7 +346,8 @@ class RidgeRegression:
             equations = _Equations(m, t, None, None, covariance, DECOMPOSED if many else DECOMPOSED_ONCE)
             if equations.size < (4 * torch.finfo(torch.float32).eps) ** 2 * float(w.sum() * center.square().mean()):
                 equations.size = 0.0  # constant columns: what is left of them is rounding, which λ is not relative to
-            self._labels.append(_Labels(columns, center, level, equations, float(w.sum()), known, w))
+            equations.known, equations.weights = known, w
+            self._groups.append(equations.about(columns, center, level, float(w.sum())))
 
     @classmethod
     def of_sums(cls, shape: tuple[int, int], sums: Sequence[RidgeSums]) -> "RidgeRegression":
@@ -366,40 +356,40 @@ class RidgeRegression:
         regression.shape, regression.rows = shape, 0
         regression._device = sums[0].center.device if sums else torch.device("cpu")
         equations = [_Equations(None, None, s.gram.clone(), s.right, s.scatter, 0, s.square) for s in sums]
-        groups = zip(sums, equations, strict=True)
-        regression._labels = [_Labels(s.columns, s.center, s.level, one, s.rows) for s, one in groups]
+        groups = zip(equations, sums, strict=True)
+        regression._groups = [one.about(s.columns, s.center, s.level, s.rows) for one, s in groups]
         return regression
 
     def with_targets(self, targets: Tensor) -> "RidgeRegression":
         """The same rows with other targets, all known; the rows had the same weight."""
-        (labels,), twin = self._labels, copy.copy(self)
-        level = targets.double().mean(0)
-        equations, columns = labels.equations.with_targets(targets.double() - level), list(range(targets.shape[1]))
-        twin._labels = [replace(labels, columns=columns, level=level, equations=equations)]
+        (equations,), twin = self._groups, copy.copy(self)
+        level, columns = targets.double().mean(0), list(range(targets.shape[1]))
+        other = equations.with_targets(targets.double() - level)
+        twin._groups = [other.about(columns, equations.center, level, equations.rows)]
         twin.shape, twin._targets = (self.shape[0], targets.shape[1]), targets
         return twin
 
     def solve(self, penalty: float) -> RidgeSolution:
         weight = torch.zeros(self.shape, dtype=torch.float64, device=self._device)
         bias = torch.zeros(self.shape[1], dtype=torch.float64, device=self._device)
-        for labels in self._labels:
-            found = labels.equations.solve(penalty)
+        for labels in self._groups:
+            found = labels.solve(penalty)
             weight[:, labels.columns], bias[labels.columns] = found, labels.level - labels.center @ found
         return RidgeSolution(float(penalty), weight, bias)
 
     def posterior(self, penalty: float) -> Posterior | None:
         """That of the solution for λ; None where labels are known for different rows: one root would not do for all."""
-        if len(self._labels) != 1:
+        if len(self._groups) != 1:
             return None
-        labels, generator = self._labels[0], seeded(0, Stream.POSTERIOR)
-        left = labels.equations.left_over(penalty) / labels.rows
+        labels, generator = self._groups[0], seeded(0, Stream.POSTERIOR)
+        left = labels.left_over(penalty) / labels.rows
         most = float(left.diagonal().amax())
         noise = left.new_zeros(self.shape[1], min(self.shape[1], SKETCH))
         if most > 0:
             factor = factored((left + left.T) / 2, 1e-9 * most)
             factor = factor @ _identity_root(len(factor), generator, left.device)
             noise[labels.columns, : factor.shape[1]] = factor
-        return Posterior(labels.center, labels.equations.root(penalty, generator), noise, 1 / labels.rows)
+        return Posterior(labels.center, labels.root(penalty, generator), noise, 1 / labels.rows)
 
     def left_out(self, penalty: float) -> Tensor:
         """The scores ``[r, t]`` of the training rows, each by the solution without it; NaN where the label is unknown.
@@ -407,11 +397,9 @@ class RidgeRegression:
         Exact but for the row's own variance, which stays part of the penalty.
         """
         scores = torch.full((self.rows, self.shape[1]), float("nan"), dtype=torch.float64, device=self._device)
-        for labels in self._labels:
+        for labels in self._groups:
             known, w = labels.known, labels.weights
-            assert known is not None
-            assert w is not None
-            fitted, leverage = labels.equations.fitted(penalty)
+            fitted, leverage = labels.fitted(penalty)
             # The level is a mean over the rows as well, so every row has its share in it.
             leverage = (leverage + w / w.sum()).clamp(max=1 - 1e-6)[:, None]
             place, mine = known.nonzero()[:, 0][:, None], torch.tensor(labels.columns, device=scores.device)
@@ -446,6 +434,8 @@ class _Equations:
         self, m: Any, t: Any, gram: Any, right: Any, scatter: Tensor | None, decomposed: int, square: Any = None
     ):
         self.m, self.t, self.squared = m, t, square
+        self.known: Any = None  # of all rows, those whose labels these are, and how much each counts
+        self.weights: Any = None
         self.gram: Any
         self.scatter: Any = None if scatter is None else scatter.double()
         channels = len(gram) if m is None else m.shape[1]
@@ -469,6 +459,11 @@ class _Equations:
         if self.gram is not None and len(self.gram) <= decomposed and m is not None:
             values, self.vectors = torch.linalg.eigh(self.gram)
             self.values, self.turned = values.clamp(min=0), self.vectors.mT @ self.right
+
+    def about(self, columns: list[int], center: Tensor, level: Tensor, rows: float) -> "_Equations":
+        """Of which labels these are, and what was taken from both sides."""
+        self.columns, self.center, self.level, self.rows = columns, center, level, rows
+        return self
 
     def with_targets(self, t: Tensor) -> "_Equations":
         twin = copy.copy(self)
