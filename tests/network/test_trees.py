@@ -64,6 +64,27 @@ def test_stored_and_in_parts_the_scores_are_the_same():
     assert again(x[:0]).shape == (0, 2)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "rmse"])
+@pytest.mark.parametrize("leaves", [2, 31])
+def test_many_rows_come_to_the_same_leaves(leaves, metric, monkeypatch):
+    monkeypatch.setattr("rapgnn.network.trees.MASKED_ROWS", 250)
+    x = rows(600)
+    x[5] = torch.tensor([torch.inf, -torch.inf, torch.nan, 0.0])
+    y = torch.bucketize(sum_of(x), torch.tensor([0.0, 1.5])).nan_to_num()
+    target = y if metric == "accuracy" else y[:, None].float()
+    head = TreeHead(4, 3 if metric == "accuracy" else 1)
+    head.fit(x[6:], target[6:], metric=metric, max_iter=50, max_leaf_nodes=leaves, min_samples_leaf=3)
+    assert head._masks() is not None
+    assert torch.equal(head(x, many=0), head(x, many=1 << 40))
+
+
+def test_trees_with_many_leaves_are_walked():
+    x = rows(2000)
+    head = TreeHead(4, 2).fit(x, (sum_of(x) > 0).long(), max_iter=2, max_leaf_nodes=100, min_samples_leaf=2)
+    assert head._masks() is None
+    assert torch.equal(head(x, many=0), head(x))
+
+
 def test_a_value_on_the_threshold_goes_the_same_way():
     x = torch.tensor([[0.1], [0.3]]).repeat(40, 1)
     head = TreeHead(1, 2).fit(x, (x[:, 0] > 0.2).long(), max_iter=3, min_samples_leaf=1)
