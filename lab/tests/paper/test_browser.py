@@ -1,4 +1,4 @@
-"""Both pages in a real browser without a window: all is drawn, nothing loaded, and all can be read and reached."""
+"""All pages in a real browser without a window: all is drawn, nothing loaded, and all can be read and reached."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from measured_items import measure_into
-from rapgnn import RAPNodeClassifier
+from rapgnn import RAPLinkPredictor, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.report import parts
 from rapgnn.report.page import Page
@@ -99,19 +99,20 @@ def pages(tmp_path_factory, chromium) -> dict[str, Path]:
     write_report(folder / "reproduce", folder / "paper.html")
     graph = BlockModel(nodes=300, classes=3, features=12, signal=3.0, train=10, val=60, test=100, seed=1).generate()
     RAPNodeClassifier(**FAST).fit(graph).report(folder / "model.html", graph)
+    RAPLinkPredictor(search=False).fit(graph).report(folder / "links.html", graph)
     drawn = parts.lines({"a": ([1, 2], [3, 40]), "b": ([1, 2], [5, 6])}, "x", "y", hover="%{y}")
     costs = parts.Figure("costs", [parts.Panel(drawn, "Costs", "They rise.")])
     Page("Plots", sections=[parts.Section("Costs", [costs])]).write(folder / "plots.html")
-    return {name: folder / f"{name}.html" for name in ("paper", "model", "plots")}
+    return {name: folder / f"{name}.html" for name in ("paper", "model", "links", "plots")}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["paper", "model"])
+@pytest.mark.parametrize("name", ["paper", "model", "links"])
 def test_a_page_is_whole_on_a_laptop_and_a_phone(pages, chromium, name, scheme):
     with opened(chromium, pages[name], scheme=scheme) as found:
         count, drawn = found.plots()
         images = found.page.evaluate("() => [...document.images].map((image) => image.naturalWidth)")
-        assert (len(images) if name == "paper" else count) >= 5
+        assert (len(images) if name == "paper" else count) >= (0 if name == "links" else 5)
         assert drawn == count
         assert all(images)
         assert found.said == []
@@ -127,7 +128,7 @@ def test_a_page_is_whole_on_a_laptop_and_a_phone(pages, chromium, name, scheme):
         assert found.said == []
 
 
-@pytest.mark.parametrize("name", ["paper", "model"])
+@pytest.mark.parametrize("name", ["paper", "model", "links"])
 def test_axe_has_nothing_serious_to_say(pages, chromium, axe, name):
     with opened(chromium, pages[name]) as found:
         found.page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")

@@ -21,9 +21,10 @@ from rapgnn.estimators.importances import changes_of, columns_of
 from rapgnn.graph.graph import Graph, Part
 from rapgnn.graph.part import taken
 from rapgnn.graph.typed import with_types
+from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.known_labels import KnownLabels
-from rapgnn.network.network import Average
-from rapgnn.sparse import Features, SparseMatrix, dense
+from rapgnn.network.network import Average, Shared, inputs_of, once
+from rapgnn.sparse import Features, SparseMatrix, dense, row_block
 from rapgnn.training.attribution import Shares, is_linear, shares_of
 from rapgnn.training.nearby import Nearby, looks_back
 from rapgnn.training.predict import model_on
@@ -220,7 +221,7 @@ class _Around:
 
     def __init__(self, explainer: Explainer, part: Graph, place: int, outputs: Tensor):
         self.whole, self.part, self.place, self.outputs = explainer, part, place, outputs
-        self.base, n = 0.0, part.num_nodes
+        self.base, n, self.inputs = 0.0, part.num_nodes, dict[Any, Any]()
         self.columns = defaultdict[str, float](float)
         self.nodes, self.labels = np.zeros(n), np.zeros(n)
         A, single = _receives(part, explainer.back), part.ptr is None
@@ -237,9 +238,11 @@ class _Around:
                 self.near += start
         self.hops = dict.fromkeys(range(int(self.steps.max()) + 1), 0.0) if single else {}
 
-    def score(self, members: list[tuple[Any, float]], graph: Graph, rows: Tensor) -> Tensor:
+    def score(
+        self, members: list[tuple[Any, float]], graph: Graph, rows: Tensor, shared: Shared | None = None
+    ) -> Tensor:
         """Mean scores of networks by their weights, for some rows."""
-        shared: dict[Any, Any] = {}
+        shared = {} if shared is None else shared
         each = [weight * (model_on(m, graph, shared)(rows).scores @ self.outputs) for m, weight in members]
         return torch.stack(each).double().sum(0)
 
@@ -304,7 +307,24 @@ class _Around:
             some = removals[start : start + step]
             copies = torch.arange(len(some))
             rows = copies if self.part.ptr is not None else copies * n + self.place
-            yield self.score(self.whole.rest, changed_copies(self.part, some, self.whole.average), rows).numpy()
+            changed = changed_copies(self.part, some, self.whole.average)
+            yield self.score(self.whole.rest, changed, rows, self._walked(changed, some)).numpy()
+
+    def _walked(self, changed: Graph, removals: list["_Removal"]) -> Shared:
+        """What is walked over copies that differ in a few rows: features are scaled row by row, so that the others are
+        as they were."""
+        n, shared = self.part.num_nodes, dict[Any, Any]()
+        rows = torch.cat([torch.from_numpy(removal.nodes) + at * n for at, removal in enumerate(removals)])
+        if self.part.ptr is not None or 2 * len(rows) > len(removals) * n or any(len(r.columns) for r in removals):
+            return shared
+        for member, _ in self.whole.rest:
+            if isinstance(member, HopNetwork) and not member.config.node_columns:
+                key = inputs_of(member.config)
+                before = once(self.inputs, key, lambda member=member: member.inputs(self.part))
+                if isinstance(before, Tensor):
+                    shared[key] = before.repeat(len(removals), 1)
+                    shared[key][rows, : member.scaling.width] = dense(member.scaling(row_block(changed.x, rows)))
+        return shared
 
 
 class _Removal(NamedTuple):

@@ -15,7 +15,7 @@ from rapgnn.network.encode import DEGREE_COLUMNS, Standard, degree_columns
 from rapgnn.network.expand import KernelMap, RandomUnits, colour_counts, node_colours, signed_log
 from rapgnn.network.hops import ROW_BLOCK_BYTES, Hops, horner, undirected
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
-from rapgnn.network.network import Network
+from rapgnn.network.network import Network, Shared, inputs_of, once
 from rapgnn.network.typed import TypeColumns, TypedHops, typed_hops
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features, SparseMatrix, dense, row_block
@@ -97,13 +97,19 @@ class HopNetwork(Network):
         graph = undirected(graph) if self.config.edges == "undirected" else graph
         return graph.operator(self.config.backbone, self.config.self_loops)
 
-    def hops(self, graph: Graph, rows: Tensor | None = None) -> AnyHops:
-        """The hops of all nodes, each walked when it is first asked for; ``rows`` as in ``Hops``."""
+    def hops(self, graph: Graph, rows: Tensor | None = None, shared: Shared | None = None) -> AnyHops:
+        """The hops of all nodes, each walked when it is first asked for.
+
+        Args:
+            rows: as in ``Hops``.
+            shared: what is walked is in it where another walk has the same.
+        """
         if isinstance(self.scaling, TypeColumns):
             return typed_hops(graph, self.scaling, self.config)
         turned = replace(graph, edge_index=graph.edge_index.flip(0)) if self.config.edges == "both" else None
         back = None if turned is None else self.operator(turned)
-        return Hops(self.operator(graph), self.inputs(graph), back, rows)
+        inputs = once({} if shared is None else shared, inputs_of(self.config), lambda: self.inputs(graph))
+        return Hops(self.operator(graph), inputs, back, rows)
 
     def suits(self, graph: Graph) -> bool:
         bound = [self.nodes, None if self.known is None else self.known.nodes]
@@ -323,9 +329,8 @@ class HopNetwork(Network):
 
 def walk_of(config: Config) -> tuple[Any, ...]:
     """What decides the hops of a graph's nodes: networks that agree in it share them."""
-    inputs = config.scaling, config.components, config.degree_columns, config.node_columns, config.anchors
     near = config.num_layers if config.relations else 0  # which types are near enough
-    return *inputs, config.backbone, config.self_loops, config.edges, config.relations, near
+    return *inputs_of(config), config.backbone, config.self_loops, config.edges, config.relations, near
 
 
 def pool_of(config: Config) -> str:

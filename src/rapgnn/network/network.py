@@ -1,7 +1,7 @@
 """What every network is, encode → propagate → expand → readout → head, and averages of several."""
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 from torch import Tensor, nn
@@ -12,6 +12,21 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
 from rapgnn.network.heads import TargetScale
 from rapgnn.network.known_labels import FitRows
+
+Shared = dict[Any, Any]
+"""What networks on one graph share: what is walked over it, and above all its hops."""
+
+
+def once(shared: Shared, key: Any, make: Callable[[], Any]) -> Any:
+    """What is shared under a key; made where it is not there yet."""
+    if key not in shared:
+        shared[key] = make()
+    return shared[key]
+
+
+def inputs_of(config: Config) -> tuple[Any, ...]:
+    """What decides what is walked over a graph."""
+    return config.scaling, config.components, config.degree_columns, config.node_columns, config.anchors
 
 
 class Network(nn.Module):

@@ -16,7 +16,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import Embedding
 from rapgnn.network.heads import Head, RidgeHead, TargetScale
 from rapgnn.network.hops import NEAR, Hops
-from rapgnn.network.network import Network
+from rapgnn.network.network import Network, Shared, inputs_of, once
 from rapgnn.network.propagation import Propagation, expected_coefficients
 from rapgnn.network.representation import EmbeddedGraph, PolynomialRepresentation
 from rapgnn.prng import Stream, seeded
@@ -239,15 +239,16 @@ class RAPGNN(Network):
         reason = "the layers are linear" if linear else "weights, graph and embedded features are non-negative"
         return EmbeddedGraph(spec, operator, x, embedding, "polynomial", reason, h, e, cache)
 
-    def hops(self, graph: Graph, rows: Tensor | None = None) -> Hops:
+    def hops(self, graph: Graph, rows: Tensor | None = None, shared: Shared | None = None) -> Hops:
         """Hops of the scaled features of a single graph's nodes, to be shared; of components others ask for whole ones.
 
         Args:
-            rows: as in ``Hops``.
+            rows, shared: as in ``HopNetwork.hops``.
         """
         config = self.config
         operator = graph.operator(config.backbone, config.self_loops, config.eps)
-        return Hops(operator, self.scaling(graph.x), rows=rows, near=NEAR if config.components else 0)
+        inputs = once({} if shared is None else shared, inputs_of(config), lambda: self.scaling(graph.x))
+        return Hops(operator, inputs, rows=rows, near=NEAR if config.components else 0)
 
     def inputs(self, graph: Graph, learn: bool = False, hops: Hops | None = None) -> tuple[Graph, GraphOperator]:
         """The graph with its features scaled as the settings want them, and its operator for the backbone.

@@ -19,7 +19,7 @@ from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.hops import Hops
 from rapgnn.network.propagation import coefficients, expected_coefficients, stored_hops
 from rapgnn.network.rapgnn import RAPGNN, model_inputs
-from rapgnn.sparse import Features, SparseMatrix, dense
+from rapgnn.sparse import Features, dense
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,15 @@ def shares_of(member: Any, graph: Graph, row: int, outputs: Tensor, average: Ten
     width = 0 if marked else member.scaling.width
     real = slice(None) if graph.part is None else graph.part.nodes >= 0  # not what stands in for the rest
     features = weight.new_zeros(mean.shape[1])
+    if width:  # of all hops together
+        x, influences = x.to(dtype=torch.float64), torch.stack([influence for influence, _ in hops], dim=1)
+        own = torch.stack([weight[:width] for _, weight in hops], dim=1)
+        own = own if basis is None else basis @ own
+        middle, times = mean[0] @ own, influences.sum(0)
+        features += (own * (x.T @ influences - mean[0][:, None] * times)).sum(1)
+        nodes += (influences * (x @ own - middle)).sum(1)
+        base += float((times * middle).sum())
     for influence, weight in hops:
-        if width:
-            own = weight[:width] if basis is None else basis @ weight[:width]
-            features += own * (_product(x.T, influence) - influence.sum() * mean[0])
-            nodes += influence * (_product(x, own) - mean[0] @ own)
-            base += float(influence.sum() * (mean[0] @ own))
         start = width
         for name, columns in more.items():
             own = weight[start : start + columns.shape[1]]
@@ -168,9 +171,3 @@ def _more_columns(member: HopNetwork, inputs: Features) -> dict[str, Tensor]:
     edges = rest.shape[1] - (DEGREE_COLUMNS if member.config.degree_columns else 0)
     parts = {"edge features": rest[:, :edges], "degrees": rest[:, edges:]}
     return {name: part for name, part in parts.items() if part.shape[1]}
-
-
-def _product(x: Features, weight: Tensor) -> Tensor:
-    if isinstance(x, SparseMatrix):
-        return (x.to(dtype=torch.float64) @ weight[:, None])[:, 0]
-    return x.double() @ weight

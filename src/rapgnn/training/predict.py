@@ -13,7 +13,7 @@ from rapgnn.graph.tasks import Objective
 from rapgnn.network.heads import RidgeHead, TargetScale
 from rapgnn.network.hop_network import HopNetwork, walk_of
 from rapgnn.network.hops import Hops
-from rapgnn.network.network import Average, Network, is_bound
+from rapgnn.network.network import Average, Network, Shared, is_bound, once
 from rapgnn.network.polynomial import OnHop, expected_product
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.representation import EmbeddedGraph
@@ -176,15 +176,6 @@ def as_prediction(scores: Tensor, objective: Objective, output: TargetScale) -> 
 
 
 Predict = Callable[[Tensor], Prediction]
-Shared = dict[Any, Any]
-"""What networks on one graph share, its hops above all."""
-
-
-def once(shared: Shared, key: Any, make: Callable[[], Any]) -> Any:
-    """What is shared under a key; made where it is not there yet."""
-    if key not in shared:
-        shared[key] = make()
-    return shared[key]
 
 
 def hops_for(network: Network, graph: Graph, shared: Shared, rows: Tensor | None = None) -> Hops | None:
@@ -193,7 +184,7 @@ def hops_for(network: Network, graph: Graph, shared: Shared, rows: Tensor | None
     alone = config.coefficients == "random" and (config.normalize_features or config.eps != 0)
     if graph.ptr is not None or alone or not isinstance(network, HopNetwork | RAPGNN):
         return None
-    hops = once(shared, walk_of(config), lambda: network.hops(graph, rows))
+    hops = once(shared, walk_of(config), lambda: network.hops(graph, rows, shared))
     if isinstance(network, HopNetwork) and network.previous is not None:
         network.predictions_before(graph, hops, hops_for(network.previous, graph, shared, rows))
     return hops
