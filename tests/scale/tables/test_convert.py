@@ -15,8 +15,7 @@ from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.tables import read_folder
 from rapgnn.errors import InputError, OutputError
 from rapgnn.scale.disk_graph import DiskGraph
-from rapgnn.scale.tables import convert, edges, features
-from rapgnn.scale.tables import convert as labels
+from rapgnn.scale.tables import arrays, convert
 from rapgnn.scale.tables.convert import convert_folder
 from strategies import edge_lists
 
@@ -131,7 +130,7 @@ def test_small_batches_change_nothing(tmp_path, monkeypatch, ending):
     edge_table["weight"] = np.arange(len(edge_table)) % 5 / 8
     folder = folders.write(tmp_path / "g", ending, nodes=nodes, edges=edge_table)
     expected = DiskGraph.write(tmp_path / "expected", read_folder(folder, "g"))
-    for module, name, value in ((edges, "BATCH", 64), (labels, "BATCH", 64), (features, "AT_ONCE", 700)):
+    for module, name, value in ((arrays, "BATCH", 64), (convert, "BATCH", 64), (arrays, "AT_ONCE", 700)):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(convert, "FIRST", 100)
     monkeypatch.setattr(convert, "LEAST", 30)

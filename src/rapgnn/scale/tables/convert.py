@@ -45,9 +45,8 @@ from rapgnn.scale.disk_graph import (
     seal,
     unseal,
 )
+from rapgnn.scale.tables.arrays import ArrayFile, make_ids, map_edges, write_edges, write_features
 from rapgnn.scale.tables.database import Database, Sources, find_sources, literal
-from rapgnn.scale.tables.edges import make_ids, map_edges, write_edges
-from rapgnn.scale.tables.features import ArrayFile, write_features
 
 FIRST = 1 << 24  # cells of a table's first rows, by which its columns are known; at least LEAST rows
 LEAST = 1000
