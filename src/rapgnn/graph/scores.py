@@ -320,9 +320,10 @@ def objective_for(task: str, scoring: Any, weights: tuple[float, ...] | None) ->
     def placed(device: torch.device, dtype: torch.dtype) -> Tensor:
         return torch.tensor(weights, device=device, dtype=dtype)
 
-    def loss(scores: Tensor, y: Tensor) -> Tensor:
+    def loss(scores: Tensor, y: Tensor, by_row: bool = False) -> Tensor:
         losses = torch.nn.functional.cross_entropy(scores, y, reduction="none")
+        losses = losses * placed(scores.device, scores.dtype)[y]
         # Divided by the number of rows, not by their weights: a batch of rare rows counts for more.
-        return (losses * placed(scores.device, scores.dtype)[y]).sum() / max(1, len(y))
+        return losses if by_row else losses.sum() / max(1, len(y))
 
     return replace(objective, loss=loss, slope=None, class_weight=weights)

@@ -70,19 +70,23 @@ def average_precision(scores: Tensor, y: Tensor) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    if scores.is_cuda and len(y) > 4096:
+def _cross_entropy(scores: Tensor, y: Tensor, by_row: bool = False) -> Tensor:
+    if by_row or (scores.is_cuda and len(y) > 4096):
         # torch adds up the rows of its own mean one after another there.
-        return torch.nn.functional.cross_entropy(scores, y, reduction="none").mean()
+        losses = torch.nn.functional.cross_entropy(scores, y, reduction="none")
+        return losses if by_row else losses.mean()
     return torch.nn.functional.cross_entropy(scores, y)
 
 
-def _of_known(loss: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+def _of_known(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The mean loss over the entries that are not NaN. A weight of 0 is many times cheaper than taking entries out."""
 
-    def mean(scores: Tensor, y: Tensor) -> Tensor:
+    def mean(scores: Tensor, y: Tensor, by_row: bool = False) -> Tensor:
         known = (y == y).to(scores.dtype)
-        return (loss(scores, y.nan_to_num(), reduction="none") * known).sum() / known.sum().clamp(min=1.0)
+        losses = loss(scores, y.nan_to_num(), reduction="none") * known
+        if by_row:
+            return losses.sum(-1) / known.sum(-1).clamp(min=1.0)
+        return losses.sum() / known.sum().clamp(min=1.0)
 
     return mean
 
@@ -108,7 +112,7 @@ class Objective:
         metric: its name in records; ``measure`` computes it.
         title: its name for people; with ``percent`` it is a share, shown times 100.
         higher: whether more is better.
-        loss: what training minimises; unknown entries are left out.
+        loss: what training minimises, a mean, or with ``by_row`` the loss of each row; unknown entries are left out.
         slope: the loss's derivative by the scores; None leaves it to torch.
         read: scores -> probabilities (or, for numbers, the numbers themselves).
         scoring: the metric that candidates and epochs are chosen by, where it is not ``metric``; title, percent, higher
@@ -121,7 +125,7 @@ class Objective:
     title: str
     percent: bool
     higher: bool
-    loss: Callable[[Tensor, Tensor], Tensor]
+    loss: Callable[..., Tensor]
     read: Callable[[Tensor], Tensor]
     slope: Callable[[Tensor, Tensor], Tensor] | None = None
     scoring: Any = None

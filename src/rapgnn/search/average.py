@@ -133,8 +133,7 @@ class Validation:
         return float(self.objective.loss(scores[self._counted], self.y[self._counted]))
 
     def loss_by_row(self, scores: Tensor) -> Tensor:
-        one = torch.vmap(lambda score, y: self.objective.loss(score[None], y[None]))
-        return one(scores[self._counted], self.y[self._counted]).double()
+        return self.objective.loss(scores[self._counted], self.y[self._counted], by_row=True).double()
 
     def gains(self, average: Sequence[Scored], one: Scored) -> bool:
         """Whether a candidate alone, or joining an average, has a loss that is lower by more than chance."""
