@@ -23,6 +23,8 @@ from rapgnn.compare import Record
 from rapgnn.graph.typed import build_typed, flattened
 from rapgnn_lab.bench.timing import Network, seconds_of, train
 from rapgnn_lab.bench.typed.graphs import GRAPHS, TypedData
+from rapgnn_lab.bench.typed.tables import RIVALS as OF_TABLES
+from rapgnn_lab.bench.typed.tables import TABLES, bench_tables
 from rapgnn_lab.store import Row, machine
 
 HIDDEN, HEADS = 64, 4
@@ -186,7 +188,10 @@ RIVALS: dict[str, tuple[str, Run, list[Record]]] = {
 def plan(names: Sequence[str], rivals: Sequence[str], each: Sequence[int], seeds: int, trials: int) -> list[Row]:
     """A row per graph and number of labels; the seed is that of the splits too."""
     rows = []
-    for name, count in product(names, each):
+    for name in [name for name in names if name in TABLES]:
+        settings = {"dataset": name, "seeds": list(range(seeds)), "rivals": list(OF_TABLES)} | machine("cpu")
+        rows.append(Row(settings, partial(bench_tables, name, seeds)))
+    for name, count in product([name for name in names if name in GRAPHS], each):
         settings = {"dataset": name, "labels": count, "seeds": list(range(seeds)), "trials": trials}
         settings |= {"rivals": list(rivals)} | machine("cpu")
         rows.append(Row(settings, partial(bench, name, count, seeds, trials, rivals)))
