@@ -183,6 +183,32 @@ def test_times_are_found_and_rows_divided_by_them(folder):
     assert clock[graph.train].max() <= clock[graph.val].min() <= clock[graph.test].min()
 
 
+def test_facts_that_tables_date_later_than_a_row_do_not_move_its_prediction(folder):
+    """Orders are predicted as of their time; lines are dated by ``created_at``, and reviews by a date of their own."""
+    rng, orders = np.random.default_rng(0), pd.read_csv(folder / "orders.csv")
+    orders["late"] = np.where(orders.amount * (orders.customer_id % 2) > 15, "yes", "no")
+    orders.drop(columns="amount").to_csv(folder / "orders.csv", index=False)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 400), unit="D")
+    reviews = pd.DataFrame({"customer_id": rng.integers(100, 250, 400), "stars": rng.integers(1, 6, 400)})
+    reviews = reviews.assign(wrote_on=day.strftime("%Y-%m-%d"))
+    lines = pd.read_csv(folder / "lines.csv").assign(created_at=orders.created_at)
+    cut, answers = "2024-08-01", []
+    for change in (False, True):
+        after = (reviews.wrote_on > cut) & change
+        reviews.assign(
+            stars=np.where(after, 99, reviews.stars), customer_id=np.where(after, 100, reviews.customer_id)
+        ).to_csv(folder / "reviews.csv", index=False)
+        moved = lines.assign(sku=np.where((lines.created_at > cut) & change, "p0", lines.sku))
+        moved.to_csv(folder / "lines.csv", index=False)
+        if not change:
+            model = RAPNodeClassifier(search=False).fit(folder, table="orders", label="late", time="created_at")
+            assert any("lines.created_at" in note and "reviews.wrote_on" in note for note in model.notes_)
+        answers.append(model.predict_proba(folder, time="created_at"))
+    before = (orders.created_at <= cut).to_numpy()
+    assert np.array_equal(answers[0][before], answers[1][before])
+    assert not np.array_equal(answers[0][~before], answers[1][~before])
+
+
 def test_a_database_is_read_as_a_folder_is_and_never_written(folder, sqlite):
     before = Path(sqlite.removeprefix("sqlite:///")).read_bytes()
     mine, other = (load_dataset(str(data), table="customers", label="churned") for data in (folder, sqlite))

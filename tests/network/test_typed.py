@@ -271,9 +271,10 @@ def test_nodes_that_came_later_are_near_those_that_were_there(settings):
 
 def test_facts_after_a_row_move_no_prediction():
     rng, n = np.random.default_rng(1), 300
-    time, y = np.sort(rng.uniform(0, 10, n)), rng.integers(0, 2, n)
+    time = np.sort(rng.uniform(0, 10, n)).round()
     customer, at = rng.integers(0, 40, n), np.sort(rng.uniform(0, 10, 600))
     about, says = rng.integers(0, 40, 600), rng.standard_normal(600)
+    y = (np.bincount(about[at < 3], says[at < 3], 40) > 0)[customer].astype(int)
 
     def fitted(late: float):
         orders = pd.DataFrame({"price": rng0.standard_normal(n)})
@@ -290,7 +291,9 @@ def test_facts_after_a_row_move_no_prediction():
         }
         split = {"train": time < 5, "val": (time >= 5) & (time < 6), "test": time >= 6}
         graph = typed_graph(types, edges, "order", y=y, **split)
-        return RAPNodeClassifier().fit_graph(graph).predict_proba(graph), graph
+        model = RAPNodeClassifier(settings={"jumping": "cat"}).fit_graph(graph)
+        assert any(trial.settings["half_life"] for trial in model.trials_)
+        return model.predict_proba(graph), graph
 
     rng0 = np.random.default_rng(2)
     before, graph = fitted(1.0)
@@ -299,6 +302,29 @@ def test_facts_after_a_row_move_no_prediction():
     assert np.array_equal(before[time <= 7], after[time <= 7])
     assert not np.array_equal(before[time > 7.5], after[time > 7.5])
     assert any("points in time" in note for note in graph.notes)
+
+
+def test_older_facts_count_less():
+    types = types_of(random_graph(timed=True))
+    one = types.relation("paper cites paper")
+    wanted = np.zeros((30, 30))
+    for (u, v), weight, time in zip(one.edge_index.T, one.weight, one.time, strict=True):
+        wanted[v, u] += weight * 2 ** (-(6.0 - time) / (1.5 * types.step)) if time <= 6.0 else 0.0
+    assert np.allclose(types.adjacency(one.key, 6.0, 1.5).toarray(), wanted)
+    rng, n = np.random.default_rng(0), 240  # the last fact of each shop decides
+    time, shop = np.sort(rng.uniform(0, 10, n)), rng.integers(0, 8, n)
+    said = rng.integers(0, 2, (8, 11))
+    facts = {"fact": NodeType(columns=pd.DataFrame({"x": said.ravel() * 1.0}), time=np.tile(np.arange(11.0), 8))}
+    edges = [Relation("visit", "at", "shop", np.stack([np.arange(n), shop]))]
+    edges.append(Relation("fact", "of", "shop", np.stack([np.arange(88), np.repeat(np.arange(8), 11)])))
+    rows = {"visit": NodeType(count=n, time=time), "shop": NodeType(count=8)}
+    graph = typed_graph(rows | facts, edges, "visit", y=said[shop, time.astype(int)])
+    walk, scores = ALSO.join(one.key for one in types_of(graph).relations), []
+    for life in (0.0, 1.0):
+        settings = {"relations": walk, "half_life": life, "jumping": "cat", "num_layers": 2}
+        model = RAPNodeClassifier(search=False, settings=settings).fit_graph(graph)
+        scores.append((model.predict(graph)[graph.test] == graph.y[graph.test].numpy()).mean())
+    assert scores[1] > scores[0] + 0.1
 
 
 def hetero(seed: int = 0, n: int = 160):

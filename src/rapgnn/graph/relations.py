@@ -15,6 +15,7 @@ from rapgnn.graph.validate import as_array
 from rapgnn.sparse import Features, SparseMatrix
 
 ALWAYS = -np.inf  # the time of a fact that was always there
+OLDEST = 30  # half-lives from which facts count the same
 ALSO, BESIDE = " + ", " | "  # between the relations of a walk, and between walks
 Walk = tuple[str, ...]
 """The relations that a walk may take in every step, by their keys."""
@@ -54,12 +55,18 @@ class Relation:
         ends = {"source": self.target, "target": self.source}
         return replace(self, **ends, name=f"rev_{self.name}", edge_index=edges, back=self.key)
 
-    def adjacency(self, counts: dict[str, int], until: float | None = None) -> sp.csr_matrix:
-        """A[v, u] = summed weight of the edges u -> v, of those that are there at some time (None: of all)."""
+    def adjacency(self, counts: dict[str, int], until: float | None = None, half_life: float = 0.0) -> sp.csr_matrix:
+        """A[v, u] = summed weight of the edges u -> v, of those that are there at some time (None: of all).
+
+        Args:
+            half_life: seconds after which an edge counts half of what a new one does; 0: all count the same.
+        """
         ends, weight = self.edge_index, np.ones(self.edge_index.shape[1]) if self.weight is None else self.weight
         if until is not None and self.time is not None:
             there = self.time <= until
             ends, weight = ends[:, there], weight[there]
+            if half_life:
+                weight = weight * np.exp2(-np.clip((until - self.time[there]) / half_life, 0, OLDEST))
         shape = counts[self.target], counts[self.source]
         return sp.csr_matrix((np.asarray(weight, dtype=np.float64), (ends[1], ends[0])), shape=shape)
 
@@ -105,10 +112,10 @@ class Types:
             raise InputError(f"the data have no relation {shown(key)}: it is one of {', '.join(relations)}.")
         return relations[key]
 
-    def adjacency(self, key: str, until: float | None = None) -> sp.csr_matrix:
-        """As ``Relation.adjacency``; that of all edges is made once."""
+    def adjacency(self, key: str, until: float | None = None, half_life: float = 0.0) -> sp.csr_matrix:
+        """As ``Relation.adjacency``, the half-life in ``step``; that of all edges is made once."""
         if until is not None:
-            return self.relation(key).adjacency(self.counts, until)
+            return self.relation(key).adjacency(self.counts, until, half_life * self.step)
         if key not in self.made:
             self.made[key] = self.relation(key).adjacency(self.counts)
         return self.made[key]
@@ -156,7 +163,9 @@ class Types:
             rest = [pair for pair in rest if pair not in near]
         return chains
 
-    def operators(self, walk: Walk, scaling: Scaling, until: float | None = None, smooth: bool = False) -> Blocks:
+    def operators(
+        self, walk: Walk, scaling: Scaling, until: float | None = None, smooth: bool = False, half_life: float = 0.0
+    ) -> Blocks:
         r"""S of one step of a walk, by the types where it ends and begins.
 
         .. math:: S_{ts} = (c_t)^a (e_s)^b \sum_{r: s → t} D_t^a A_r D_s^b
@@ -166,12 +175,13 @@ class Types:
         Args:
             until: edges that are there at that time alone count; None: all.
             smooth: whether the mean degree is added to all degrees, so that nodes with few edges count less.
+            half_life: as in ``adjacency``.
         """
         relations, blocks = [self.relation(key) for key in walk], Blocks()
         received = {t: sum(r.target == t for r in relations) for t in self.counts}
         sent = {t: sum(r.source == t for r in relations) for t in self.counts}
         for one in relations:
-            A = self.adjacency(one.key, until)
+            A = self.adjacency(one.key, until, half_life)
             size = abs(A)
             left, right = (np.asarray(size.sum(axis=axis)).ravel() for axis in (1, 0))
             left, right = (d + d.mean() if smooth and len(d) else d for d in (left, right))

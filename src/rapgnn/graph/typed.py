@@ -24,6 +24,7 @@ from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_whole, shape_of
 from rapgnn.sparse import Features, SparseMatrix
 
+SNAPSHOTS, SNAPSHOT_EDGES = (12, 36), 4_000_000  # points in time: the fewest and most, and edges of all together
 NO_EDGES = np.zeros((2, 0), dtype=np.int64)
 
 
@@ -114,7 +115,8 @@ def typed_graph(
     if known is not None:
         about = replace(about, cuts=tuple(known["cuts"]), step=known["step"])
     elif clock is not None:
-        cuts, step = _cuts(clock[graph.train.numpy()])
+        most = int(np.clip(SNAPSHOT_EDGES // max(1, sum(one.edge_index.shape[1] for one in edges)), *SNAPSHOTS))
+        cuts, step = _cuts(clock[graph.train.numpy()], most)
         about = replace(about, cuts=cuts, step=step)
         note = (
             f"every row sees the facts of the last of {len(cuts)} points in time that is not later than the row itself."
@@ -305,7 +307,7 @@ def _split_by_time(raw: RawGraph, clock: np.ndarray) -> RawGraph:
     return replace(raw, **dict(zip(SPLITS, rows, strict=True)), notes=(*raw.notes, note))
 
 
-def _cuts(times: np.ndarray, most: int = 12) -> tuple[tuple[float, ...], float]:
+def _cuts(times: np.ndarray, most: int) -> tuple[tuple[float, ...], float]:
     """Points in time between which training rows are about as many, and the mean distance of two."""
     times = times[np.isfinite(times)]
     if not len(times):

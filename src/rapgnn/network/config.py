@@ -95,6 +95,9 @@ class Propagate:
     relations: str = ""
     """Of a graph with types, what a walk may take in a step: ``a writes b + b rev_writes a``; `` | `` stands between
     walks whose hops are side by side. Empty: no walk, the row's own features alone."""
+    half_life: float = _number(0.0, 0.0)
+    """Of rows that are predicted as of a time: after how many of the points in time that see facts a fact counts half;
+    0: all facts count the same."""
     self_loops: bool = False
     """Add a self-loop to every node that has none, where the backbone does not include the node itself."""
     eps: float = _number(0.0)

@@ -330,7 +330,8 @@ class HopNetwork(Network):
 def walk_of(config: Config) -> tuple[Any, ...]:
     """What decides the hops of a graph's nodes: networks that agree in it share them."""
     near = config.num_layers if config.relations else 0  # which types are near enough
-    return *inputs_of(config), config.backbone, config.self_loops, config.edges, config.relations, near
+    ways = config.backbone, config.self_loops, config.edges, config.relations, config.half_life
+    return *inputs_of(config), *ways, near
 
 
 def pool_of(config: Config) -> str:

@@ -292,9 +292,9 @@ class TypedHops:
     Where rows have a time, every row's hops are those of its snapshot.
     """
 
-    def __init__(self, graph: Graph, columns: TypeColumns, scaling: Scaling):
+    def __init__(self, graph: Graph, columns: TypeColumns, scaling: Scaling, half_life: float = 0.0):
         assert graph.typed is not None
-        self.types, self.columns, self.scaling = graph.typed, columns, scaling
+        self.types, self.columns, self.scaling, self.half_life = graph.typed, columns, scaling, half_life
         self.device, self.count = graph.y.device, graph.typed.counts[columns.target]
         self._snapshots = self.types.snapshots()
         self._operators: tuple[Any, dict[tuple[str, str], SparseMatrix]] = None, {}  # of the last walk and time
@@ -305,7 +305,7 @@ class TypedHops:
     def operators(self, walk: int, until: float | None) -> dict[tuple[str, str], SparseMatrix]:
         """S of a walk at some time, by the types where a step ends and begins."""
         if self._operators[0] != (walk, until):
-            blocks = self.types.operators(self.columns.walks[walk], self.scaling, until)
+            blocks = self.types.operators(self.columns.walks[walk], self.scaling, until, half_life=self.half_life)
             made = {at: SparseMatrix(S).to(self.device) for at, S in blocks.items()}
             self._operators = (walk, until), made
         return self._operators[1]
@@ -373,7 +373,7 @@ class TypedHops:
             if source == kind:
                 received, sent = (sum(ends[other][i] == end for other in keys) for i, end in ((1, to), (0, source)))
                 share = received**self.scaling.received * sent**self.scaling.sent
-                S = self.types.operators((key,), self.scaling, until)[to, source]
+                S = self.types.operators((key,), self.scaling, until, half_life=self.half_life)[to, source]
                 yield from self.along(walk, until, to, SparseMatrix(S * share).to(x.device) @ x, depth - 1, (*way, key))
 
     def variance(self, config: Config, rows: Tensor) -> Tensor:
@@ -476,4 +476,4 @@ def typed_hops(graph: Graph, columns: TypeColumns, config: Config) -> TypedHops:
     """The hops of a network with these settings."""
     scaling = BACKBONES[config.backbone].normalise
     assert isinstance(scaling, Scaling)
-    return TypedHops(graph, columns, scaling)
+    return TypedHops(graph, columns, scaling, config.half_life)

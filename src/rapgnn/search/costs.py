@@ -21,6 +21,7 @@ TOUCHED, JUDGED = 2e8, 4e6  # numbers per second: of a representation, scaled an
 STEP, CANDIDATE = 7e-4, 0.004  # seconds around every optimiser step, around every candidate
 # Seconds of an epoch of a GNN with 64 channels: around it, for every node, for every edge, score and edge, feature.
 EPOCH, OF_NODE, OF_EDGE, OF_SCORE, OF_ENTRY, OF_SPARSE = 2e-3, 7e-7, 8.5e-8, 1.3e-9, 1.1e-8, 2.2e-8
+SNAPSHOT = 2e-3  # seconds around a walk at every point in time
 SHARERS = 16  # candidates with the same components
 TREES, TREE, BINNED = 100, 1.5e-3, 1e8  # trees of a class, seconds around each, numbers that each sorts per second
 SMALL_COST = 0.05  # seconds below which a second thread costs more than it saves
@@ -40,10 +41,11 @@ def training_cost(graph: Graph) -> float:
     if graph.typed is not None:
         n, m = graph.typed.num_nodes, 2 * graph.typed.num_edges  # both ways
         entries = n * max(16, *graph.typed.widths.values()) * OF_ENTRY
+    steps = EPOCH if graph.typed is None else EPOCH * (1 + len(graph.typed.cuts) / 6)
     epoch = n * OF_NODE + m * (OF_EDGE + OF_SCORE * min(64, graph.num_outputs)) + entries
     batches = 1 if graph.ptr is None else max(1, len(graph.train) // 128)
     share = PRESET.of_training if graph.ptr is None and graph.typed is None else PRESET.of_sets
-    return share * 200 * (epoch + EPOCH * batches)
+    return share * 200 * (epoch + steps * batches)
 
 
 def cost(graph: Graph, config: Config) -> float:
@@ -124,7 +126,7 @@ def _hop_cost(graph: Graph, config: Config) -> float:
         walks, times = walks_of(config.relations), max(1, len(graph.typed.cuts))
         m = sum(graph.typed.relation(key).edge_index.shape[1] for walk in walks for key in walk)
         base = typed_widths(graph, config)[0] // (1 if config.anchors else max(1, len(graph.typed.features)))
-        seconds += times * m / SPARSE * 60  # to sort edges
+        seconds += times * (m / SPARSE * 60 + SNAPSHOT * len(walks) * (times > 1))  # to sort edges
         if config.node_columns:  # eigenvectors: shared, but their products are of few columns at a time, and slow
             width = AT_ONCE + BESIDE_WANTED
             seconds += ROUNDS * width * (DEGREE * m / SPARSE + 3 * graph.typed.num_nodes * width / DENSE)

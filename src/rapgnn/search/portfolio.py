@@ -401,6 +401,8 @@ def typed_head_points(graph: Graph, base: Config, best: Sequence[Config]) -> Ite
             yield trained(graph, net, dropout=0.2, standardize=True)
             yield trained(graph, net, dropout=0.5, standardize=True)
         yield net.update(units=1024, standardize=True)
+    if joined_width(graph, chosen[-1]) <= PRESET.narrow:
+        yield chosen[-1].update(head="trees")
 
 
 def may_come_before(config: Config, typed: bool) -> bool:
@@ -509,6 +511,8 @@ def decides(config: Config, name: str) -> bool:
         return config.landmarks > 0
     if name == "teleport":
         return config.jumping == "ppr"
+    if name == "half_life":
+        return bool(config.relations)
     if name == "width":
         return config.coefficients in ("layers", "colours")
     return name != "ridge" or config.head == "ridge"

@@ -50,6 +50,8 @@ class Preset:
     """Up to which there are eigenvectors."""
     chains: int = 6
     """Of relations that are tried one by one; of more, ``subsets`` at random too."""
+    half_lives: tuple[float, ...] = (0.0, 1.0, 4.0)
+    """Of facts with times; 0: they do not age."""
     subsets: int = 8
     few_words: int = 64
     """Columns that are mostly 0 up to which they count like others."""

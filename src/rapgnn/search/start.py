@@ -83,6 +83,7 @@ _OF_HOPS = {  # what only fixed coefficients have, and the values that random on
     "log_hops": (False,),
     "kernel": ("none",),
     "degree_columns": (False,),
+    "half_life": (0.0,),
     "previous": (None,),
     "coefficients": ("random",),
     "jumping": ("last", "cat"),

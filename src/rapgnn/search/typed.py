@@ -41,11 +41,12 @@ def walk_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[
         for walk, (hops, alpha) in product(ways, ((8, HOPS.teleport), (2 * depth, teleport / 3))):
             near = {"relations": as_walk(walk), "anchors": min(PRESET.anchors, graph.num_rows), "backbone": "sage"}
             yield HOPS.update(**near, jumping="ppr", num_layers=hops, teleport=alpha, standardize=False)
-    for layers, backbone in product((2, 4), BACKBONES if types.clock is None else TIMED):
+    for layers, backbone in product((2, 4), BACKBONES if types.clock is None else ()):
         drawn = {"coefficients": "random", "jumping": "last", "num_layers": layers, "backbone": backbone}
         yield HOPS.update(relations=as_walk(ways[0]), **told[0] | drawn)
-    for walk, one, shape, backbone in product(ways, told, shapes, BACKBONES if types.clock is None else TIMED):
-        yield HOPS.update(backbone=backbone, relations=as_walk(walk), **one, **shape)
+    backbones, lives = (BACKBONES, (0.0,)) if types.clock is None else (TIMED, PRESET.half_lives)
+    for walk, life, one, shape, backbone in product(ways, lives, told, shapes, backbones):
+        yield HOPS.update(backbone=backbone, relations=as_walk(walk), half_life=life, **one, **shape)
 
 
 def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
