@@ -6,18 +6,22 @@ are hidden links, the published protocol of the citation graphs; ``hard_`` measu
 """
 
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from rapgnn.compare import Record
 from rapgnn.datasets import load_dataset
+from rapgnn.datasets.sources import FileSet, Package, locate
 from rapgnn.estimators.links import links_of, node_features
 from rapgnn.graph.graph import Graph
 from rapgnn.pairs.links import Links
@@ -74,11 +78,41 @@ GENERATED: dict[str, Callable[[int], Any]] = {
     "bipartite": bipartite,
 }
 """Graphs without features: seed -> edges."""
-GRAPHS = ("cora", "citeseer", "pubmed", *GENERATED)
+
+
+PACKAGED = tomllib.loads(Path(__file__).with_name("packages.toml").read_text())
+"""Real graphs without features: what to fetch, and the columns of the ends."""
+OF_ITEMS = ("bipartite", "listens", "films")  # links from users to items
+LISTENERS = 5  # of an artist, at least: a matrix of all artists, as EASE has, would take gigabytes
+GRAPHS = ("cora", "citeseer", "pubmed", *GENERATED, *PACKAGED)
+
+
+def _read(name: str) -> Links:
+    """The links of a packaged file, users before items."""
+    given = PACKAGED[name]
+    package, ends = Package(given["package"], "3.11", "any", given["wheel"], given["folder"]), given["ends"]
+    file, folder = given["file"], f"packages/{given['folder']}"
+    path = locate(FileSet(name, folder, {file: (given["sha256"],)}, given["host"], package)) / file
+    if path.name.endswith("parquet.gzip"):
+        table = pd.read_parquet(path, columns=ends)
+    else:
+        table = pd.read_csv(path, sep="\t" if path.suffix == ".inter" else ",", usecols=ends).dropna()
+    u, v = (table[column] for column in ends)
+    if name == "listens":
+        often = v.groupby(v).transform("size") >= LISTENERS
+        u, v = u[often], v[often]
+    if name in OF_ITEMS:
+        u, v = pd.factorize(u)[0], pd.factorize(v)[0]
+        numbers = np.stack([u, v + u.max() + 1], 1)
+    else:
+        numbers = pd.factorize(np.concatenate([u, v]))[0].reshape(2, -1).T.copy()
+    return Links.of(int(numbers.max()) + 1, torch.from_numpy(numbers), None, False)
 
 
 def load(name: str) -> tuple[Links, Tensor | None]:
     """The links, and the features of the nodes."""
+    if name in PACKAGED:
+        return _read(name), None
     if name in GENERATED:
         ends = torch.from_numpy(np.asarray(list(GENERATED[name](0)), dtype=np.int64))
         return Links.of(int(ends.max()) + 1, ends, None, False), None
@@ -124,8 +158,8 @@ def candidates(method: str) -> list[Callable[..., Product]]:
     return [RIVALS[method]]
 
 
-METHODS = (OURS, *RIVALS, "item-kNN", "EASE")
-OF_ITEMS = ("item-kNN", "EASE")
+ITEM_METHODS = ("item-kNN", "EASE")
+METHODS = (OURS, *RIVALS, *ITEM_METHODS)
 
 
 def plan(names: Sequence[str], methods: Sequence[str], splits: int) -> list[Row]:
@@ -133,9 +167,9 @@ def plan(names: Sequence[str], methods: Sequence[str], splits: int) -> list[Row]
     rows = []
     for name in names:
         for method in methods:
-            if method in OF_ITEMS and name != "bipartite":
+            if method in ITEM_METHODS and name not in OF_ITEMS:
                 continue
-            metric = f"ndcg@{K}" if name == "bipartite" else "hits@100"
+            metric = f"ndcg@{K}" if name in OF_ITEMS else "hits@100"
             common = {"dataset": name, "task": "link-classification", "method": method, "metric": metric}
             common |= {"seeds": list(range(splits)), "title": method}
             rows.append(Row(common | machine("cpu"), partial(measure, name, method, metric, splits)))
