@@ -99,7 +99,8 @@ def _read(name: str) -> Links:
         table = pd.read_csv(path, sep="\t" if path.suffix == ".inter" else ",", usecols=ends).dropna()
     u, v = (table[column] for column in ends)
     if name == "listens":
-        often = v.groupby(v).transform("size") >= LISTENERS
+        _, artist, count = np.unique(v, return_inverse=True, return_counts=True)
+        often = count[artist] >= LISTENERS
         u, v = u[often], v[often]
     if name in OF_ITEMS:
         u, v = pd.factorize(u)[0], pd.factorize(v)[0]

@@ -79,7 +79,7 @@ def score(estimator: Any, data: Any, given: dict[str, Any], pairs: Path | None =
     from rapgnn.pairs.measures import against_others
     from rapgnn.pairs.rivals import RIVALS
 
-    graph, _ = estimator._graph(data, given)
+    graph, _ = estimator.on_graph(data, given)
     record: dict[str, Any] = {"dataset": graph.name, "task": estimator.schema_.task, "metric": "rocauc"}
     if pairs is not None:
         asked, y = read_pairs(pairs)
@@ -146,7 +146,7 @@ def predict(
     estimator, given = open_model(model, data, data_dir, reading)
     with shared.show_progress() as track:
         track.start("links", None)
-        graph, on = estimator._graph(data, given)
+        graph, on = estimator.on_graph(data, given)
         if pairs is not None:
             asked, _ = read_pairs(pairs)
             numbers = as_pairs(asked, graph)

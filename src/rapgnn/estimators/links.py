@@ -159,7 +159,7 @@ class RAPLinkPredictor(BaseEstimator):
         kind, ids = str(self.relation[end]), np.array([str(name) for name in graph.ids])  # type: ignore[union-attr]
         return as_nodes([str(Named(kind, name)) for name in np.atleast_1d(nodes)], replace(graph, ids=ids))
 
-    def _graph(self, data: Any, given: dict[str, Any]) -> tuple[Graph, LinksOn]:
+    def on_graph(self, data: Any, given: dict[str, Any]) -> tuple[Graph, LinksOn]:
         """The graph that is asked about, and the model on it; None: the one of the training."""
         return self._read(data, given)[:2]
 
@@ -186,7 +186,7 @@ class RAPLinkPredictor(BaseEstimator):
             pairs: node numbers ``[m, 2]``, or a DataFrame whose first two columns are ids of nodes.
             data, given: a graph as in ``fit``, which may have further nodes; None: that of the training.
         """
-        graph, on = self._graph(data, given)
+        graph, on = self.on_graph(data, given)
         link = on.probabilities(self.numbers(pairs, graph)).numpy()
         return np.stack([1 - link, link], 1)
 
@@ -205,7 +205,7 @@ class RAPLinkPredictor(BaseEstimator):
             k: how many for each node, as long as there are so many.
             data, given: as in ``predict_proba``.
         """
-        graph, on = self._graph(data, given)
+        graph, on = self.on_graph(data, given)
         numbers = torch.arange(graph.num_nodes) if nodes is None else self._nodes(nodes, graph)
         node, neighbour, score = ranked(on, numbers, check_whole("k", k, 1, 1 << 20))
         names = np.arange(graph.num_nodes) if graph.ids is None else graph.ids
@@ -254,7 +254,7 @@ class RAPLinkPredictor(BaseEstimator):
         if pairs is None:
             _, on, links = self.hidden(data, **given)
         else:
-            graph, on = self._graph(data, given)
+            graph, on = self.on_graph(data, given)
             links = self.numbers(pairs, graph)
         if not len(links):
             raise InputError("there are no pairs to evaluate on.")

@@ -168,17 +168,16 @@ class Sides:
         """The mean of an edge's number over the edges of either node."""
         values = np.where(np.isfinite(values), values, np.nanmean(values) if np.isfinite(values).any() else 0.0)
         u, v = self.pairs.numpy().T
-        first, second = (self._mean(ends, values) for ends in ((u, v) if self.oriented else (self._all, self._all)))
+        ends = (u, v) if self.oriented else (np.concatenate([u, v]),) * 2
+        first, second = (node_means(each, values, self.n) for each in ends)
         return self.both(f"mean of {name}", first, second)
 
-    @property
-    def _all(self) -> np.ndarray:
-        return self.pairs.T.reshape(-1).numpy()
 
-    def _mean(self, ends: np.ndarray, values: np.ndarray) -> np.ndarray:
-        values = np.tile(values, len(ends) // max(1, len(values)))
-        count = np.bincount(ends, minlength=self.n)
-        return np.bincount(ends, values, self.n) / np.maximum(count, 1)
+def node_means(ends: np.ndarray, values: np.ndarray, n: int, shrink: float = 0.0) -> np.ndarray:
+    """The mean of the values of each node's edges, and of ``shrink`` zeros."""
+    values = np.tile(values, len(ends) // max(1, len(values)))
+    count = np.bincount(ends, minlength=n) + shrink
+    return np.bincount(ends, values, n) / np.maximum(count, 1)
 
 
 def joined(name: str, first: np.ndarray, second: np.ndarray, oriented: bool) -> dict[str, np.ndarray]:
@@ -206,15 +205,12 @@ class Collaborative:
         self.oriented, rest = oriented, y - self.mean
         self.first, self.second = np.zeros(n), np.zeros(n)
         for _ in range(ROUNDS):
-            self.first = self._mean(u, rest - self.second[v])
-            self.second = self._mean(v, rest - self.first[u]) if oriented else self.first
+            self.first = node_means(u, rest - self.second[v], n, SHRINK)
+            self.second = node_means(v, rest - self.first[u], n, SHRINK) if oriented else self.first
         self.counts = [np.log1p(np.bincount(ends, minlength=n)) for ends in (u, v)]
         rest = torch.from_numpy(rest - self.first[u] - self.second[v])
         rest = rest / rest.square().mean().sqrt().clamp(min=1e-9) if len(rest) else rest
         self.factors = [self._alternate(torch.from_numpy(u), torch.from_numpy(v), rest, *how) for how in FACTORS]
-
-    def _mean(self, ends: np.ndarray, values: np.ndarray) -> np.ndarray:
-        return np.bincount(ends, values, self.n) / (np.bincount(ends, minlength=self.n) + SHRINK)
 
     def _alternate(self, u: Tensor, v: Tensor, y: Tensor, rank: int, penalty: float) -> tuple[Tensor, Tensor]:
         generator = seeded(0, Stream.SKETCH)

@@ -33,7 +33,7 @@ def write_link_report(
         on_part: called with (sections done, all sections, the title of the next).
     """
     check_installed()
-    graph, _ = estimator._graph(data, given)
+    graph, _ = estimator.on_graph(data, given)
     split, on, links = estimator.hidden(data, **given)
     names = np.arange(graph.num_nodes) if graph.ids is None else graph.ids
     makers: dict[str, Callable[[], list[Part]]] = {
