@@ -181,14 +181,12 @@ def with_ratios(records: Sequence[Record], wanted: dict[str, tuple[str, str]] = 
     """Beside every record how many times as much another method takes at the same setting; None where one is absent."""
     place = lambda method, r: (method, *(r.get(key) for key in SAME))  # noqa: E731
     known = {place(r["method"], r): r for r in records}
-    done = []
-    for r in records:
-        ratios = {}
-        for name, (method, key) in wanted.items():
-            other, own = known.get(place(method, r), {}).get(key), r.get(key)
-            ratios[name] = other / own if other and own else None
-        done.append(r | ratios)
-    return done
+
+    def ratio(r: Record, method: str, key: str) -> float | None:
+        other, own = known.get(place(method, r), {}).get(key), r.get(key)
+        return other / own if other and own else None
+
+    return [r | {name: ratio(r, *one) for name, one in wanted.items()} for r in records]
 
 
 def in_child(module: str, request: Record) -> Record:

@@ -24,12 +24,11 @@ from rapgnn.compare import Record, warm_up
 from rapgnn.estimators.estimators import RAPNodeClassifier
 from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.rows import split_per_class
-from rapgnn.graph.validate import SPLITS
 from rapgnn.memory import anonymous_bytes
 from rapgnn.network.config import Config
 from rapgnn.sparse import SparseMatrix, dense
 from rapgnn_lab.bench.generated import PowerLaw
-from rapgnn_lab.bench.suite.compare import PLAIN, time_run
+from rapgnn_lab.bench.suite.compare import PLAIN, as_given, time_run
 from rapgnn_lab.bench.suite.graphs import documents
 from rapgnn_lab.bench.timing import copy_bandwidth, fits, log_slopes, seconds_of
 from rapgnn_lab.store import Row, answer, in_child, machine
@@ -84,10 +83,8 @@ class Cell:
 
     def given(self, graph: Graph) -> tuple[Any, Record, Record]:
         """What a user hands over: the graph, or a dense table of words and its edges; for a fit labels too."""
-        if self.kind != "dense-words":
-            return graph, {}, {}
-        labels = {"y": graph.y.numpy(), **{split: graph.rows(split).numpy() for split in SPLITS}}
-        return dense(graph.x).numpy(), {"edge_index": graph.edge_index.numpy()}, labels
+        whole = self.kind != "dense-words"
+        return as_given(graph, whole, None if whole else dense(graph.x).numpy())
 
 
 def grid(nodes: Sequence[int], columns: Sequence[int], labels: Sequence[float], kinds: Sequence[str]) -> list[Cell]:

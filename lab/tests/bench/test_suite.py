@@ -192,9 +192,9 @@ def test_ours_is_joined_with_the_rivals_that_are_there(tmp_path, fresh_random_st
 def test_ours_gets_no_features_where_there_are_none():
     graph = graphs.roles(15)
     bare, given = (Entry("", "accuracy", (), features=has) for has in (False, True))
-    assert compare.as_given(bare, graph)[0] is None
+    assert compare.as_given(graph, bare.features)[0] is None
     value, seconds, chosen = fit_ours(bare, graph, 0)
     assert value > 0.6
     assert seconds > 0
     assert chosen["candidates"] >= 1
-    assert compare.as_given(given, graph)[0] is graph
+    assert compare.as_given(graph, given.features)[0] is graph

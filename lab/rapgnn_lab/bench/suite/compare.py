@@ -247,7 +247,7 @@ def bench(
 def fit_ours(entry: Entry, graph: Graph, seed: int) -> tuple[float, float, Record]:
     """The estimator with nothing but a seed: the metric on the test rows, seconds of the fit, what it chose."""
     model: Any = estimator_for(graph.task)(seed=seed)
-    data, given, more = as_given(entry, graph)
+    data, given, more = as_given(graph, entry.features or entry.sets)  # nodes without features are their edges
     seconds = seconds_of(lambda: model.fit(data, **given, **more), "cpu")
     out = model.predict(data) if graph.objective.metric == "rmse" else model.predict_proba(data, **given)
     scores = torch.from_numpy(np.asarray(out)).float().reshape(graph.num_rows, -1)[graph.test]
@@ -260,12 +260,12 @@ def fit_ours(entry: Entry, graph: Graph, seed: int) -> tuple[float, float, Recor
     return metrics[entry.metric].measure(scores, truth), seconds, settings
 
 
-def as_given(entry: Entry, graph: Graph) -> tuple[Any, Record, Record]:
-    """What a user hands over: the graph, or where nodes have no features None and the edges; for a fit labels too."""
-    if entry.features or entry.sets:
+def as_given(graph: Graph, whole: bool, x: Any = None) -> tuple[Any, Record, Record]:
+    """What a user hands over: the whole graph, or features and edges; for a fit labels too."""
+    if whole:
         return graph, {}, {}
     labels = {"y": graph.y.numpy(), **{split: graph.rows(split).numpy() for split in SPLITS}}
-    return None, {"edge_index": graph.edge_index.numpy()}, labels
+    return x, {"edge_index": graph.edge_index.numpy()}, labels
 
 
 def time_run(
