@@ -151,6 +151,11 @@ def machine(device: torch.device | str) -> Record:
     return {"device": name, "hardware": hardware(name), "threads": torch.get_num_threads(), "versions": versions()}
 
 
+def stamp() -> Record:
+    """When something is measured, and by which code."""
+    return {"date": date.today().isoformat(), "source": source_code()}
+
+
 def measure_rows(
     rows: Iterable[Row], store: Store | None = None, on_row: Callable[[], None] = lambda: None
 ) -> list[Record]:
@@ -160,8 +165,7 @@ def measure_rows(
     for row in rows:
         record = store.find(row.settings)
         if record is None:
-            stamp = {"date": date.today().isoformat(), "source": source_code()}
-            record = row.settings | stamp | measure_or_say(row.measure)
+            record = row.settings | stamp() | measure_or_say(row.measure)
             store.add(record, row.settings)
         records.append(record)
         on_row()

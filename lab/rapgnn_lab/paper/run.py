@@ -4,18 +4,16 @@ there, and with them the page of all items."""
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 
 from rapgnn.compare import OnEpoch, Record
-from rapgnn.device import hardware, versions
 from rapgnn.errors import InputError, OutputError
 from rapgnn.files import is_regular, write_atomic
 from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Scale, cell_key, unlabelled
 from rapgnn_lab.paper.claims.judged import NOTES, format_claims, judge_claims
 from rapgnn_lab.paper.plots import save_image
 from rapgnn_lab.paper.rows import note
-from rapgnn_lab.store import Store, measure_or_say, plain, read_records, source_code, write_json
+from rapgnn_lab.store import Store, machine, measure_or_say, plain, read_records, stamp, write_json
 
 INDEX, CLAIMS = "README.md", "claims.json"
 AtWork = Callable[[int, int, str], None]  # (cells done, all cells, what is measured now)
@@ -115,8 +113,7 @@ def _measure(cell: Cell, graphs: Graphs, on_epoch: OnEpoch) -> Record:
         raise CellError(str(error)) from error
     if set(record) == {"note"}:
         raise CellError(f"{record['note']}.")
-    origin = {"device": graphs.device, "hardware": hardware(graphs.device), "date": date.today().isoformat()}
-    return origin | {"versions": versions(), "source": source_code()} | record
+    return machine(graphs.device) | stamp() | record
 
 
 def is_there(cell: Cell, graphs: Graphs, store: Store) -> bool:
