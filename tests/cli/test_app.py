@@ -13,6 +13,7 @@ import pytest
 import typer
 
 import rapgnn as library
+from commands import refused
 from folders import tables, write
 from rapgnn import __version__
 from rapgnn.cli import compare, data, hops, model, plan, shared  # noqa: F401 (each adds its commands to the app)
@@ -121,9 +122,15 @@ def test_quiet_is_quiet(rapgnn, plants, tmp_path):
     """Only scores that are asked for are printed."""
     out, quiet = tmp_path / "model", "--quiet"
     assert rapgnn("fit", plants, "--out", out, "--no-search", quiet) == (0, "", "")
+    assert rapgnn("fit", plants, "--out", tmp_path / "disk", "--memory", "1GiB", quiet) == (0, "", "")
     assert rapgnn("predict", out, plants, "--out", tmp_path / "p.csv", quiet) == (0, "", "")
     code, said, err = rapgnn("evaluate", out, plants, quiet)
     assert (code, said.split()[1], err) == (0, "accuracy", "")
+
+
+def test_a_threshold_of_three_classes_is_refused_by_a_saved_model_too(rapgnn, plants, tmp_path):
+    assert rapgnn("fit", plants, "--out", tmp_path / "m", "--no-search", "--quiet")[0] == 0
+    refused(rapgnn("predict", tmp_path / "m", plants, "--threshold", "0.3", "--out", tmp_path / "p.csv"), "two classes")
 
 
 SOURCE = Path(library.__file__).parent

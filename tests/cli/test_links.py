@@ -74,6 +74,7 @@ def test_refusals(rapgnn, tables, tmp_path):
     refused(rapgnn("fit", edges, "--links", "--out", model, "--time", "never"), "never")
     assert rapgnn("fit", edges, "--links", "--no-search", "--out", model)[0] == 0
     refused(rapgnn("predict", model, edges, "--out", tmp_path / "p.csv"), "--top")
+    refused(rapgnn("predict", model, edges, "--top", "0", "--out", tmp_path / "p.csv"), "--top")
     refused(rapgnn("predict", model, edges, "--pairs", tmp_path / "no.csv", "--out", tmp_path / "p.csv"), "no.csv")
 
 

@@ -162,11 +162,11 @@ def fit_from_disk(estimator: Any, graph: Any, out: Path, store: Path | None, jso
     shared.tell(f"saved {out} ({estimator.engine_} engine, because {estimator.engine_reason_})")
     chosen = f"{config.backbone}, {config.num_layers} layers, {config.embedding} embedding, {config.head} head"
     shared.tell(f"{chosen}, {rows:,} training rows, {seconds:.1f} s")
-    record |= score_disk(estimator, graph)
+    record |= score_disk(estimator, graph, shared.tell)
     shared.write_json([record], json_file)
 
 
-def score_disk(estimator: Any, graph: Any) -> dict[str, Any]:
+def score_disk(estimator: Any, graph: Any, tell: Callable[[str], None] = typer.echo) -> dict[str, Any]:
     """The metric of every split that has rows, printed too."""
     import numpy as np
 
@@ -183,7 +183,7 @@ def score_disk(estimator: Any, graph: Any) -> dict[str, Any]:
     with shown_hops(f"{graph.name} scores") as on_hop:
         scores = estimator.measure_rows(graph, splits, on_hop)
     for split, value in scores.items():
-        typer.echo(f"{split:<6} {metric.title} {shown(metric, value)}")
+        tell(f"{split:<6} {metric.title} {shown(metric, value)}")
     return {"metric": name} | scores
 
 

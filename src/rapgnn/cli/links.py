@@ -140,9 +140,12 @@ def predict(
     """Probabilities of pairs, or recommendations for every node."""
     from rapgnn.estimators.links import as_pairs
     from rapgnn.estimators.table import write_table
+    from rapgnn.graph.validate import check_whole
 
     if (pairs is None) == (top is None):
         raise InputError("a model of links predicts --pairs FILE, or recommends with --top 10: give one of them.")
+    if top is not None:
+        check_whole("--top", top, 1, 1 << 20)
     estimator, given = open_model(model, data, data_dir, reading)
     with shared.show_progress() as track:
         track.start("links", None)

@@ -146,11 +146,7 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         start = start_config(graph)
         fixed = self.fixed_settings()
         check_settings(graph, start, fixed)
-        check_threshold(self.threshold, graph.task)
-        if self.threshold is not None and graph.objective.metric == "accuracy" and whole.num_outputs != 2:
-            raise InputError(
-                f"a threshold is for two classes, or many labels, and these are {whole.num_outputs} classes."
-            )
+        check_threshold(self.threshold, whole, whole.num_outputs)
         positive = self._positive_of(whole)
         scoring = goal_metric(self.scoring, graph, positive)
         with_goal(graph, None, self.class_weight)

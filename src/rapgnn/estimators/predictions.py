@@ -115,7 +115,7 @@ class Predicting:
     def threshold_(self) -> float | None:
         """From which probability the class that is looked for is the answer; None: the likelier class is."""
         self._fitted()
-        check_threshold(self.threshold, self.schema_.task)
+        check_threshold(self.threshold, self.schema_, self.schema_.out_channels)
         if self.threshold is None or isinstance(self.threshold, float):
             return self.threshold
         return find_threshold(self.threshold, self.judges(), self._kind_of_label, self._positive())

@@ -15,10 +15,13 @@ COSTS = ("false_positive", "false_negative")
 MOST_TRIED = 200  # thresholds, between the probabilities of the rows that judge
 
 
-def check_threshold(given: Any, task: str) -> None:
-    """Refuse what is no threshold for a task."""
+def check_threshold(given: Any, about: Any, outputs: int) -> None:
+    """Refuse what is no threshold for the labels of a graph, or of its schema."""
     if given is None:
         return
+    task = about.task
+    if about.objective.metric == "accuracy" and outputs != 2:
+        raise InputError(f"a threshold is for two classes, or many labels, and these are {outputs} classes.")
     if task.endswith("regression"):
         raise InputError("a threshold is for classes or labels: leave it out here.")
     number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
