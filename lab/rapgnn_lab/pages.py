@@ -278,6 +278,10 @@ TABLES: dict[str, Table] = {
     "peers": measured("bench-peers/planetoid", "peers", _beside_rap),
     "products": measured("bench-spmm/products", "products", order="given", note=None),
     "wide": measured("bench-wide/generated", "wide"),
+    "typed": lambda root: make_table(
+        [r for name in ("generated", "tables") for r in read_records(root, f"bench-typed/{name}")],
+        COLUMNS["page-typed"],
+    ),
     "scale-disk": measured(  # from tables to predictions under memory limits
         "scale/disk",
         "disk",
