@@ -123,6 +123,7 @@ def test_quiet_is_quiet(rapgnn, plants, tmp_path):
     out, quiet = tmp_path / "model", "--quiet"
     assert rapgnn("fit", plants, "--out", out, "--no-search", quiet) == (0, "", "")
     assert rapgnn("fit", plants, "--out", tmp_path / "disk", "--memory", "1GiB", quiet) == (0, "", "")
+    assert rapgnn("data", "convert", plants, "--out", tmp_path / "graph", quiet) == (0, "", "")
     assert rapgnn("predict", out, plants, "--out", tmp_path / "p.csv", quiet) == (0, "", "")
     code, said, err = rapgnn("evaluate", out, plants, quiet)
     assert (code, said.split()[1], err) == (0, "accuracy", "")

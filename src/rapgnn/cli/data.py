@@ -123,5 +123,5 @@ def data_convert(
     shared.write_json([record | {"seconds": time.perf_counter() - start}], json_file)
     for name in names[:-1]:
         value = record[name]
-        typer.echo(f"{name:<16} {value:,}" if type(value) is int else f"{name:<16} {value}")
-    typer.echo(f"next: rapgnn fit {graph.folder} --memory {memory} --out model")
+        shared.tell(f"{name:<16} {value:,}" if type(value) is int else f"{name:<16} {value}")
+    shared.tell(f"next: rapgnn fit {graph.folder} --memory {memory} --out model")
