@@ -68,7 +68,7 @@ class Preset:
     learning_rate: float = 5e-3
     weight_decay: float = 1e-4
     batch: int = 512
-    steps: int = 450
+    steps: int = 400
     """Of a trained head, about, for few rows as for many; its learning rate falls to 0, so that few are enough."""
     patience: int = 40
     tree_outputs: int = 10
