@@ -155,7 +155,7 @@ def _hop_cost(graph: Graph, config: Config) -> float:
     if config.head != "ridge":
         inner = config.hidden_channels if config.head == "mlp" else graph.num_outputs
         each = (3 * train + len(graph.val)) * inner * (width + graph.num_outputs) / DENSE
-        epochs = config.epochs / 2
+        epochs = 0.7 * config.epochs  # about as many as early stopping leaves
         return seconds + epochs * (each + STEP * -(-train // (config.batch_size or max(1, train))))
     if config.landmarks:
         marks = config.landmarks

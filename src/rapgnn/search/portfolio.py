@@ -33,8 +33,7 @@ class Stage:
 
     Args:
         points: (graph, base, the best configurations so far) -> configurations.
-        share: which part of the cost they may take: ``filters``, ``rest``, or all that is left: ``head``, and after the
-            networks on others' predictions ``left``.
+        share: which part of the cost they may take: ``filters``, ``rest``, or, of what is ``left``, anything.
         single: True: for single graphs alone; False: for sets of graphs alone; None: for both.
         typed: whether it is for graphs with types, and for no others.
         idle: after how many in a row that do not make the average better the rest is left out; 0: none is.
@@ -461,7 +460,7 @@ PORTFOLIO = (
     Stage(probe_points, single=True),
     Stage(larger_points, single=False),
     Stage(tree_points, single=True),
-    Stage(first_head_points, "head", single=True),
+    Stage(first_head_points, single=True),
     # Here networks on another network's predictions are tried (``second_points``), and self-training.
     Stage(head_points, "left", single=True, idle=2),
     Stage(expanded_points, "left", single=True, idle=2),

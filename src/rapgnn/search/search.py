@@ -168,7 +168,7 @@ class Search:
         left = filters * allowance
         left = self._stages("filters", left)
         left = self._stages("rest", left + (rest - filters) * allowance)
-        left = self._stages("head", left + PRESET.previous_share * allowance)
+        left += PRESET.previous_share * allowance
         if graph.ptr is None and graph.num_outputs <= PRESET.most_outputs:
             left = self._try_previous(left)
         if can_self_train(graph) and self.scored:
