@@ -36,7 +36,7 @@ def batches(draw, max_graphs: int = 5):
     m = edge_index.shape[1]
     codes = draw(st.lists(st.integers(0, 2), min_size=m, max_size=m))
     if weighted:
-        weights = draw(st.lists(st.floats(0.0, 2.0, width=32), min_size=m, max_size=m))
+        weights = draw(st.lists(st.just(0.0) | st.floats(2.0**-20, 2.0, width=32), min_size=m, max_size=m))
     return sizes, edge_index, torch.tensor(weights) if weighted else None, torch.tensor(codes, dtype=torch.int64)
 
 
