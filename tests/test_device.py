@@ -1,5 +1,6 @@
 """Where work runs: devices by name, threads that are given back, peak memory; what records say they were made with."""
 
+import os
 import platform
 import re
 from pathlib import Path
@@ -9,8 +10,8 @@ import pytest
 import torch
 
 import rapgnn
-from rapgnn import InputError
-from rapgnn.device import SMALL_WORK, pick_device, threads, threads_for, versions
+from rapgnn import InputError, device
+from rapgnn.device import SMALL_WORK, others_running, own_settings, pick_device, threads, threads_for, versions
 from rapgnn.memory import PeakAnonymous, PeakMemory, anonymous_bytes
 
 
@@ -45,6 +46,22 @@ def test_little_work_has_one_thread():
             assert torch.get_num_threads() == 1
         with threads_for(SMALL_WORK):
             assert torch.get_num_threads() == 2
+
+
+def test_where_other_work_has_the_cores_there_are_fewer_threads(tmp_path, monkeypatch):
+    (tmp_path / "self/task/7").mkdir(parents=True)
+    (tmp_path / "self/task/7/stat").write_text("7 (a name) R 1 7 0")
+    for running, others in ((1, 0), (4, 3)):
+        (tmp_path / "loadavg").write_text(f"0.1 0.2 0.3 {running}/99 7")
+        assert others_running(tmp_path) == others
+    assert others_running(tmp_path / "nowhere") == 0  # a system that does not tell
+    cores = os.cpu_count() or 1
+    for others, left in ((0, cores + 1), (1, max(1, cores - 1)), (5 * cores, 1)):
+        monkeypatch.setattr(device, "others_running", lambda others=others: others)
+        with threads(cores + 1):
+            with own_settings():
+                assert torch.get_num_threads() == left
+            assert torch.get_num_threads() == cores + 1
 
 
 ROOT = Path(__file__).resolve().parents[1]

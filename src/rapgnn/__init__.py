@@ -3,10 +3,14 @@
 The public names, imported on first use so that ``import rapgnn`` is cheap.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
+
+if "OMP_WAIT_POLICY" not in os.environ:  # before torch loads: a thread that waits leaves its core to others soon
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
     from rapgnn.compare import METHODS, fit

@@ -2,15 +2,18 @@
 
 import os
 import platform
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import torch
 
 from rapgnn.errors import InputError, check_choice
 
 SMALL_WORK = 1 << 22  # multiply-adds below which handing work to a second thread costs more than it saves
+LOOKS, BETWEEN = 3, 1e-3  # how often a machine that seems busy is looked at, and after how many seconds again
 
 
 @contextmanager
@@ -31,13 +34,42 @@ def threads_for(work: int) -> Iterator[None]:
         yield
 
 
+def others_running(proc: Path = Path("/proc")) -> int:
+    """Threads of other processes that run, or wait for a core, now; 0 where the system does not tell."""
+    least = 0
+    for look in range(LOOKS):
+        try:
+            running = int((proc / "loadavg").read_text().split()[3].partition("/")[0])
+            states = [task.read_text().rpartition(")")[2].split()[0] for task in (proc / "self/task").glob("*/stat")]
+        except (OSError, ValueError, IndexError):
+            return 0
+        seen = max(0, running - states.count("R"))
+        least = min(least, seen) if look else seen
+        if not least:  # work that comes and goes is no reason to wait
+            return 0
+        time.sleep(BETWEEN)
+    return least
+
+
+def free_threads() -> int:
+    """The usual number of threads, or fewer where other work has the cores: a thread that waits for a core of its own
+    makes all others wait at the end of every operation."""
+    usual = torch.get_num_threads()
+    others = others_running() if usual > 1 else 0
+    return max(1, min(usual, (os.cpu_count() or usual) - others)) if others else usual
+
+
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Results are the same whatever the caller has set: default precision and device, autocast, inference mode."""
+    """Results are the same whatever the caller has set: default precision and device, autocast, inference mode.
+
+    On a busy machine there are fewer threads, which decides no result either.
+    """
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:
         with ExitStack() as inside:
+            inside.enter_context(threads(free_threads()))
             inside.enter_context(torch.inference_mode(False))
             for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda")):
                 inside.enter_context(torch.autocast(kind, enabled=False))

@@ -17,8 +17,6 @@ AGAIN_SECONDS = 0.5  # after which a Ctrl-C that something swallowed is raised o
 
 def main() -> None:
     """Entry point: bad input is one sentence and exit code 2, a failure one sentence and exit code 1."""
-    if "OMP_WAIT_POLICY" not in os.environ:  # before torch loads: a thread that waits leaves its core to others soon
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     pressed: list[int] = []
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = out, err = _Stream(sys.stdout, 1), _Stream(sys.stderr, 2)
