@@ -32,7 +32,8 @@ def test_from_hops_to_predictions(rapgnn, folder, tmp_path):
     code, out, err = rapgnn("fit", folder, *how)
     assert code == 0, err
     (fitted,) = json.loads((tmp_path / "f.json").read_text())
-    plain = RAPNodeClassifier(search=False).fit(blocks())
+    chosen = {name: fitted["config"][name] for name in ("num_layers", "jumping")}
+    plain = RAPNodeClassifier(search=False, **chosen).fit(blocks())
     assert fitted["config"] == plain.config_.to_dict()
     assert fitted["test"] == pytest.approx(plain.score(blocks(), split="test"))
     assert fitted["blocks"] == 1

@@ -21,7 +21,9 @@ def disk(graph, tmp_path):
 
 
 def test_it_is_the_model_without_a_search(graph, disk):
-    limited, plain = RAPNodeClassifier(memory_limit="4GiB").fit(disk), RAPNodeClassifier(search=False).fit(graph)
+    plain = RAPNodeClassifier(search=False).fit(graph)
+    limited = RAPNodeClassifier(memory_limit="4GiB", search=False).fit(disk)
+    assert limited.trials_ == []
     assert limited.config_ == plain.config_
     assert limited.validation_score_ == pytest.approx(plain.validation_score_)
     assert limited.score(disk, split="test") == pytest.approx(plain.score(graph, split="test"))
@@ -37,10 +39,34 @@ def test_without_validation_rows_some_are_held_out(graph, tmp_path):
     bare = replace(graph, val=graph.val[:0])
     disk = DiskGraph.write(tmp_path / "g", bare)
     with pytest.warns(InputNotice, match="no validation rows were given"):
-        limited = RAPNodeClassifier(memory_limit="4GiB").fit(disk)
+        limited = RAPNodeClassifier(memory_limit="4GiB", search=False).fit(disk)
     plain = RAPNodeClassifier(search=False).fit(bare)
     assert limited.validation_score_ == pytest.approx(plain.validation_score_)
     np.testing.assert_allclose(limited.predict_proba(disk), plain.predict_proba(bare), atol=1e-5)
+
+
+def test_a_search_tries_what_one_store_of_hops_serves(graph, disk, tmp_path):
+    done = []
+    searched = RAPNodeClassifier(memory_limit="4GiB").fit_disk(
+        disk, tmp_path / "hops", on_hop=lambda *hop: done.append(hop)
+    )
+    assert len(done) == 5  # of one walk over four layers
+    shapes = [(trial.settings["jumping"], trial.settings["num_layers"]) for trial in searched.trials_]
+    assert shapes[0] == ("cat", 4)  # what there is without a search
+    assert sorted(shapes) == [("cat", 1), ("cat", 2), ("cat", 4), ("last", 1), ("last", 2), ("last", 4)]
+    best = max(searched.trials_, key=lambda trial: trial.value)
+    assert searched.validation_score_ == best.value
+    chosen = {"jumping": searched.config_.jumping, "num_layers": searched.config_.num_layers}
+    plain = RAPNodeClassifier(search=False, **chosen).fit(graph)
+    np.testing.assert_allclose(searched.predict_proba(disk), plain.predict_proba(graph), atol=2e-4)
+    for trial in searched.trials_:
+        alone = RAPNodeClassifier(search=False, **{name: trial.settings[name] for name in chosen}).fit(graph)
+        assert trial.value == pytest.approx(alone.validation_score_)
+
+
+def test_what_is_fixed_is_not_searched_for(disk):
+    fixed = RAPNodeClassifier(memory_limit="4GiB", num_layers=3, jumping="last").fit(disk)
+    assert (fixed.config_.num_layers, fixed.config_.jumping, fixed.trials_) == (3, "last", [])
 
 
 def test_rows_come_in_the_order_that_they_are_asked_for(disk):

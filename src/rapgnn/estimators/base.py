@@ -53,11 +53,12 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         class_weight: ``"balanced"``: every class counts the same in sum in training; {label: weight}; None: every row
             counts the same, but with a ``scoring`` the search may try ``"balanced"``.
         memory_limit: how much memory the process may take, such as ``"8GiB"``, pages of files aside: the hops then come
-            in blocks of columns from a graph on disk, and nothing is searched for. Nodes of one graph only.
+            in blocks of columns from a graph on disk, and the search tries what one store of hops serves. Nodes of one
+            graph only.
         hops: where hops are: ``"memory"``; a folder that keeps those of the labelled rows, for the next fit too;
             ``"ray"``: computed on Ray, the one that RAY_ADDRESS or this machine names, else one that is started here,
             or ``"ray://address"``; ``"torchrun"``: by the processes that torchrun started, which all call ``fit_disk``.
-            All but the first are for the nodes of one graph, which goes to disk, and nothing is searched for.
+            All but the first are for the nodes of one graph, which goes to disk, and are searched as there.
         seed: decides everything random; ``random_state`` is the same, in scikit-learn's word.
         device: ``"cpu"``, ``"cuda"``, or ``"auto"``: cuda where there is one.
         verbose: log every candidate and the choice, through the logger ``rapgnn``.

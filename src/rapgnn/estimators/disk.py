@@ -1,7 +1,9 @@
 """The estimator for nodes on graphs larger than memory: trained from a hop store, predicting some rows at a time."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,13 +20,16 @@ from rapgnn.graph.scores import check_metric, metrics_for
 from rapgnn.graph.validate import SPLITS, labelled_rows
 from rapgnn.memory import read_size
 from rapgnn.network.config import Config
+from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.heads import RidgeHead
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed
-from rapgnn.scale.fit import fit, labelled_graph, predict
+from rapgnn.scale.fit import FittedOnDisk, fit, labelled_graph, predict
 from rapgnn.scale.homes import home_of, open_home
 from rapgnn.scale.hops import Budget, OnHop, hop_folder, silent
-from rapgnn.search.start import first_point
+from rapgnn.search.portfolio import constrained
+from rapgnn.search.search import Trial
+from rapgnn.search.start import WIDEST, first_point
 from rapgnn.training.predict import Prediction
 from rapgnn.training.schema import Schema
 
@@ -70,7 +75,7 @@ class DiskEstimator(RAPEstimator):
         on_hop: OnHop = silent,
         on_epoch: Callable[[], None] | None = None,
     ) -> Self:
-        """Train on a graph on disk, with general settings for what is None.
+        """Train on a graph on disk: the best on validation of the networks that one store of hops serves.
 
         Args:
             store: a folder to keep the hops of the labelled rows in, or one that has them; None: that of ``hops``, or a
@@ -87,7 +92,11 @@ class DiskEstimator(RAPEstimator):
         config = self.plain_settings(small)
         with open_home(self.hops, budget.device) as home, hop_folder(graph, store) as folder:
             how: dict[str, Any] = {"store": folder, "on_hop": on_hop, "on_epoch": on_epoch, "home": home}
-            fitted = fit(graph, small, nodes, config, self._seed, budget, **how)
+            fitted, config, trials = _best_of(
+                self._points(config, small),
+                small,
+                lambda point: fit(graph, small, nodes, point, self._seed, budget, **how),
+            )
             merit, notes = fitted.best, [*graph.notes, *small.notes]
             chosen, blocks = fitted.model.head, fitted.blocks
             if len(small.train) < len(labelled.train) and isinstance(chosen, RidgeHead):
@@ -103,6 +112,7 @@ class DiskEstimator(RAPEstimator):
         sizes = graph.num_features, 0, graph.num_outputs
         self._adopt(fitted.model, Schema(graph.task, *sizes, classes, graph.encoding))
         self.validation_score_ = float("nan") if merit is None else small.objective.merit(merit[0])
+        self.trials_ = trials
         self.engine_, self.engine_reason_, self.blocks_ = "polynomial", fitted.reason, blocks
         self.split_ = {split: np.array(graph.rows(split)) for split in SPLITS}
         self.notes_, weights = notes, small.objective.class_weight
@@ -123,6 +133,18 @@ class DiskEstimator(RAPEstimator):
         if _bare(fixed):  # wide features cost no memory on disk, so they stay as they are
             fixed = {"embedding": "identity"} | fixed
         return first_point(small, Config(), fixed, components=False)
+
+    def _points(self, config: Config, small: Graph) -> list[Config]:
+        """The settings without a search, then networks with solved heads whose hops are among theirs."""
+        depth, points = config.num_layers, [config]
+        if not self.search or config.head != "ridge" or EMBEDDINGS[config.embedding].mlp or not len(small.val):
+            return points
+        for jumping, layers in product(("last", "cat"), (depth, 2, 1)):
+            width = small.num_features * (1 if jumping == "last" else layers + 1)
+            if layers <= depth and width <= max(WIDEST, small.num_features):
+                point = config.update(jumping=jumping, num_layers=layers)
+                points.append(constrained(point, self.fixed_settings()) or config)
+        return list(dict.fromkeys(points))
 
     def predict_parts(
         self,
@@ -211,6 +233,27 @@ class DiskEstimator(RAPEstimator):
         parts = [part for _, part in self.predict_parts(graph, order, bool(how.get("error_bars")))]
         at = torch.from_numpy(places.reshape(-1))
         return Prediction.joined(parts).each(lambda values: values[at])
+
+
+def _best_of(
+    points: Sequence[Config], small: Graph, fit_one: Callable[[Config], FittedOnDisk]
+) -> tuple[FittedOnDisk, Config, list[Trial]]:
+    """The best on validation, the first where there is none; a further one that the limit has no room for is left."""
+    tried, trials = list[tuple[FittedOnDisk, Config]](), list[Trial]()
+    for point in points:
+        began = time.perf_counter()
+        try:
+            fitted = fit_one(point)
+        except InputError:
+            if not tried:
+                raise
+            continue
+        tried.append((fitted, point))
+        if fitted.best is not None and len(points) > 1:
+            value = small.objective.merit(fitted.best[0])
+            trials.append(Trial(point.to_dict(), value, time.perf_counter() - began))
+    best = max(tried, key=lambda one: one[0].best or (-float("inf"),))
+    return *best, trials
 
 
 def _bare(fixed: dict[str, Any]) -> bool:

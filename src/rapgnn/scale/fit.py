@@ -227,7 +227,7 @@ def fit(
     model = RAPGNN(graph.num_features, out_channels=graph.num_outputs, seed=seed, config=config).to(device)
     if small.objective.metric == "rmse":
         model.output.fit(small.y[small.train].to(device))
-    check_room(small, model, budget)
+    workers.at_first(lambda: check_room(small, model, budget))
     if model.embedding.kind.trained == "before":
         raw = replace(small, x=FirstHop(graph, None, config.normalize_features).pick(nodes))
         workers.at_first(lambda: pretrain(model, raw.to(device), GraphOperator(one_by_one(1.0, device))))

@@ -158,6 +158,6 @@ def train_on_features(
 
     def passes(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         for batch in shuffled(len(train), batch_size, order, train.device):
-            yield head(train[batch], noise), y[batch]
+            yield head(train.index_select(0, batch), noise), y[batch]
 
     return optimise([head], passes, graph, lambda epoch: output(head(val)), **how)
