@@ -3,29 +3,36 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
+USED   := $(VENV)/.installed-report
 STAMP  := $(VENV)/.installed
 METHODS := fit,rap,end-to-end,pretrained-embedding,fixed-diagonal,fixed-full,random-full,identity
 DOCS   := $(VENV)/.installed-docs
 
 .PHONY: demo demo-full test check docs clean
 
-$(STAMP): pyproject.toml lab/pyproject.toml constraints.txt
+$(USED): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable ./lab
+	$(PIP) torch
+	$(PIP) --editable '.[report]' --editable ./lab
+	touch $(USED)
+
+$(STAMP): $(USED)
+	$(PIP) --editable '.[dev]' --editable ./lab
+	-$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 	touch $(STAMP)
 
 $(DOCS): $(STAMP)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(PIP) --editable '.[docs]'
 	touch $(DOCS)
 
-demo: $(STAMP)
+demo: $(USED)
 	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --quick --seeds 1 --json demo/pubmed.json --plot demo/pubmed.png
 	$(BIN)/rapgnn fit pubmed --out demo/model --report demo/report.html
 	@echo "open: demo/report.html (the model), demo/pubmed.png (the comparison)"
 	@echo "your own data: $(BIN)/rapgnn fit FOLDER --label COLUMN --out model --report report.html"
 
-demo-full: $(STAMP)
+demo-full: $(USED)
 	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --json demo/pubmed.json --plot demo/pubmed.png
 
 test: $(STAMP) check
