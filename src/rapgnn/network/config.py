@@ -221,10 +221,15 @@ class Config:
     predict: HeadSettings
 
     def __init__(self, **settings: Any):
-        settings = checked(settings)
+        self._take(checked(settings))
+
+    def _take(self, settings: dict[str, Any]) -> None:
+        """Make these settings, each of them sound, this network's."""
+        mine: dict[str, dict[str, Any]] = {stage: {} for stage in RECORDS}
+        for name, value in settings.items():
+            mine[_FIELDS[name][0]][name] = value
         for stage, record in RECORDS.items():
-            mine = {name: value for name, value in settings.items() if _FIELDS[name][0] == stage}
-            object.__setattr__(self, stage, record(**mine))
+            object.__setattr__(self, stage, record(**mine[stage]))
         self._check_together()
 
     def __getattr__(self, name: str) -> Any:
@@ -302,7 +307,9 @@ class Config:
 
     def update(self, **changes: Any) -> "Config":
         """A copy with some settings changed; unknown names are refused."""
-        return Config(**(self.settings() | changes))
+        changed = object.__new__(Config)
+        changed._take(self.settings() | checked(changes))
+        return changed
 
     def settings(self) -> dict[str, Any]:
         """Every setting by name."""

@@ -111,7 +111,8 @@ class Validation:
         p = one.probabilities[rows]
         scores = scores_of(p, self.objective)
         merit = self.merit(scores)
-        return replace(one, merit=merit, loss=self.loss(scores), probabilities=p, order=self._order(scores, merit))
+        loss = self.loss_of(self.deciding(p))
+        return replace(one, merit=merit, loss=loss, probabilities=p, order=self._order(scores, merit))
 
     def _order(self, scores: Tensor, merit: float) -> float:
         order = rocauc(scores[:, 1:] - scores[:, :1], self.y[:, None].to(scores)) if self._rare else merit
@@ -130,10 +131,23 @@ class Validation:
         return self.objective.merit(self.objective.score(scores, self.y))
 
     def loss(self, scores: Tensor) -> float:
-        return float(self.objective.loss(scores[self._counted], self.y[self._counted]))
+        return float(self._mean(scores[self._counted]))
 
     def loss_by_row(self, scores: Tensor) -> Tensor:
         return self.objective.loss(scores[self._counted], self.y[self._counted], by_row=True).double()
+
+    def deciding(self, probabilities: Tensor) -> Tensor:
+        """What the loss of each row depends on: of classes its own label's probability alone, else all it is given."""
+        p, y = probabilities[self._counted], self.y[self._counted]
+        return p.gather(1, y[:, None]) if self.objective.metric == "accuracy" else p
+
+    def loss_of(self, deciding: Tensor) -> float:
+        """The loss of probabilities of which this is what decides: means of these are those of the probabilities."""
+        scores = scores_of(deciding, self.objective)
+        return float(-scores.mean() if self.objective.metric == "accuracy" else self._mean(scores))
+
+    def _mean(self, scores: Tensor) -> Tensor:
+        return self.objective.loss(scores, self.y[self._counted])
 
     def gains(self, average: Sequence[Scored], one: Scored) -> bool:
         """Whether a candidate alone, or joining an average, has a loss that is lower by more than chance."""
@@ -191,14 +205,14 @@ def chosen_members(seen: list[Scored], validation: Validation, by_metric: bool) 
 
 def _joined_in_turn(pool: list[Scored], validation: Validation) -> list[Scored]:
     """The first, then each time the one with which the average has the lowest loss; of equal ones the earlier."""
-    chosen, rest = pool[:1], pool[1:]
-    total = chosen[0].probabilities
+    deciding = [validation.deciding(one.probabilities) for one in pool]
+    chosen, rest, total = [0], list(range(1, len(pool))), deciding[0]
     while rest and len(chosen) < PRESET.members:
-        count = len(chosen) + 1
-        losses = [validation.loss(scores_of((total + one.probabilities) / count, validation.objective)) for one in rest]
-        joining = rest.pop(min(range(len(rest)), key=losses.__getitem__))
-        chosen, total = [*chosen, joining], total + joining.probabilities
-    return chosen
+        losses = {i: validation.loss_of((total + deciding[i]) / (len(chosen) + 1)) for i in rest}
+        joining = min(rest, key=losses.__getitem__)
+        rest.remove(joining)
+        chosen, total = [*chosen, joining], total + deciding[joining]
+    return [pool[i] for i in chosen]
 
 
 def surpasses(more: Tensor, errors: float) -> bool:
