@@ -27,13 +27,13 @@ $(DOCS): $(STAMP)
 	touch $(DOCS)
 
 demo: $(USED)
-	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --quick --seeds 1 --json demo/pubmed.json --plot demo/pubmed.png
+	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --quick --seeds 1 --json demo/pubmed.json
 	$(BIN)/rapgnn fit pubmed --out demo/model --report demo/report.html
-	@echo "open: demo/report.html (the model), demo/pubmed.png (the comparison)"
+	@echo "open: demo/report.html (the model); the comparison is in demo/pubmed.json"
 	@echo "your own data: $(BIN)/rapgnn fit FOLDER --label COLUMN --out model --report report.html"
 
 demo-full: $(USED)
-	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --json demo/pubmed.json --plot demo/pubmed.png
+	$(BIN)/rapgnn compare pubmed --methods $(METHODS) --json demo/pubmed.json
 
 test: $(STAMP) check
 	@echo "the library's tests" && $(BIN)/python -m pytest tests

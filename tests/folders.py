@@ -95,7 +95,6 @@ def node_graph(folder: Path, proteins: bool, **changes) -> Path:
         parts |= {
             "raw/edge-feat": [[0.2, 1.0], [0.4, 0.0], [0.6, 0.5]],
             "raw/node-label": [[0, 1], [1, 0], [1, 1], [0, 0]],
-            "raw/node_species": [3702, 4932, 3702, 9606],
         }
     else:
         parts |= {"raw/node-feat": np.arange(8).reshape(4, 2) / 4, "raw/node-label": [0, 1, 1, 0]}
@@ -112,7 +111,6 @@ def tu(folder: Path, **changes) -> Path:
         "graph_labels": "1\n-1\n1\n",
         "node_labels": "3\n5\n3\n3\n4\n",
         "edge_labels": "0\n0\n1\n1\n",
-        "node_attributes": "1.0\n2.0\n3.0\n4.0\n5.0\n",
     } | changes
     for name, text in parts.items():
         if text is not None:

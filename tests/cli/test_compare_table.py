@@ -1,14 +1,13 @@
-"""What ``rapgnn compare`` shows: 80 columns, honest deviations, all that ``--epochs`` cuts, and a plot of it."""
+"""What ``rapgnn compare`` shows: 80 columns, honest deviations, and all that ``--epochs`` cuts."""
 
 import json
 import statistics
 from typing import Any
 
-import matplotlib as mpl
 import pytest
 
 from commands import SBM
-from rapgnn.cli.compare import plot_comparison, show_comparison
+from rapgnn.cli.compare import show_comparison
 from rapgnn.compare import METHODS
 
 
@@ -116,28 +115,3 @@ def test_errors_and_rare_labels_are_shown_in_their_units(comparison, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "3.1 % of the known test labels are positive" in text
     assert "RAP-GNN 23.4" in text
-
-
-def words(draw, records, path) -> str:
-    """The plot as SVG with its words as words."""
-    with mpl.rc_context({"svg.fonttype": "none"}):
-        draw(records, path)
-    return path.read_text()
-
-
-def test_the_plot_of_a_comparison_holds_its_numbers(comparison, tmp_path):
-    text = words(plot_comparison, comparison, tmp_path / "c.svg")
-    for record, metric, time in zip(comparison, ("81.2", "74.6", "67.9"), ("1.25", "17.8", "0.75"), strict=True):
-        assert f">{METHODS[record['method']].title}<" in text
-        assert f">{metric}<" in text
-        assert f">{time}<" in text
-    assert "meadow: training methods, mean of 2 seeds" in text
-    assert "test accuracy (%)" in text
-
-
-def test_the_plot_of_a_comparison_is_an_image(comparison, readable_plot, tmp_path):
-    """Also where a metric does not exist."""
-    mean = float("nan")
-    plot_comparison([r | {"mean": mean, "std": 0.1 * mean} for r in comparison], tmp_path / "c.png")
-    readable_plot(tmp_path / "c.png")
-    assert list(tmp_path.iterdir()) == [tmp_path / "c.png"]

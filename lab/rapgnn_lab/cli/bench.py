@@ -52,7 +52,7 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
         from rapgnn.files import check_writable
 
         check_writable(json_file)
-        check_writable(plot, shared.PLOTS)
+        check_writable(plot, (".png", ".svg", ".pdf"))
         for option, value in given.items():
             if isinstance(value, int) and not isinstance(value, bool) and value < 1:
                 raise InputError(f"--{option.replace('_', '-')} must be at least 1, got {value}.")

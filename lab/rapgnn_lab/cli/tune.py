@@ -24,7 +24,6 @@ def tune(
     metric: MetricOption = None,
     class_weight: ClassWeightOption = None,
     seed: Annotated[int, typer.Option(help="Your folder: decides a split.")] = 0,
-    attributes: shared.Attributes = False,
     storage: Annotated[Path, typer.Option(help="Keeps every trial (SQLite; Optuna plots it).")] = Path("tune.db"),
     out: Annotated[Path | None, typer.Option(help="Folder for the best model, trained anew.")] = None,
     device: shared.Device = "cpu",
@@ -69,7 +68,7 @@ def tune(
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes must be above 0, got {minutes}.")
     shared.check_options({}, None, device, seed)
-    graph = shared.load(dataset, data_dir, attributes, reading)
+    graph = shared.load(dataset, data_dir, reading)
     check_goal(metric, class_weight, graph.task)
     graph = with_goal(graph, metric, class_weight).to(pick_device(device))
     space = space or (FAITHFUL if graph.name in TABLES else ANY)

@@ -45,7 +45,6 @@ def data_info(
     reading: Any,
     name: Annotated[str | None, typer.Argument(help="A dataset name, a folder, or a file of edges.")] = None,
     data_dir: shared.DataDir = None,
-    attributes: shared.Attributes = False,
     json_file: shared.JsonFile = None,
 ) -> None:
     """Size, features, classes and splits of a dataset or a folder, and what becomes of every column.
@@ -60,7 +59,7 @@ def data_info(
 
     if name is not None and (is_database(name) or (Path(name).is_dir() and is_folder_of_tables(Path(name)))):
         reading = replace(reading, labelled=None)  # whose rows are predicted may be seen later
-    graph = shared.load(name, data_dir, attributes, reading, labels=False)
+    graph = shared.load(name, data_dir, reading, labels=False)
     row = describe_graph(graph)
     uses = () if graph.encoding is None else graph.encoding.uses
     shared.write_json([row | ({"columns": [vars(use) for use in uses]} if uses else {})], json_file)

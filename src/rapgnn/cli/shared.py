@@ -94,7 +94,6 @@ def show_progress() -> Iterator[Track]:
         track.finish()
 
 
-PLOTS = (".png", ".svg", ".pdf")
 FILES, NETWORK, LARGE = (
     "Your own files",
     "The network (what is not given is chosen)",
@@ -102,7 +101,6 @@ FILES, NETWORK, LARGE = (
 )  # help
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Dataset files (or RAPGNN_DATA).")]
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the records to this file.")]
-Attributes = Annotated[bool, typer.Option("--attributes", help="Further node features, if any.")]
 BackboneOption = Annotated[str | None, typer.Option(help="gcn, sage, gin or gine.", rich_help_panel=NETWORK)]
 LayersOption = Annotated[int | None, typer.Option(help="Message-passing layers.", rich_help_panel=NETWORK)]
 HiddenOption = Annotated[int | None, typer.Option(help="Channels per layer.", rich_help_panel=NETWORK)]
@@ -174,11 +172,11 @@ def given_of(reading: Any, data_dir: Path | None, without: tuple[str, ...] = ())
     return {name: value for name, value in given.items() if value} | {"data_dir": data_dir, "say": say}
 
 
-def load(name: str | None, data_dir: Path | None, attributes: bool = False, reading: Any = None, labels: bool = True):
+def load(name: str | None, data_dir: Path | None, reading: Any = None, labels: bool = True):
     """A dataset or folder; what had to be decided on the way is said."""
     from rapgnn.datasets import load_dataset
 
-    graph = load_dataset(name, data_dir, say, attributes, reading)
+    graph = load_dataset(name, data_dir, say, reading)
     if labels and not len(graph.labelled):
         raise InputError(
             f"{given(name, reading)} holds edges only, so there is no label column: put a nodes.csv with the columns "

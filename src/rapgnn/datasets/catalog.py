@@ -30,7 +30,6 @@ class Dataset:
     files: FileSet
     read: Callable[..., Graph]
     about: str
-    attributes: bool = False  # whether there are further node features to be had by asking
 
 
 _ABOUT = {
@@ -48,9 +47,7 @@ _ABOUT = {
     "ogbn-products": "2.4 million products, 61.9 million joint purchases, 47 categories",
 }
 DATASETS = {
-    name: Dataset(files, read, _ABOUT[name], name in ("proteins", "ogbn-proteins"))
-    for family, read in published.FAMILIES
-    for name, files in family.items()
+    name: Dataset(files, read, _ABOUT[name]) for family, read in published.FAMILIES for name, files in family.items()
 }
 """The published datasets by name."""
 
@@ -85,7 +82,6 @@ def load_dataset(
     name: str | Path | None = None,
     data_dir: Path | str | None = None,
     say: Say = lambda line: None,
-    attributes: bool = False,
     reading: Reading | None = None,
     **options: Any,
 ) -> Graph:
@@ -97,7 +93,6 @@ def load_dataset(
         name: what to load; None: the files ``nodes`` and ``edges``. Or tables with keys, ``{"orders": a table, …}``.
         data_dir: the user's folder of dataset files; None looks at ``RAPGNN_DATA``, then fetches.
         say: is given, a line at a time, what is fetched or refused.
-        attributes: take further node features too, where the dataset has them.
         reading: how a folder of tables is to be read, as one object; the options win over it.
         options: fields of ``Reading`` by name (``label="species"``); ``encoding`` is that of CSV files.
     """
@@ -112,9 +107,6 @@ def load_dataset(
     name = str(name)
     path, kind = Path(name), name.lower().partition(":")[0]
     known = DATASETS.get(name.lower())
-    if attributes and not (known and known.attributes):
-        having = ", ".join(n for n, entry in DATASETS.items() if entry.attributes)
-        raise InputError(f"{name} has no further node attributes: the datasets that have are {having}.")
     if (":" in name or kind == SBM) and kind in READERS:
         return READERS[kind](name.partition(":")[2])
     if is_database(name):
@@ -128,9 +120,7 @@ def load_dataset(
         # A folder that happens to be called like a dataset is not that dataset, and must not get its settings.
         return read_own(path, f"folder {own}" if own.lower() in (*DATASETS, SBM) else own, reading)
     entry = find_dataset(name)
-    return entry.read(
-        entry.files.name, locate(entry.files, data_dir, say), **{"attributes": True} if attributes else {}
-    )
+    return entry.read(entry.files.name, locate(entry.files, data_dir, say))
 
 
 def _is_there(path: Path) -> bool:

@@ -107,19 +107,15 @@ TU = {
 }
 
 
-def read_tu(name: str, folder: Path, attributes: bool = False) -> Graph:
-    """The graphs in ``folder``; node labels become 0/1 features, edge labels 0/1 edge features.
-
-    Args:
-        attributes: append the real-valued node attributes (PROTEINS has one), each with mean 0 and variance 1.
-    """
+def read_tu(name: str, folder: Path) -> Graph:
+    """The graphs in ``folder``; node labels become 0/1 features, edge labels 0/1 edge features."""
     listed = list(folder.glob("*_A.txt"))
     if len(listed) != 1:
         raise InputError(f"{folder} must hold one file that ends in _A.txt, it holds {len(listed)}.")
     title = listed[0].name.removesuffix("_A.txt")
 
-    def table(part: str, kind: type = np.int64) -> np.ndarray:
-        return _table(folder / f"{title}_{part}.txt", kind)
+    def table(part: str) -> np.ndarray:
+        return _table(folder / f"{title}_{part}.txt", np.int64)
 
     indicator = table("graph_indicator")[:, 0]
     if (np.diff(indicator) < 0).any() or indicator.min(initial=1) < 1:
@@ -129,12 +125,6 @@ def read_tu(name: str, folder: Path, attributes: bool = False) -> Graph:
         raise InputError(f"{title} has {len(labels)} graph labels but a node of graph {indicator.max()}.")
     sizes = np.bincount(indicator - 1, minlength=len(labels))
     x = _one_hot(table("node_labels"), len(indicator), "node")
-    if attributes:
-        if not (folder / f"{title}_node_attributes.txt").is_file():
-            raise InputError(f"{name} has no node attributes: only proteins has.")
-        values = table("node_attributes", float)
-        values = (values - values.mean(0)) / np.maximum(values.std(0), 1e-12)
-        x = np.hstack([x.scipy().toarray(), values])
     edges = table("A").reshape(-1, 2).T - 1
     labelled = (folder / f"{title}_edge_labels.txt").is_file()
     edge_attr = _one_hot(table("edge_labels"), edges.shape[1], "edge") if labelled else None
@@ -284,27 +274,18 @@ NODE_GRAPHS = {
         most=1 << 32,
     )
     for name, more, split in (
-        ("ogbn-proteins", ("edge-feat", "node_species"), "species"),
+        ("ogbn-proteins", ("edge-feat",), "species"),
         ("ogbn-products", ("node-feat",), "sales_ranking"),
     )
 }
 
 
-def read_node_graph(name: str, folder: Path, attributes: bool = False) -> Graph:
+def read_node_graph(name: str, folder: Path) -> Graph:
     """ogbn-proteins or ogbn-products in ``folder``: every edge in both directions, OGB's split.
 
     Where nodes have no features of their own (proteins) a node's are the mean of its edges', as in OGB's example.
-
-    Args:
-        attributes: append the species of every protein as 0/1 features. The split is by species, so a model learns
-            nothing from them about the test nodes; they are here for those who want them.
     """
     part = parsed(name, folder, _parse_node_graph)
-    x = part["x"]
-    if attributes:
-        if "species" not in part:
-            raise InputError(f"{name} has no node attributes beside its features.")
-        x = np.hstack([x, np.eye(int(part["species"].max()) + 1, dtype=np.float32)[part["species"]]])
     labels = part["labels"]
     if labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -312,7 +293,7 @@ def read_node_graph(name: str, folder: Path, attributes: bool = False) -> Graph:
     both = np.concatenate([edges, edges[::-1]], axis=1)
     rows = (part[split] for split in ("train", "valid", "test"))
     # The published split of products has classes that no training node has.
-    return make_graph(x, both, labels, *rows, name=name, sparse=False, unseen_classes=True)
+    return make_graph(part["x"], both, labels, *rows, name=name, sparse=False, unseen_classes=True)
 
 
 def _parse_node_graph(folder: Path) -> Arrays:
@@ -325,9 +306,6 @@ def _parse_node_graph(folder: Path) -> Arrays:
         arrays["x"] = _table(folder / "raw/node-feat.csv.gz", np.float32)
     else:
         arrays["x"] = _mean_of_edges(folder / "raw/edge-feat.csv.gz", edges, n)
-    if (folder / "raw/node_species.csv.gz").is_file():
-        species = _table(folder / "raw/node_species.csv.gz", np.int64)[:, 0]
-        arrays["species"] = np.unique(species, return_inverse=True)[1].reshape(-1)
     if any(len(arrays[name]) != n for name in arrays if name != "edges"):
         raise InputError(f"the files in {folder / 'raw'} differ in their numbers of nodes.")
     return arrays | _splits(folder)
