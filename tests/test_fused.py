@@ -74,15 +74,14 @@ def test_a_layer_is_the_same_every_time() -> None:
 
 
 @GPU
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("rows", "channels", "outputs"), [(1, 1, 1), (50, 7, 3), (3000, 130, 1), (0, 4, 2)])
-def test_mixing_is_a_weighted_sum(rows: int, channels: int, outputs: int, precision: torch.dtype) -> None:
+def test_mixing_is_a_weighted_sum(rows: int, channels: int, outputs: int) -> None:
     generator = torch.Generator().manual_seed(0)
     c = torch.randn(5, outputs, 6, channels, generator=generator).cuda()
-    hops = torch.randn(rows, 6, channels, generator=generator).cuda().to(precision)
-    wanted = torch.einsum("tjkd,rkd->trjd", c, hops.float()).flatten(2)
+    hops = torch.randn(rows, 6, channels, generator=generator).cuda()
+    wanted = torch.einsum("tjkd,rkd->trjd", c, hops).flatten(2)
     torch.testing.assert_close(mix(c, hops), wanted, rtol=1e-4, atol=1e-4)
     if rows:
         index = torch.randint(rows, (5, 4), generator=generator).cuda()
-        wanted = torch.einsum("tjkd,tbkd->tbjd", c, hops.float()[index]).flatten(2)
+        wanted = torch.einsum("tjkd,tbkd->tbjd", c, hops[index]).flatten(2)
         torch.testing.assert_close(mix(c, hops, index), wanted, rtol=1e-4, atol=1e-4)

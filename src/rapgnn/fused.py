@@ -46,7 +46,7 @@ def mixes(values: Tensor) -> bool:
 
 
 def mix(coefficients: Tensor, hops: Tensor, rows: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """Weighted sums of hops for many draws at once, added up in float32 whatever the hops are stored in.
+    """Weighted sums of hops for many draws at once.
 
     Shapes:
         coefficients ``[T, J, K, d]``, hops ``[n, K, d]``, rows ``[T, B]`` -> ``[T, B, J·d]``.

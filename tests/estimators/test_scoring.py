@@ -83,7 +83,6 @@ def test_without_a_search_there_is_one_closed_form_fit_that_suits_the_graph(smal
         ({"settings": {"structure": "full", "epochs": 2, "hidden_channels": 8}}, "linear", "pretrained"),
         ({"backbone": "sage", "settings": {"self_loops": True}}, "ridge", "identity"),
         ({"head": "ridge", "epochs": 7}, "ridge", "identity"),
-        ({"settings": {"hop_precision": "bfloat16"}}, "ridge", "identity"),
     ],
 )
 def test_without_a_search_what_is_set_is_kept(small_graph, settings, head, embedding):

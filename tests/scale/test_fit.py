@@ -123,7 +123,6 @@ def test_a_store_of_all_rows_and_more_layers_serves(tmp_path):
         ({"engine": "stepwise"}, "the engine stepwise"),
         ({"inference": "sample"}, "the inference sample"),
         ({"random_features": 2}, "random node features"),
-        ({"hop_precision": "bfloat16"}, "bfloat16"),
     ],
 )
 def test_what_cannot_be_streamed_is_refused(tmp_path, settings, words):

@@ -39,8 +39,6 @@ CASES: dict[str, tuple[str, Config]] = {
     "labels": ("multilabel", GRAPHS),
     "numbers": ("regression", GRAPHS.update(head="mlp", batch_size=None)),
     "patience": ("nodes", NODES.update(patience=2, epochs=40, lr=0.3)),
-    "bfloat16": ("nodes", NODES.update(hop_precision="bfloat16")),
-    "bfloat16 batches": ("classification", GRAPHS.update(hop_precision="bfloat16")),
 }
 
 

@@ -40,13 +40,15 @@ class Cell:
 KEYED = (
     *("activation", "backbone", "batch_norm", "batch_size", "distribution", "dropout", "embedding", "embedding_layers"),
     *("embedding_output", "engine", "epochs", "eps", "factors", "head", "head_layers", "hidden_channels", "inference"),
-    *("hop_precision", "jumping", "keep_draw", "layer_dropout", "lr", "normalize_features", "num_layers", "params"),
+    *("jumping", "keep_draw", "layer_dropout", "lr", "normalize_features", "num_layers", "params"),
     *("num_samples", "patience", "pooling", "pretrain_dropout", "pretrain_epochs", "pretrain_lr", "random_features"),
     *("pretrain_weight_decay", "rescale", "residual", "ridge", "schedule", "self_loops", "standardize", "structure"),
     *("train_eps", "weight_decay"),
 )
 """Settings that every key holds. A younger one is left out where it has its usual value, so that stored records are
 found."""
+FORMER = {"hop_precision": "float32"}
+"""Settings that every key holds and that are none any more."""
 
 
 def cell_key(cell: Cell, checksum: str) -> str:
@@ -58,7 +60,7 @@ def cell_key(cell: Cell, checksum: str) -> str:
     numerics = METHODS[name].numerics if name in METHODS else 1
     spec, usual = plain(cell.spec), plain(Config().to_dict())
     if "config" in spec:
-        spec["config"] = {k: v for k, v in spec["config"].items() if k in KEYED or v != usual[k]}
+        spec["config"] = FORMER | {k: v for k, v in spec["config"].items() if k in KEYED or v != usual[k]}
     text = json.dumps([cell.kind, cell.dataset, spec, numerics, checksum], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 

@@ -132,8 +132,6 @@ class Propagate:
     """Another network, whose predictions for the neighbours stand beside the hops (single graphs alone)."""
     engine: str = _one_of("auto", ("auto", "polynomial", "stepwise"))
     """``auto`` takes the polynomial shortcut where it is exact; ``polynomial`` or ``stepwise`` insists on one."""
-    hop_precision: str = _one_of("float32", ("float32", "bfloat16"))
-    """What the shortcut stores the hops in: ``float32``, or ``bfloat16``, half the memory; sums are in float32."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ of them, with the coefficients of ``coefficients``. Sum and mean pooling commute
 stored row is a pooled graph. ``Propagation.obstacle`` says when this is not exact.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,10 +56,9 @@ class PolynomialFilter:
         S, d = operator.matrix, h.shape[1]
         count = operator.num_rows if rows is None else len(rows)
         self.dtype, self.device = S.dtype, S.device
-        stored = torch.bfloat16 if spec.hop_precision == "bfloat16" else S.dtype
         # Channels outermost: a batch of draws is then one batched matrix product, and the hops are read once for it.
         # A GPU has a kernel of its own for that, which reads them row by row.
-        shape, to = (d, len(stored_hops(spec)), count), {"dtype": stored, "device": S.device}
+        shape, to = (d, len(stored_hops(spec)), count), {"dtype": S.dtype, "device": S.device}
         self._by_row = torch.empty(shape[::-1], **to) if mixes(S.values) else None
         self.hops = torch.empty(shape, **to) if self._by_row is None else self._by_row.permute(2, 1, 0)
         self._fused = self._by_row is not None
@@ -99,26 +99,10 @@ class PolynomialFilter:
             return torch.stack([self.draw_batch(batch, one) for batch, one in zip(rows, c, strict=True)], out=out)
         mixing = c.flatten(0, 1).permute(2, 0, 1)  # [d, T·J, K]
         if J > 1:
-            drawn = self._mix(mixing).unflatten(1, (T, J)).permute(1, 3, 2, 0).flatten(2)
+            drawn = torch.bmm(mixing, self.hops).unflatten(1, (T, J)).permute(1, 3, 2, 0).flatten(2)
             return drawn if out is None else out.copy_(drawn)
-        return self._mix(mixing, None if out is None else out.permute(2, 0, 1)).permute(1, 2, 0)
-
-    def _mix(self, mixing: Tensor, out: Tensor | None = None) -> Tensor:
-        if self.hops.dtype == mixing.dtype:
-            return torch.bmm(mixing, self.hops, out=out)  # type: ignore[arg-type]
-        out = mixing.new_empty(*mixing.shape[:2], self.hops.shape[2]) if out is None else out
-        for channels, block in self._blocks():
-            torch.bmm(mixing[channels], block, out=out[channels])
-        return out
-
-    def _blocks(self, numbers: int = 1 << 22) -> Iterator[tuple[slice, Tensor]]:
-        """The hops in the precision of sums; where they are stored in another, so many numbers of them at a time."""
-        if self.hops.dtype == self.dtype:
-            yield slice(None), self.hops
-            return
-        size = max(1, numbers // max(1, self.hops[0].numel()))
-        for start in range(0, self.channels, size):
-            yield slice(start, start + size), self.hops[start : start + size].to(self.dtype)
+        place: Any = None if out is None else out.permute(2, 0, 1)
+        return torch.bmm(mixing, self.hops, out=place).permute(1, 2, 0)
 
     def _rows(self, rows: Tensor) -> Tensor:
         if self._by_row is None:
@@ -149,17 +133,14 @@ class PolynomialFilter:
 
     def expectation(self, rows: slice = slice(None)) -> Tensor:
         mean = expected_coefficients(self.spec).to(self.device, self.dtype)
-        parts = [torch.einsum("jk,dkr->rjd", mean, block[:, :, rows]) for _, block in self._blocks()]
-        return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
+        return torch.einsum("jk,dkr->rjd", mean, self.hops[:, :, rows]).flatten(1)
 
     def variance(self, rows: slice = slice(None)) -> Tensor:
         covariance = coefficient_covariance(self.spec)
         own = torch.stack([covariance[j, :, j] for j in range(len(covariance))]).to(self.device, self.dtype)
-        parts = []
-        for block in (block[:, :, rows] for _, block in self._blocks()):
-            weighted = torch.einsum("jkl,dlr->djkr", own, block)
-            parts.append((weighted * block[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0))
-        return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).flatten(1)
+        hops = self.hops[:, :, rows]
+        weighted = torch.einsum("jkl,dlr->djkr", own, hops)
+        return (weighted * hops[:, None]).sum(2).clamp_(min=0).permute(2, 1, 0).flatten(1)
 
     def scatter(self, rows: Tensor, weights: Tensor | None = None) -> Tensor:
         """The exact covariance between a channel's outputs, summed over some of the stored rows: ``[d, J, J]``.
@@ -168,10 +149,9 @@ class PolynomialFilter:
             weights: how often each of them counts.
         """
         covariance = coefficient_covariance(self.spec)
-        every = len(rows) == self.hops.shape[2]
-        chosen = (block if every else block[:, :, rows] for _, block in self._blocks())
-        w = None if weights is None else weights.to(self.device, self.dtype)
-        gram = torch.cat([(block if w is None else block * w) @ block.mT for block in chosen]).double()
+        hops = self.hops if len(rows) == self.hops.shape[2] else self.hops[:, :, rows]
+        weighted = hops if weights is None else hops * weights.to(self.device, self.dtype)
+        gram = (weighted @ hops.mT).double()
         return torch.einsum("jkml,dkl->djm", covariance.to(gram), gram)
 
 

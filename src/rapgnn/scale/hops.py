@@ -363,7 +363,6 @@ def check_config(config: Config) -> None:
         "layer dropout": config.layer_dropout > 0,
         "the engine stepwise": config.engine == "stepwise",
         f"the inference {config.inference}": config.inference not in ("auto", "expected"),
-        "hops in bfloat16": config.hop_precision != "float32",
         f"{config.coefficients} coefficients": config.coefficients != "random",
         f"the scaling {config.scaling}": config.scaling != "none",
         "components": config.components > 0,

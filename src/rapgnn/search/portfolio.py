@@ -475,7 +475,7 @@ PORTFOLIO = (
 
 _TRAINED_HEAD = {"epochs", "lr", "lr_decay", "weight_decay", "dropout", "batch_size", "patience", "head_layers"}
 _DRAWS = {"structure", "schedule", "distribution", "params", "rescale", "residual", "factors", "layer_dropout"}
-_DRAWS |= {"inference", "num_samples", "keep_draw", "hop_precision", "engine", "normalize_features", "random_features"}
+_DRAWS |= {"inference", "num_samples", "keep_draw", "engine", "normalize_features", "random_features"}
 _MAPPED = {"embedding_layers", "embedding_output"}
 
 

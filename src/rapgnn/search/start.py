@@ -27,7 +27,7 @@ _MAPPED = {  # what only an embedding that maps the features has
 # What may be set without asking for a head that is trained by gradient descent.
 _SOLVED = {
     *("backbone", "num_layers", "jumping", "pooling", "self_loops", "eps", "rescale", "normalize_features"),
-    *("ridge", "inference", "num_samples", "embedding", "activation", "hop_precision", "scaling", "components"),
+    *("ridge", "inference", "num_samples", "embedding", "activation", "scaling", "components"),
     *_MAPPED,
 }
 _TRAINED = {  # what only gradient descent has
