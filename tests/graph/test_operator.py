@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators import adapted, build
-from rapgnn import Propagation, RandomWeights
+from rapgnn import Propagation
 from rapgnn.graph import backbones as csr
 from rapgnn.graph import build_operator
 from rapgnn.graph.backbones import Backbone, adjacency, symmetric
@@ -24,7 +24,7 @@ def test_graphs_taken_out_of_a_batch_keep_their_rows(batch, seed, data):
     """Any choice of graphs, in any order and repeated, gives the rows they have in the whole batch."""
     operator, h, e = build("gine", batch, seed=seed)
     chosen = torch.tensor(data.draw(st.lists(st.integers(0, len(batch[0]) - 1), max_size=6)), dtype=torch.int64)
-    spec = adapted(Propagation("gine", 2, RandomWeights(seed=seed), jumping="cat"), operator)
+    spec = adapted(Propagation("gine", 2, seed=seed, jumping="cat"), operator)
     whole = pooled(spec, operator, h, 5, e=e)
     part, nodes = operator.select(chosen)
     alone = pooled(spec, part, h[nodes], 5, e=e)

@@ -15,7 +15,6 @@ from fuzzing import examples
 from operators import adapted, relative_error
 from rapgnn import (
     Propagation,
-    RandomWeights,
     from_pyg_list,
     load_dataset,
     make_graphs,
@@ -106,7 +105,7 @@ def test_lists_propagate_as_layer_by_layer_on_each_graph_alone(backbone, batch, 
         x, edges[:, order], sizes, np.zeros(len(sizes)), range(len(sizes)), edge_weight=weight[order], task="regression"
     )
     operator = graph.operator(backbone)
-    spec = adapted(Propagation(backbone, 3, RandomWeights(seed=seed), pooling=how), operator)
+    spec = adapted(Propagation(backbone, 3, seed=seed, pooling=how), operator)
     found = PolynomialFilter(spec, operator, dense(graph.x)).draw([5])[0]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     for i, (low, high) in enumerate(pairwise(starts)):

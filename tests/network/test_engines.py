@@ -136,7 +136,7 @@ def make(backbone: str, graph: tuple, num_layers: int, seed: int, pick: int, *, 
     settings = {"residual": (None, True, False)[pick // 3 % 3], "rescale": bool(pick // 9 % 2)}
     settings |= {"factors": 1 + pick // 18 % 3 if len(BACKBONES[backbone].terms) == 1 else 1} | spec
     weights = settings.pop("weights", RandomWeights(seed=seed))
-    layered = Propagation(backbone, num_layers, weights, **settings)
+    layered = Propagation(backbone, num_layers, **vars(weights), **settings)
     return Case(replace(layered, operator_scale=operator.growth_rate if own else 1.0), operator, h, e, receive)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators import TOLERANCE, adapted, build, relative_error
-from rapgnn import Propagation, RandomWeights
+from rapgnn import Propagation
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.polynomial import PolynomialFilter
 from rapgnn.network.stepwise import pooled
@@ -33,7 +33,7 @@ def test_shortcut_equals_layer_by_layer(backbone, dtype, batch, num_layers, seed
     spec = Propagation(
         backbone,
         num_layers,
-        RandomWeights(seed=seed),
+        seed=seed,
         residual=residual,
         rescale=rescale,
         factors=factors if len(rule.terms) == 1 else 1,
@@ -58,7 +58,7 @@ def test_shortcut_equals_layer_by_layer(backbone, dtype, batch, num_layers, seed
 @given(batch=batches(), num_layers=st.integers(1, 6), seed=st.integers(0, 1000))
 def test_the_maximum_commutes_with_a_single_hop(jumping, batch, num_layers, seed):
     operator, h, _ = build("gin", batch, seed=seed)
-    spec = Propagation("gin", num_layers, RandomWeights(seed=seed), jumping=jumping, pooling="max")
+    spec = Propagation("gin", num_layers, seed=seed, jumping=jumping, pooling="max")
     spec = adapted(spec, operator)
     assert spec.obstacle(operator, h) is None
     drawn = PolynomialFilter(spec, operator, h).draw([3])[0]
@@ -72,7 +72,7 @@ def test_exact_moments_agree_with_20000_draws(backbone, jumping):
     edges = torch.cat([torch.randint(0, 6, (2, 14), generator=g), torch.randint(6, 11, (2, 9), generator=g)], dim=1)
     codes = torch.randint(0, 3, (23,), generator=g)
     operator, h, e = build(backbone, ([6, 5], edges, None, codes), channels=3)
-    spec = Propagation(backbone, 3, RandomWeights(seed=5, params=(0.2, 1.0)), factors=2, jumping=jumping)
+    spec = Propagation(backbone, 3, seed=5, params=(0.2, 1.0), factors=2, jumping=jumping)
     spec = adapted(spec, operator)
     kept = PolynomialFilter(spec, operator, h, e=e)
     drawn = kept.draw(range(20_000))
@@ -94,7 +94,7 @@ def test_sixty_four_layers_neither_overflow_nor_vanish(backbone):
     edges = torch.cat([star, star.flip(0)], dim=1)
     operator, h, e = build(backbone, ([400], edges, None, torch.zeros(798, dtype=torch.int64)), torch.float32)
     for structure in ("full", "diagonal"):
-        spec = Propagation(backbone, 64, RandomWeights(structure, seed=1))
+        spec = Propagation(backbone, 64, structure=structure, seed=1)
         spec = adapted(spec, operator) if BACKBONES[backbone].includes_self else spec
         reference = pooled(spec, operator, h * 1e6, 0, e=e)
         assert torch.isfinite(reference).all()

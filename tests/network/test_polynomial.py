@@ -32,7 +32,7 @@ def test_rows_and_columns_can_be_split(graph, seed, data):
 
     n = graph[0]
     rows = torch.tensor(data.draw(st.lists(st.integers(0, n - 1), max_size=6)), dtype=torch.int64)
-    spec, S, h = Propagation("gcn", 4, RandomWeights(seed=seed)), operator("gcn", graph), features(n, 7, seed)
+    spec, S, h = Propagation("gcn", 4, seed=seed), operator("gcn", graph), features(n, 7, seed)
     whole = PolynomialFilter(spec, S, h)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rapgnn.network.hops.BLOCK_BYTES", 8 * n)  # two columns at a time
@@ -45,7 +45,7 @@ def test_rows_and_columns_can_be_split(graph, seed, data):
 def test_sparse_features_give_the_same_hops(sparse):
     graph = (30, torch.randint(0, 30, (2, 90), generator=torch.Generator().manual_seed(0)), None)
     h = features(30, 9, 1) * (features(30, 9, 2) > 0.7)
-    spec, S = Propagation("gcn", 6, RandomWeights(seed=2)), operator("gcn", graph)
+    spec, S = Propagation("gcn", 6, seed=2), operator("gcn", graph)
     given_h = SparseMatrix(h.numpy(), dtype=torch.float64) if sparse else h
     torch.testing.assert_close(PolynomialFilter(spec, S, given_h).draw([4])[0], propagate(spec, S, h, 4))
 
@@ -60,7 +60,7 @@ SIGNED = {"normal": (0.5, 0.5), "uniform": (-0.5, 1.0)}  # linear layers keep th
 def test_exact_moments_agree_with_20000_draws(backbone, num_layers, signed):
     edges = torch.randint(0, 12, (2, 40), generator=torch.Generator().manual_seed(3))
     weights = RandomWeights(seed=5, **({"distribution": signed, "params": SIGNED[signed]} if signed else {}))
-    spec = Propagation(backbone, num_layers, weights, activation="identity" if signed else "relu")
+    spec = Propagation(backbone, num_layers, **vars(weights), activation="identity" if signed else "relu")
     kept = PolynomialFilter(spec, operator(backbone, (12, edges, None)), features(12, 6, 4) + 0.1)
     drawn = kept.draw(range(20_000))
     torch.testing.assert_close(drawn.mean(0), kept.expectation(), rtol=0.02, atol=0)
@@ -124,7 +124,7 @@ def test_hops_of_the_nodes_that_matter_are_those_of_all(
     edge_index = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T % n
     x = torch.rand(n, 5, generator=torch.Generator().manual_seed(0))
     operator = build_operator(x, edge_index, backbone)
-    spec, wanted = Propagation(backbone, depth, RandomWeights(seed=1)), torch.tensor(rows, dtype=torch.int64) % n
+    spec, wanted = Propagation(backbone, depth, seed=1), torch.tensor(rows, dtype=torch.int64) % n
     with pytest.MonkeyPatch.context() as patch:
         found = []
         for worth in (0, 1 << 60):
@@ -161,7 +161,7 @@ def test_shared_hops_are_those_walked_anew(graph, backbone, width, monkeypatch):
     train, val = torch.tensor([3, 1, 8]), torch.tensor([20, 4])
     cache = Hops(operator, x)
     for depth, jumping in ((2, "last"), (5, "cat"), (1, "last"), (3, "cat"), (6, "last")):  # deeper, shallower again
-        spec = Propagation(backbone, depth, RandomWeights(seed=1), jumping=jumping)
+        spec = Propagation(backbone, depth, seed=1, jumping=jumping)
         assert cache.suits(spec, x)
         fresh, shared = (PolynomialFilter(spec, operator, x, train, val, cache=c) for c in (None, cache))
         assert torch.equal(shared.hops, fresh.hops)

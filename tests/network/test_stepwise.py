@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators import build, features, operator, relative_error
-from rapgnn import Propagation, RandomWeights
+from rapgnn import Propagation
 from rapgnn.graph.operator import build_operator
 from rapgnn.network.polynomial import PolynomialFilter
 from rapgnn.network.stepwise import pooled, propagate
@@ -19,7 +19,7 @@ def test_permuting_nodes_permutes_the_output(graph, seed):
     n, edge_index, weight = graph
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
     place = torch.argsort(order)  # node v becomes number place[v]
-    spec, h = Propagation("sage", 3, RandomWeights(seed=seed)), features(n, 4, seed)
+    spec, h = Propagation("sage", 3, seed=seed), features(n, 4, seed)
     out = propagate(spec, operator("sage", graph), h, 5)
     moved = propagate(spec, operator("sage", (n, place[edge_index], weight)), h[order], 5)
     torch.testing.assert_close(moved, out[order], rtol=1e-12, atol=1e-14)
@@ -36,7 +36,7 @@ def test_gin_and_gine_match_pytorch_geometric():
     identity.in_channels = 4  # GINEConv asks its network for its width
     for backbone in ("gin", "gine"):
         operator, h, e = build(backbone, ([7], edges, None, codes), eps=0.3)
-        spec = Propagation(backbone, 1, RandomWeights("identity"), activation="identity", rescale=False)
+        spec = Propagation(backbone, 1, structure="identity", activation="identity", rescale=False)
         ours = propagate(spec, operator, h, 0, e=e)
         if backbone == "gin":
             theirs = GINConv(identity, eps=0.3)(h, edges)
@@ -48,9 +48,9 @@ def test_gin_and_gine_match_pytorch_geometric():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"weights": RandomWeights("full")}, "full"),
-        ({"weights": RandomWeights(params=(-0.5, 1.0))}, "negative"),
-        ({"weights": RandomWeights(distribution="normal")}, "negative"),
+        ({"structure": "full"}, "full"),
+        ({"params": (-0.5, 1.0)}, "negative"),
+        ({"distribution": "normal"}, "negative"),
         ({"layer_dropout": 0.5}, "dropout"),
         ({"activation": "tanh"}, "tanh"),
     ],
@@ -63,7 +63,7 @@ def test_every_obstacle_is_named(change, words):
 def test_signed_features_and_edges_are_obstacles_and_matter():
     graph = (4, torch.tensor([[0, 1, 2, 3, 1], [1, 0, 1, 2, 3]]), None)
     S, h = operator("gcn", graph), features(4, 3, 0) - 0.5
-    spec = Propagation("gcn", 3, RandomWeights(seed=1))
+    spec = Propagation("gcn", 3, seed=1)
     assert "negative entries" in (spec.obstacle(S, h) or "")
     # If the shortcut were used all the same, the answer would be another one.
     assert relative_error(PolynomialFilter(spec, S, h).draw([0])[0], propagate(spec, S, h, 0)) > 1e-3

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rapgnn import Config, InputError, Propagation, RandomWeights, RAPGraphClassifier, fit
+from rapgnn import Config, InputError, Propagation, RAPGraphClassifier, fit
 from rapgnn.graph.tasks import TASKS
 from rapgnn.network.heads import Head, RidgeHead, RidgeRegression
 from rapgnn.network.polynomial import HopMoments, PolynomialFilter
@@ -98,7 +98,7 @@ def test_the_spread_of_a_solved_head_is_that_of_heads_from_its_posterior(task, t
 
 def test_many_outputs_side_by_side_are_the_same_product_without_every_pair_of_factors():
     """Of 65 outputs the factors of all pairs took a hundred gigabytes."""
-    spec = Propagation("gcn", 12, RandomWeights(seed=1), jumping="cat")
+    spec = Propagation("gcn", 12, seed=1, jumping="cat")
     stored = torch.rand(13, 3, 4, generator=torch.Generator().manual_seed(0))
     whole, blocked = HopMoments(spec, stored)(stored), HopMoments(spec, stored, most=0)(stored)
     torch.testing.assert_close(blocked, whole, rtol=1e-4, atol=1e-7)

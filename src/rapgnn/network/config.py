@@ -8,7 +8,7 @@ the records are one flat list.
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -133,6 +133,10 @@ class Propagate:
     engine: str = _one_of("auto", ("auto", "polynomial", "stepwise"))
     """``auto`` takes the polynomial shortcut where it is exact; ``polynomial`` or ``stepwise`` insists on one."""
 
+    def drawn(self, seed: int) -> RandomWeights:
+        """The weights of the random layers, drawn with ``seed``."""
+        return RandomWeights(self.structure, self.schedule, self.distribution, self.params, seed)
+
 
 @dataclass(frozen=True)
 class Expand:
@@ -227,13 +231,13 @@ class Config:
         for name, value in settings.items():
             mine[_FIELDS[name][0]][name] = value
         for stage, record in RECORDS.items():
-            object.__setattr__(self, stage, record(**mine[stage]))
+            vars(self)[stage] = record(**mine[stage])
+        vars(self).update(self.settings())
         self._check_together()
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _FIELDS:
-            raise AttributeError(f"Config has no setting {name!r}")
-        return getattr(object.__getattribute__(self, _FIELDS[name][0]), name)
+    if TYPE_CHECKING:  # every setting is an attribute
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def _check_together(self) -> None:
         """Refuse settings that contradict each other."""
@@ -255,7 +259,7 @@ class Config:
         if self.self_loops and rule.includes_self:
             raise InputError(f"self_loops has no place in {self.backbone}, which includes the node itself: use eps.")
         if random:
-            self.weights(0)
+            self.propagate.drawn(0)
             check_layers(self.propagate)
             if self.jumping == "ppr" or self.edges != "given" or self.pooling == "log":
                 raise InputError("jumping ppr, edges other than given and pooling log need fixed coefficients.")
@@ -287,11 +291,6 @@ class Config:
             raise InputError(
                 "the previous network must see no labels, or it would tell a row its own, and have none before it."
             )
-
-    def weights(self, seed: int) -> RandomWeights:
-        """The weights of the random layers, drawn with ``seed``."""
-        p = self.propagate
-        return RandomWeights(p.structure, p.schedule, p.distribution, p.params, seed)
 
     @property
     def of_layers(self) -> bool:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -23,16 +24,16 @@ class Propagation(Propagate):
     r"""L layers :math:`h ← s·h + σ(a ⊙ h + b ⊙ (S h))` with drawn a and b, and the pooling of graphs into rows.
 
     Args:
-        backbone, num_layers: and the other settings of ``Propagate``.
-        weights: how a and b are drawn.
+        backbone, num_layers: and the other settings of ``Propagate``, which say how a and b are drawn.
         pooling: how a graph's nodes become one row, a name from ``POOLINGS``; only where rows are graphs.
         operator_scale: how much S typically enlarges what it multiplies: 1 where it is normalised.
+        seed: of the draws.
     """
 
-    weights: RandomWeights = field(default_factory=RandomWeights, kw_only=False)
     _: KW_ONLY
     pooling: str = "sum"
     operator_scale: float = 1.0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         checked({about.name: getattr(self, about.name) for about in fields(Propagate)})
@@ -42,7 +43,11 @@ class Propagation(Propagate):
 
     @classmethod
     def of(cls, config: Config, seed: int) -> "Propagation":
-        return cls(**vars(config.propagate), weights=config.weights(seed), pooling=config.pooling)
+        return cls(**vars(config.propagate), pooling=config.pooling, seed=seed)
+
+    @cached_property
+    def weights(self) -> RandomWeights:
+        return self.drawn(self.seed)
 
     @property
     def rule(self) -> Backbone:

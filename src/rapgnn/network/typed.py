@@ -339,7 +339,7 @@ class TypedHops:
         blocks = self.columns.blocks(config)
         found = [torch.zeros(self.count, one.width, device=self.device) for _, _, one in blocks]
         place = {block: i for i, block in enumerate(blocks)}
-        wanted = {(w, one) for w, _, one in blocks}
+        wanted, weights = {(w, one) for w, _, one in blocks}, config.propagate.drawn(0)
         for until, rows in self._snapshots:
             at = torch.from_numpy(rows).to(self.device)
             inputs = [x.to(self.device) for x in self.columns(self.types, until)]
@@ -348,7 +348,7 @@ class TypedHops:
                     steps = 0 if one.kind == "place" else depth
                     if config.coefficients == "random" and steps and (w, one) in wanted:
                         for way, come in self.along(w, until, one.type, x, depth):
-                            found[place[w, depth, one]][at] += way_mean(way, depth, config.weights(0)) * come[at]
+                            found[place[w, depth, one]][at] += way_mean(way, depth, weights) * come[at]
                         continue
                     for k, hop in enumerate(self.walk(w, until, one.type, x, steps) if (w, one) in wanted else ()):
                         if hop is not None and steps and config.jumping == "ppr":
@@ -378,7 +378,7 @@ class TypedHops:
 
     def variance(self, config: Config, rows: Tensor) -> Tensor:
         """Of some rows, where coefficients are random: the exact variance of what is joined, float64."""
-        parts, depth = list[Tensor](), config.num_layers
+        parts, depth, weights = list[Tensor](), config.num_layers, config.propagate.drawn(0)
         blocks = self.columns.blocks(config)
         for until, seen in self._snapshots:
             inputs = [x.to(self.device) for x in self.columns(self.types, until)]
@@ -389,7 +389,7 @@ class TypedHops:
                     continue
                 x = inputs[self.columns.starts.index(one)]
                 come = {way: hop[rows].double().cpu() for way, hop in self.along(w, until, one.type, x, depth)}
-                stacked, C = torch.stack(list(come.values())), way_covariance(list(come), depth, config.weights(0))
+                stacked, C = torch.stack(list(come.values())), way_covariance(list(come), depth, weights)
                 found = torch.einsum("pnd,pq,qnd->nd", stacked, C, stacked).clamp(min=0)
                 parts[i][mine.cpu()] = found[mine.cpu()]
         return torch.cat(parts, dim=1).to(rows.device)
