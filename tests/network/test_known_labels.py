@@ -19,8 +19,7 @@ from rapgnn.search.candidate import Candidate
 from rapgnn.search.portfolio import knows_labels
 from rapgnn.search.start import HOPS
 from rapgnn.training.checkpoint import load_checkpoint
-from rapgnn.training.nearby import members_on
-from rapgnn.training.predict import model_on
+from rapgnn.training.predict import members_on, model_on
 
 BACKBONES = (("gcn", True), ("gcn", False), ("sage", False), ("gin", False))
 ZERO = torch.zeros(0)

@@ -12,8 +12,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.rows import with_goal
 from rapgnn.network.heads import Head
 from rapgnn.training import blocks
-from rapgnn.training.fit import build_rapgnn
-from rapgnn.training.head import ValidationRows, fit_input_scale, train_head
+from rapgnn.training.fit import ValidationRows, build_rapgnn, fit_input_scale, train_head
 from rapgnn.training.loop import Loop
 from samples import collection
 
@@ -59,8 +58,8 @@ def _plain(graph: Graph, config: Config, monkeypatch: pytest.MonkeyPatch) -> tup
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("blocks were used")
 
-    monkeypatch.setattr("rapgnn.training.head.in_blocks", lambda *_: False)
-    monkeypatch.setattr("rapgnn.training.head.train_in_blocks", never)
+    monkeypatch.setattr("rapgnn.training.fit.in_blocks", lambda *_: False)
+    monkeypatch.setattr("rapgnn.training.fit.train_in_blocks", never)
     loop = train_head(model, head, graph, embedded, None)
     monkeypatch.undo()
     return loop, head
@@ -143,7 +142,7 @@ def test_random_streams_stay_apart_from_torchs(small_graph: Graph) -> None:
 def test_a_gpu_trains_in_blocks(small_graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, used = small_graph.to("cuda"), []
     real = blocks.train_in_blocks
-    monkeypatch.setattr("rapgnn.training.head.train_in_blocks", lambda *a, **k: used.append(1) or real(*a, **k))
+    monkeypatch.setattr("rapgnn.training.fit.train_in_blocks", lambda *a, **k: used.append(1) or real(*a, **k))
     train_head(*_prepared(graph, NODES), None)
     assert used
 

@@ -9,8 +9,7 @@ import torch
 from nearby_cases import NETWORKS, network, ring
 from rapgnn import InputError, RAPGraphClassifier, RAPNodeClassifier
 from rapgnn.network.network import Average
-from rapgnn.training.nearby import Nearby
-from rapgnn.training.predict import model_on
+from rapgnn.training.predict import Nearby, model_on
 from samples import FAST, collection, node_data
 
 

@@ -18,8 +18,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import Standard
 from rapgnn.network.heads import Head, RidgeHead, RidgeRegression, TargetScale
 from rapgnn.prng import Stream, seeded
-from rapgnn.training.fit import Fitted, ridge_targets, row_weights
-from rapgnn.training.head import train_on_features
+from rapgnn.training.fit import Fitted, ridge_targets, row_weights, train_on_features
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, as_prediction
 from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings

@@ -26,8 +26,7 @@ from rapgnn.network.known_labels import KnownLabels
 from rapgnn.network.network import Average, Shared, inputs_of, once
 from rapgnn.sparse import Features, SparseMatrix, dense, row_block
 from rapgnn.training.attribution import Shares, is_linear, shares_of
-from rapgnn.training.nearby import Nearby, looks_back
-from rapgnn.training.predict import model_on
+from rapgnn.training.predict import Nearby, looks_back, model_on
 
 NARROW = 512  # features up to which the average node is the mean; of more, which are mostly zeros, it has none
 MEASURED = 20  # columns, neighbours and known labels each, of networks that are not linear

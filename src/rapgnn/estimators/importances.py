@@ -23,8 +23,7 @@ from rapgnn.graph.scores import Metric
 from rapgnn.graph.table import NAMES
 from rapgnn.graph.typed import with_types
 from rapgnn.sparse import Features, SparseMatrix, row_block
-from rapgnn.training.nearby import members_on, span_of
-from rapgnn.training.predict import model_on
+from rapgnn.training.predict import members_on, model_on, span_of
 
 MOST_GROUPS, LEAST_GROUPS = 20, 3  # of columns that are tried
 MOST_REPEATS, LEAST_REPEATS = 5, 2

@@ -34,8 +34,7 @@ from rapgnn.graph.table import FILLED, UNSEEN
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.config import Config, bounds
 from rapgnn.network.known_labels import FitRows
-from rapgnn.training.nearby import Nearby
-from rapgnn.training.predict import Prediction, model_on, no_error_bars, represented_by
+from rapgnn.training.predict import Nearby, Prediction, model_on, no_error_bars, represented_by
 from rapgnn.training.schema import Schema
 
 ERROR_BARS = ("auto", "sample", "exact")  # ways to get them

@@ -24,8 +24,7 @@ from rapgnn.graph.part import Parts, surroundings, taken
 from rapgnn.graph.validate import check_edge_weight
 from rapgnn.network.network import Average
 from rapgnn.sparse import Features, SparseMatrix, dense
-from rapgnn.training.nearby import is_local, members_on, span_of
-from rapgnn.training.predict import model_on
+from rapgnn.training.predict import is_local, members_on, model_on, span_of
 
 SLACK = 1.25  # room for nodes that come later
 

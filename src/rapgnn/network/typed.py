@@ -21,7 +21,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
 from rapgnn.network.expand import signed_log
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
-from rapgnn.network.ways import Way, way_covariance, way_mean
+from rapgnn.network.propagation import Way, way_covariance, way_mean
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense, row_block
 

@@ -18,8 +18,7 @@ from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.trees import TreeHead
 from rapgnn.prng import Stream
 from rapgnn.search.preset import PRESET
-from rapgnn.training.fit import embed_trained, equations_of, fit_head, ridge_targets
-from rapgnn.training.head import train_on_features
+from rapgnn.training.fit import embed_trained, equations_of, fit_head, ridge_targets, train_on_features
 from rapgnn.training.loop import schedule
 from rapgnn.training.predict import Shared, hops_for, once
 
