@@ -12,7 +12,7 @@ from rapgnn import RandomWeights, RAPNodeClassifier
 from rapgnn.graph.operator import build_operator
 from rapgnn.network import hops
 from rapgnn.network.config import Config
-from rapgnn.network.hops import Hops, ReceptiveField
+from rapgnn.network.hops import Hops
 from rapgnn.network.polynomial import PolynomialFilter, expectation_and_covariance, expected_product
 from rapgnn.network.propagation import Propagation
 from rapgnn.network.stepwise import propagate
@@ -105,11 +105,6 @@ def test_wide_features_are_predicted_as_narrow_ones_are(monkeypatch):
         torch.testing.assert_close(other.probabilities, whole.probabilities, rtol=0, atol=1e-5)
 
 
-def _path(n: int) -> torch.Tensor:
-    one = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
-    return torch.cat([one, one.flip(0)], dim=1)
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 30),
@@ -118,7 +113,7 @@ def _path(n: int) -> torch.Tensor:
     backbone=st.sampled_from(["gcn", "sage", "gin"]),
     depth=st.integers(1, 9),
 )
-def test_hops_of_the_nodes_that_matter_are_those_of_all(
+def test_a_last_hop_of_few_rows_is_that_of_all(
     n: int, edges: list[tuple[int, int]], rows: list[int], backbone: str, depth: int
 ) -> None:
     edge_index = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T % n
@@ -127,21 +122,20 @@ def test_hops_of_the_nodes_that_matter_are_those_of_all(
     spec, wanted = Propagation(backbone, depth, seed=1), torch.tensor(rows, dtype=torch.int64) % n
     with pytest.MonkeyPatch.context() as patch:
         found = []
-        for worth in (0, 1 << 60):
-            patch.setattr(hops, "WORTH_IT", worth)
+        for few in (hops.few_rows, lambda wanted, n: None):
+            patch.setattr(hops, "few_rows", few)
             part = PolynomialFilter(spec, operator, x, wanted, expect=wanted.flip(0))
             found.append((part.hops, part.expected, *expectation_and_covariance(spec, operator, x, wanted)))
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
 
 
-def test_the_last_hops_visit_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hops, "WORTH_IT", 0)
-    matrix = build_operator(torch.ones(101, 1), _path(101), "gcn").matrix
-    reach = ReceptiveField(matrix, 4, [torch.tensor([50])], 1)
-    assert [reach.step(k).shape[0] for k in (1, 2, 3, 4)] == [7, 5, 3, 1]
-    assert reach.step(1).shape[1] == 101
-    assert reach.places(3, torch.tensor([50])).tolist() == [1]  # type: ignore[union-attr]
+def test_the_last_hop_visits_the_rows_that_are_wanted_where_they_are_few() -> None:
+    few = hops.few_rows([torch.tensor([5, 3]), torch.tensor([3])], 6)
+    assert few is not None
+    assert few.tolist() == [3, 5]
+    assert hops.few_rows([torch.tensor([5, 3]), torch.tensor([3, 2, 1])], 6) is None
+    assert hops.few_rows([torch.tensor([5]), None], 6) is None
 
 
 @pytest.fixture

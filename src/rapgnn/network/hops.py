@@ -15,7 +15,6 @@ from rapgnn.network.propagation import Propagation, stored_hops
 from rapgnn.sparse import Features, SparseMatrix, column_block, dense, row_block
 
 BLOCK_BYTES = 256 << 20  # of one n × block buffer while hopping: wide rows are gathered several times faster
-WORTH_IT = 1 << 22  # multiply-adds of a hop from which it pays to look for the nodes that matter
 
 
 def bytes_of_block(device: torch.device) -> int:
@@ -42,7 +41,8 @@ def hops(
     S, L = operator.matrix, spec.num_layers
     place = {number: i for i, number in enumerate(stored_hops(spec))}
     width = max(1, min(d, (block_bytes or bytes_of_block(S.device)) // max(1, 4 * n)))
-    field = ReceptiveField(S, L, [] if operator.ptr is not None or spec.rule.edges else wanted, d)
+    few = None if operator.ptr is not None or spec.rule.edges else few_rows(wanted, n)
+    end = S if few is None else S.rows(few)
     for start in range(0, d, width):
         columns = slice(start, min(d, start + width))
         families = [(0, L, column_block(h, columns.start, columns.stop).to(S.dtype))]
@@ -54,57 +54,28 @@ def hops(
         for offset, last, hop in families:
             for k in range(last + 1):
                 if k:
-                    hop = field.step(k) @ hop
+                    hop = (end if k == L else S) @ hop
                     if spec.operator_scale != 1.0:
                         hop = hop.div_(spec.operator_scale)
                 if offset + k in place:
                     pooled = operator.pool(hop, spec.pooling)
-                    yield columns, place[offset + k], [pick(pooled, field.places(k, rows)) for rows in wanted]
+                    at = None if k < L else few
+                    yield columns, place[offset + k], [pick(pooled, _among(at, rows)) for rows in wanted]
+
+
+def few_rows(wanted: Sequence[Tensor | None], n: int) -> Tensor | None:
+    """The rows that are wanted, ascending: all that the last hop has to visit. None: they are most of the nodes."""
+    rows = [part for part in wanted if part is not None]
+    distinct = torch.unique(torch.cat(rows)) if rows and len(rows) == len(wanted) else None
+    return None if distinct is None or 2 * len(distinct) > n else distinct
+
+
+def _among(few: Tensor | None, rows: Tensor | None) -> Tensor | None:
+    return rows if few is None or rows is None else torch.searchsorted(few, rows)
 
 
 def pick(hop: Tensor, rows: Tensor | None) -> Tensor:
     return hop if rows is None else hop[rows]
-
-
-class ReceptiveField:
-    """Which nodes each hop must visit, so that the wanted rows are right in all of them.
-
-    Backwards from the last hop: the wanted rows, then also those that they receive from, and so on, until it is half of
-    the graph. Every row that is visited is summed as in the whole product, so the numbers are the same.
-    """
-
-    def __init__(self, matrix: SparseMatrix, depth: int, wanted: Sequence[Tensor | None], width: int):
-        self.matrix, self._nodes, self._steps = matrix, dict[int, Tensor](), dict[int, SparseMatrix]()
-        known = [rows for rows in wanted if rows is not None]
-        n = matrix.shape[0]
-        if not known or len(known) < len(wanted) or matrix.nnz * width < WORTH_IT:
-            return
-        nodes = torch.unique(torch.cat(known))
-        for k in range(depth, 0, -1):
-            if 2 * len(nodes) > n:
-                return
-            self._nodes[k] = nodes
-            part = matrix.rows(nodes)
-            before = torch.unique(torch.cat([part.col.long(), nodes]))
-            inside = k > 1 and 2 * len(before) <= n
-            if inside:
-                col = torch.searchsorted(before, part.col.long())
-                part = SparseMatrix.from_csr(part.crow, col, part.values, (len(nodes), len(before)))
-            self._steps[k] = part
-            if inside and len(before) == len(nodes):  # nothing further is reached: all earlier hops are this one
-                for earlier in range(k - 1, 1, -1):
-                    self._nodes[earlier], self._steps[earlier] = nodes, part
-                self._nodes[1], self._steps[1] = nodes, matrix.rows(nodes)
-                return
-            nodes = before
-
-    def step(self, k: int) -> SparseMatrix:
-        """What takes hop k - 1 to hop k."""
-        return self._steps.get(k, self.matrix)
-
-    def places(self, k: int, rows: Tensor | None) -> Tensor | None:
-        """Where these nodes are in hop k."""
-        return torch.searchsorted(self._nodes[k], rows) if k in self._nodes and rows is not None else rows
 
 
 def next_hop(matrix: SparseMatrix, last: Features, block_bytes: int) -> Tensor:
