@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from rapgnn import RAPGNN, Config
 from rapgnn.datasets.published import one_hot
 from rapgnn.network.encode import DEGREE_COLUMNS, SCALINGS, FeatureScaling, Standard, degree_columns
-from rapgnn.network.heads import Head
+from rapgnn.network.heads import Head, make_head
 from rapgnn.network.mlp import MLP, Encoder, Masks, dropout_dense
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense
@@ -148,7 +148,7 @@ def test_the_encoder_is_a_sum_of_lookups():
 def test_a_head_is_its_first_map_and_the_rest(name):
     generator = torch.Generator().manual_seed(0)
     config = Config(head=name, head_layers=3, hidden_channels=7, batch_norm=True, dropout=0.0)
-    head = config.make_head(5, 3, generator).requires_grad_(False)
+    head = make_head(config, 5, 3, generator).requires_grad_(False)
     for value in head.state_dict().values():
         if value.is_floating_point():
             value.copy_(torch.rand(value.shape, generator=generator))

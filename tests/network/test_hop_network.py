@@ -7,11 +7,9 @@ import torch
 from rapgnn import Config
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import make_graph, make_graphs
-from rapgnn.network import hop_network
-from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.hops import Hops
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
-from rapgnn.network.network import Average
+from rapgnn.network.network import Average, HopNetwork
 from rapgnn.search.start import HOPS
 from rapgnn.sparse import dense
 from rapgnn.training.predict import model_on
@@ -113,7 +111,7 @@ def test_graphs_one_by_one_are_those_of_a_batch_or_of_blocks(shape, pooling, mon
     assert torch.isfinite(whole).all()
     each = torch.cat([net.represent(g, torch.tensor([row])) for row in range(g.num_rows)])
     torch.testing.assert_close(each, whole, rtol=1e-4, atol=1e-5)
-    monkeypatch.setattr(hop_network, "ROW_BLOCK_BYTES", 4 * net.channels * 10)  # about ten nodes at a time
+    monkeypatch.setattr("rapgnn.network.network.ROW_BLOCK_BYTES", 4 * net.channels * 10)  # about ten nodes at a time
     torch.testing.assert_close(net.represent(g), whole, rtol=1e-4, atol=1e-5)
 
 

@@ -12,9 +12,8 @@ from operators import relative_error
 from rapgnn import RAPNodeClassifier, RAPNodeRegressor
 from rapgnn.errors import InputError, InputNotice
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.known_labels import KnownLabels
-from rapgnn.network.network import Average, is_bound
+from rapgnn.network.network import Average, HopNetwork, is_bound
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.portfolio import knows_labels
 from rapgnn.search.start import HOPS

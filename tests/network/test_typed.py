@@ -10,8 +10,8 @@ import torch
 from rapgnn import InputError, RAPNodeClassifier, RAPNodeRegressor
 from rapgnn.graph.relations import ALSO, BESIDE, Types
 from rapgnn.graph.typed import NodeType, Relation, typed_graph
-from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.known_labels import KnownLabels
+from rapgnn.network.network import HopNetwork
 from rapgnn.network.typed import TypeColumns, typed_hops
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.start import HOPS

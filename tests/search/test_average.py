@@ -15,8 +15,7 @@ from rapgnn.graph.graph import Graph, make_graph, make_graphs
 from rapgnn.graph.rows import BALANCED, with_goal
 from rapgnn.graph.scores import metrics_for
 from rapgnn.network.heads import INVERSE_TEMPERATURES
-from rapgnn.network.hop_network import HopNetwork
-from rapgnn.network.network import Average
+from rapgnn.network.network import Average, HopNetwork
 from rapgnn.search import average, search
 from rapgnn.search.average import (
     Member,

@@ -9,8 +9,8 @@ import torch
 
 from rapgnn import Config, RAPNodeClassifier
 from rapgnn.graph.graph import Graph, make_graph
-from rapgnn.network.hop_network import walk_of
 from rapgnn.network.hops import Hops
+from rapgnn.network.network import walk_of
 from rapgnn.search import search
 from rapgnn.search.costs import cost
 from rapgnn.search.portfolio import (

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.encode import Standard
-from rapgnn.network.hop_network import graph_blocks
+from rapgnn.network.network import graph_blocks
 from rapgnn.sparse import Features, dense, row_block, row_sums
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
 from rapgnn_lab.baselines.reservoir import ReservoirEncoder, first, fixed_point, graph_operator, pool_all

@@ -14,7 +14,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.encode import Standard
 from rapgnn.network.heads import TargetScale
-from rapgnn.network.hop_network import graph_blocks
+from rapgnn.network.network import graph_blocks
 from rapgnn.sparse import Features, SparseMatrix, row_block
 from rapgnn_lab.baselines.random_layer import RandomLayer
 

@@ -7,8 +7,8 @@ import torch
 
 from hostile_graphs import WEIGHTS, hostile_graphs, renumbered, shapes
 from rapgnn import Config
-from rapgnn.network import hop_network as module
-from rapgnn.network.hop_network import graph_blocks
+from rapgnn.network import network as module
+from rapgnn.network.network import graph_blocks
 from rapgnn_lab.baselines.encoders import FDGNNSettings, MRGNNSettings, UGCNSettings
 from rapgnn_lab.baselines.prgnn import PRGNNSettings
 from rapgnn_lab.baselines.reservoir import choices

@@ -21,9 +21,8 @@ from rapgnn.estimators.importances import changes_of, columns_of
 from rapgnn.graph.graph import Graph, Part
 from rapgnn.graph.part import taken
 from rapgnn.graph.typed import with_types
-from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.known_labels import KnownLabels
-from rapgnn.network.network import Average, Shared, inputs_of, once
+from rapgnn.network.network import Average, HopNetwork, Shared, inputs_of, once
 from rapgnn.sparse import Features, SparseMatrix, dense, row_block
 from rapgnn.training.attribution import Shares, is_linear, shares_of
 from rapgnn.training.predict import Nearby, looks_back, model_on

@@ -11,7 +11,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 
 from rapgnn.errors import InputError, check_choice, shown
 from rapgnn.graph.backbones import BACKBONES
@@ -296,11 +295,6 @@ class Config:
     def of_layers(self) -> bool:
         """Whether it is a ``RAPGNN``; random coefficients along relations are a ``HopNetwork``'s."""
         return self.coefficients == "random" and not self.relations
-
-    def make_head(self, in_channels: int, out_channels: int, generator: torch.Generator) -> Any:
-        """The head, untrained, for random and for trained layers alike."""
-        how = {"num_layers": self.head_layers, "dropout": self.dropout, "batch_norm": self.batch_norm}
-        return HEADS[self.head](in_channels, self.hidden_channels, out_channels, **how, generator=generator)
 
     def update(self, **changes: Any) -> "Config":
         """A copy with some settings changed; unknown names are refused."""

@@ -289,6 +289,12 @@ HEADS = Extensible("rapgnn.heads", {"linear": _linear, "mlp": Head, "ridge": _ri
 ``rapgnn.heads``."""
 
 
+def make_head(config: Any, in_channels: int, out_channels: int, generator: torch.Generator) -> Any:
+    """The head that settings describe, untrained, for random and for trained layers alike."""
+    how = {"num_layers": config.head_layers, "dropout": config.dropout, "batch_norm": config.batch_norm}
+    return HEADS[config.head](in_channels, config.hidden_channels, out_channels, **how, generator=generator)
+
+
 @dataclass(frozen=True)
 class RidgeSums:
     """What the equations of some labels need of all rows, in double precision.

@@ -14,7 +14,7 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.network.config import Config
 from rapgnn.network.encode import Embedding
-from rapgnn.network.heads import Head, RidgeHead, TargetScale
+from rapgnn.network.heads import Head, RidgeHead, TargetScale, make_head
 from rapgnn.network.hops import NEAR, Hops
 from rapgnn.network.network import Network, Shared, inputs_of, once
 from rapgnn.network.propagation import Propagation, expected_coefficients
@@ -186,7 +186,7 @@ class RAPGNN(Network):
         if self.embedding.kind.trained == "never":
             self.embedding.requires_grad_(False)
         width = self.embedding.out_channels * len(self._layers.outputs)
-        self.head = config.make_head(width, out_channels, generator)
+        self.head = make_head(config, width, out_channels, generator)
         self.register_buffer("draw_seed", torch.tensor(_signed(seed), dtype=torch.int64))
         self.register_load_state_dict_pre_hook(_keep_seed)
         self.register_load_state_dict_post_hook(_reseed)

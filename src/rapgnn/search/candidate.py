@@ -10,10 +10,9 @@ from rapgnn.graph.graph import Graph
 from rapgnn.graph.rows import BALANCED, row_weights, with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.heads import PENALTIES, Head, Posterior, RidgeHead, RidgeRegression, RidgeSolution, same_gaps
-from rapgnn.network.hop_network import HopNetwork, pool_of, walk_of
 from rapgnn.network.known_labels import KnownLabels, SeenNodes, known_shape
 from rapgnn.network.mlp import dropout_generator
-from rapgnn.network.network import Network
+from rapgnn.network.network import HopNetwork, Network, pool_of, walk_of
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.trees import TreeHead
 from rapgnn.prng import Stream

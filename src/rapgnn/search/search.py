@@ -19,9 +19,8 @@ from rapgnn.graph.rows import BALANCED, hold_out, with_goal
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.network.heads import RidgeHead
-from rapgnn.network.hop_network import walk_of
 from rapgnn.network.hops import Hops
-from rapgnn.network.network import engine_of, is_bound
+from rapgnn.network.network import engine_of, is_bound, walk_of
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.search.average import (
     Member,

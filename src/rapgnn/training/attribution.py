@@ -15,8 +15,8 @@ from torch import Tensor
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.encode import DEGREE_COLUMNS
-from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.hops import Hops
+from rapgnn.network.network import HopNetwork
 from rapgnn.network.propagation import coefficients, expected_coefficients, stored_hops
 from rapgnn.network.rapgnn import RAPGNN, model_inputs
 from rapgnn.sparse import Features, dense

@@ -9,7 +9,7 @@ from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.config import Config
-from rapgnn.network.heads import Head, TargetScale
+from rapgnn.network.heads import Head, TargetScale, make_head
 from rapgnn.network.mlp import ACTIVATIONS, MLP, Encoder, dropout_dense, dropout_generator
 from rapgnn.network.propagation import Propagation
 from rapgnn.network.rapgnn import model_inputs
@@ -116,7 +116,7 @@ class EndToEnd(nn.Module):
         self.eps = (
             nn.Parameter(torch.zeros(L, dtype=torch.float32)) if config.train_eps and rule.includes_self else None
         )
-        self.head = config.make_head(d * len(self.spec.outputs), out_channels, generator)
+        self.head = make_head(config, d * len(self.spec.outputs), out_channels, generator)
         if not isinstance(self.head, Head):
             raise InputError(
                 f"the head {config.head} has no gradients, and here every weight is trained: choose another."

@@ -33,9 +33,8 @@ from rapgnn.files import (
 from rapgnn.graph.backbones import BACKBONES
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
-from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.known_labels import FitRows
-from rapgnn.network.network import Average
+from rapgnn.network.network import Average, HopNetwork
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.trees import TreeHead
 from rapgnn.training.schema import Schema

@@ -13,9 +13,8 @@ from rapgnn.graph.part import Parts
 from rapgnn.graph.tasks import Objective
 from rapgnn.network.config import Config
 from rapgnn.network.heads import RidgeHead, TargetScale
-from rapgnn.network.hop_network import PREVIOUS_HOPS, HopNetwork, walk_of
 from rapgnn.network.hops import Hops
-from rapgnn.network.network import Average, Network, Shared, is_bound, once
+from rapgnn.network.network import PREVIOUS_HOPS, Average, HopNetwork, Network, Shared, is_bound, once, walk_of
 from rapgnn.network.polynomial import OnHop, expected_product
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.network.representation import EmbeddedGraph
