@@ -44,7 +44,6 @@ from rapgnn.training.predict import Prediction, model_on
 
 Record = dict[str, Any]
 OnEpoch = Callable[[], None] | None
-PROTOCOLS = ("both", "paper", "strict")
 BEST = "best"  # stands for the embedding that a search of the paper's settings chose on validation
 
 

@@ -93,10 +93,6 @@ def test_compare_reports_both_protocols(rapgnn, tmp_path):
         assert len(record["values"]) == len(record["strict_values"]) == 10
         assert record["backbone"] == "gin"
     assert "strict" in out
-    only = tmp_path / "s.json"
-    assert rapgnn("compare", folder, *QUICK, "--methods", "rap", "--protocol", "strict", "--json", only)[0] == 0
-    assert "inner validation" in json.loads(only.read_text())[0]["protocol"]
-    refused(rapgnn("compare", folder, *QUICK, "--protocol", "loose"), "protocol 'loose' is unknown")
 
 
 def test_the_help_lists_every_method(rapgnn):

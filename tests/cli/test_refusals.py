@@ -49,9 +49,9 @@ def test_bad_graphs_are_refused_in_one_sentence(rapgnn, folder, changes, words):
         (("compare", SBM, "--device", "abacus"), ("'abacus'",)),
         (("compare", SBM, "--set", "colour=red"), ("'colour'",)),
         (("compare", SBM, "--set", "dropout"), ("name=value",)),
-        (("compare", SBM, "--set", "activation=tanh", "--engine", "polynomial", "--methods", "rap"), ("tanh",)),
+        (("compare", SBM, "--set", "activation=tanh", "--set", "engine=polynomial", "--methods", "rap"), ("tanh",)),
         (
-            ("compare", SBM, "--set", "activation=tanh", "--inference", "expected", "--methods", "rap"),
+            ("compare", SBM, "--set", "activation=tanh", "--set", "inference=expected", "--methods", "rap"),
             ("no exact form",),
         ),
         (("compare", "sbm:size=3"), ("'size'",)),

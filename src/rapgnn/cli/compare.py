@@ -24,10 +24,7 @@ def compare(
     methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "fit,rap,end-to-end,no-edges",
     seeds: Annotated[int | None, typer.Option(help="Default 5; --quick 3; 1 for folds.")] = None,
     overrides: Any = None,
-    engine: Annotated[str | None, typer.Option(help="auto, polynomial or stepwise.")] = None,
-    inference: Annotated[str | None, typer.Option(help="auto, expected, mean or sample.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and fewer end-to-end epochs.")] = False,
-    protocol: Annotated[str, typer.Option(help="Folds: paper, strict, both.")] = "both",
     device: shared.Device = "cpu",
     data_dir: shared.DataDir = None,
     json_file: shared.JsonFile = None,
@@ -40,17 +37,14 @@ def compare(
     """
     from rapgnn import compare as comparison
     from rapgnn.device import pick_device
-    from rapgnn.errors import check_choice
     from rapgnn.estimators.evaluation import check_own_features
     from rapgnn.files import check_writable
 
     check_writable(json_file)
     names = comparison.named_methods(methods)
-    check_choice("protocol", protocol, comparison.PROTOCOLS)
     if seeds is not None and seeds < 1:
         raise InputError(f"the number of seeds must be at least 1, got {seeds}.")
     embedding = overrides.pop("embedding", None)
-    overrides |= shared.read_settings(None, engine=engine, inference=inference)
     shared.check_options(overrides, embedding, device)
     graph = shared.load(dataset, data_dir, reading).to(pick_device(device))
     count = (1 if graph.folds else 3 if quick else 5) if seeds is None else seeds
@@ -64,10 +58,10 @@ def compare(
     with shared.show_progress() as track:
 
         def on_start(method: str) -> None:
-            steps = comparison.total_steps(method, configs[method], count, graph.folds, protocol)
+            steps = comparison.total_steps(method, configs[method], count, graph.folds)
             track.start(comparison.methods()[method].title, steps)
 
-        records = comparison.compare(graph, configs, range(count), protocol, on_start, track.advance)
+        records = comparison.compare(graph, configs, range(count), on_start=on_start, on_epoch=track.advance)
     shared.write_json(records, json_file)
     show_comparison(records, quick)
     if json_file is not None:
