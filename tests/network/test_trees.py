@@ -64,25 +64,54 @@ def test_stored_and_in_parts_the_scores_are_the_same():
     assert again(x[:0]).shape == (0, 2)
 
 
+def walked(head: TreeHead, x: torch.Tensor) -> torch.Tensor:
+    """The scores by walking down every tree, node after node."""
+    scores = head.base.double().repeat(len(x), 1)
+    for root, output in zip(head.root.tolist(), head.output.tolist(), strict=True):
+        for row, values in enumerate(x):
+            at = root
+            while head.left[at] != at:
+                value = values[head.feature[at]]
+                left = head.missing_left[at] if value.isnan() else value <= head.threshold[at]
+                at = int(head.left[at] if left else head.right[at])
+            scores[row, output] += head.value[at]
+    return scores.to(x.dtype)
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "rmse"])
 @pytest.mark.parametrize("leaves", [2, 31])
-def test_many_rows_come_to_the_same_leaves(leaves, metric, monkeypatch):
-    monkeypatch.setattr("rapgnn.network.trees.MASKED_ROWS", 250)
-    x = rows(600)
+def test_rows_come_to_the_leaves_that_a_walk_comes_to(leaves, metric):
+    x = rows(120)
     x[5] = torch.tensor([torch.inf, -torch.inf, torch.nan, 0.0])
     y = torch.bucketize(sum_of(x), torch.tensor([0.0, 1.5])).nan_to_num()
     target = y if metric == "accuracy" else y[:, None].float()
     head = TreeHead(4, 3 if metric == "accuracy" else 1)
-    head.fit(x[6:], target[6:], metric=metric, max_iter=50, max_leaf_nodes=leaves, min_samples_leaf=3)
-    assert head._masks() is not None
-    assert torch.equal(head(x, many=0), head(x, many=1 << 40))
+    head.fit(x[6:], target[6:], metric=metric, max_iter=30, max_leaf_nodes=leaves, min_samples_leaf=3)
+    assert torch.equal(head(x, at_once=50), walked(head, x))
 
 
-def test_trees_with_many_leaves_are_walked():
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda head: head.left.fill_(0),  # a walk without an end
+        lambda head: head.right.add_(10_000),
+        lambda head: head.feature.fill_(4),
+        lambda head: head.root.add_(1),
+    ],
+)
+def test_trees_that_are_none_are_refused(damage):
+    x = rows()
+    head = TreeHead(4, 2).fit(x, (sum_of(x) > 0).long(), **SETTINGS)
+    damage(head)
+    with pytest.raises(InputError, match="damaged"):
+        head(x)
+
+
+def test_trees_of_more_leaves_than_a_word_has_bits_are_refused():
     x = rows(2000)
     head = TreeHead(4, 2).fit(x, (sum_of(x) > 0).long(), max_iter=2, max_leaf_nodes=100, min_samples_leaf=2)
-    assert head._masks() is None
-    assert torch.equal(head(x, many=0), head(x))
+    with pytest.raises(InputError, match="62 leaves"):
+        head(x)
 
 
 def test_a_value_on_the_threshold_goes_the_same_way():

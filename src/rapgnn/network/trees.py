@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rapgnn.errors import InputError
+
 ABSENT = -30.0  # score of a class that no training row has
-MANY = 4096  # rows from which it pays to compute masks
-MASKED_ROWS, MASKED_TREES = 1 << 11, 64  # whose masks live at once, in the processor's cache
-WORD = 62  # leaves that bits of a word stand for
+ROWS, TREES = 1 << 11, 64  # whose masks live at once, in the processor's cache
+WORD = 62  # leaves that bits of a word stand for, the most that a tree may have
 OF_NODES = {
     "feature": torch.int32,
     "threshold": torch.float32,
@@ -19,6 +20,7 @@ OF_NODES = {
     "value": torch.float32,
 }
 """What a node of a tree has; a leaf is its own child, and its threshold is 0."""
+Masks = tuple[Tensor, list[tuple[int, Tensor, Tensor]]]
 
 
 class TreeHead(nn.Module):
@@ -50,6 +52,7 @@ class TreeHead(nn.Module):
         self.resize(nodes, trees)
 
     def resize(self, nodes: int, trees: int) -> None:
+        self._made: list[Masks] | None = None
         for name, dtype in OF_NODES.items():
             self.register_buffer(name, torch.zeros(nodes, dtype=dtype))
         for name in ("root", "output"):
@@ -116,6 +119,7 @@ class TreeHead(nn.Module):
         }
         for name, column in columns.items():
             self.register_buffer(name, torch.from_numpy(np.asarray(column)).to(getattr(self, name)))
+        self._made = None
 
     @torch.no_grad()
     def multiply(self, factor: float) -> None:
@@ -124,36 +128,34 @@ class TreeHead(nn.Module):
         self.inverse_temperature *= factor
 
     @torch.no_grad()
-    def forward(self, x: Tensor, generator: object = None, at_once: int = 1 << 15, many: int = MANY) -> Tensor:
-        """Scores ``[m, out_channels]``; ``many`` rows take the faster of two ways to the same leaves."""
-        masks = self._masks() if len(x) >= many and x.device.type == "cpu" else None
-        if masks is not None:
-            return torch.cat([self._masked(rows, masks) for rows in x.split(MASKED_ROWS)])
-        return (
-            torch.cat([self._scores(rows) for rows in x.split(at_once)]) if len(x) else x.new_zeros(0, len(self.base))
-        )
+    def forward(self, x: Tensor, generator: object = None, at_once: int = ROWS) -> Tensor:
+        """Scores ``[m, out_channels]``, computed on the CPU."""
+        self._made = self._masks() if self._made is None else self._made
+        return torch.cat([self._scores(rows, self._made) for rows in x.cpu().split(at_once)]).to(x.device)
 
-    def _masks(self) -> list[tuple[Tensor, list[tuple[int, Tensor, Tensor]]]] | None:
+    def _masks(self) -> list[Masks]:
         """For blocks of trees: their first leaves, and by feature its thresholds and which leaves each leaves possible.
 
         A node that sends a row to the right rules out the leaves on its left, bits of a word (QuickScorer, Lucchese et
-        al., 2015). None where trees have too many leaves, or nodes are in another order than scikit-learn's.
+        al., 2015). Trees whose nodes do not stand in scikit-learn's order are refused: they may be none.
         """
-        feature, threshold, left, right = (
-            getattr(self, name).numpy() for name in ("feature", "threshold", "left", "right")
+        feature, threshold, left, right, root = (
+            getattr(self, name).cpu().numpy() for name in ("feature", "threshold", "left", "right", "root")
         )
-        root, own = self.root.numpy(), np.arange(len(feature))
+        own = np.arange(len(feature))
         leaf, tree = left == own, np.searchsorted(root, own, side="right") - 1
         before = np.cumsum(leaf) - leaf  # leaves
-        inner, last = own[~leaf], np.append(before[root[1:]], leaf.sum()) if len(root) else np.zeros(0)
-        in_order = (left[inner] == inner + 1).all() and (right[inner] > left[inner]).all()
-        if not len(root) or not in_order or (last - before[root]).max() > WORD:
-            return None
+        inner, ends = own[~leaf], np.append(root[1:], len(own))
+        fine = np.array_equal(np.append(root, len(own))[:1], [0]) and (np.diff(root) > 0).all()
+        fine = fine and (left[inner] == inner + 1).all() and (right[inner] > left[inner]).all()
+        fine = fine and (right[inner] < ends[tree[inner]]).all() and (feature < self.in_channels).all()
+        if not fine or (feature < 0).any() or np.bincount(tree[leaf], minlength=1).max() > WORD:
+            raise InputError(f"the boosted trees are damaged, or have more than {WORD} leaves.")
         one, rank = np.int64(1), before - before[root][tree]
         possible = ~((one << rank[right[inner]]) - (one << rank[left[inner]]))
-        blocks, start = [], torch.from_numpy(before[root])
-        for first in range(0, len(root), MASKED_TREES):
-            tables, count = [], min(MASKED_TREES, len(root) - first)
+        blocks, start = list[Masks](), torch.from_numpy(before[root])
+        for first in range(0, len(root), TREES):
+            tables, count = [], min(TREES, len(root) - first)
             mine = (tree[inner] >= first) & (tree[inner] < first + count)
             for f in np.unique(feature[inner[mine]]):
                 nodes = np.flatnonzero(mine & (feature[inner] == f))
@@ -162,15 +164,15 @@ class TreeHead(nn.Module):
                 column = tree[inner[nodes]] - first
                 table[np.arange(1, len(nodes) + 1), column] = possible[nodes]
                 table[:-1] = np.bitwise_and.accumulate(table[:-1])
-                goes = ~self.missing_left.numpy()[inner[nodes]]
+                goes = ~self.missing_left.cpu().numpy()[inner[nodes]]
                 np.bitwise_and.at(table[-1], column[goes], possible[nodes][goes])
-                tables.append((int(f), self.threshold[torch.from_numpy(inner[nodes])], torch.from_numpy(table)))
+                tables.append((int(f), torch.from_numpy(threshold[inner[nodes]]), torch.from_numpy(table)))
             blocks.append((start[first : first + count], tables))
         return blocks
 
-    def _masked(self, x: Tensor, masks: list[tuple[Tensor, list[tuple[int, Tensor, Tensor]]]]) -> Tensor:
-        leaves = self.value[self.left == torch.arange(len(self.left))]
-        scores, outputs = self.base.double().repeat(len(x), 1), iter(self.output.tolist())
+    def _scores(self, x: Tensor, masks: list[Masks]) -> Tensor:
+        leaves = self.value[self.left == torch.arange(len(self.left), device=self.left.device)].cpu()
+        scores, outputs = self.base.double().cpu().repeat(len(x), 1), iter(self.output.tolist())
         for start, tables in masks:
             possible = torch.full((len(x), len(start)), -1, dtype=torch.int64)
             for f, thresholds, table in tables:
@@ -181,20 +183,6 @@ class TreeHead(nn.Module):
             place = (lowest.double().view(torch.int64) >> 52) - 1023  # the exponent
             for value in leaves[start + place].T:
                 scores[:, next(outputs)] += value
-        return scores.to(x.dtype)
-
-    def _scores(self, x: Tensor) -> Tensor:
-        scores = self.base.double().expand(len(x), -1).clone()
-        for root, output in zip(self.root.tolist(), self.output.tolist(), strict=True):
-            place = torch.full((len(x), 1), root, dtype=torch.int64, device=x.device)
-            while True:
-                value = x.gather(1, self.feature[place].long())
-                left = torch.where(value.isnan(), self.missing_left[place], value <= self.threshold[place])
-                below = torch.where(left, self.left[place], self.right[place]).long()
-                if torch.equal(below, place):
-                    break
-                place = below
-            scores[:, output] += self.value[place[:, 0]]
         return scores.to(x.dtype)
 
 
