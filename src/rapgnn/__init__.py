@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rapgnn.estimators.estimators import RAPEdgeClassifier, RAPEdgeRegressor, load_model
     from rapgnn.estimators.links import RAPLinkPredictor
     from rapgnn.estimators.rows import NodeRows
-    from rapgnn.graph.graph import Graph, from_pyg, from_pyg_list, make_graph, make_graphs
+    from rapgnn.graph.graph import Graph, from_pyg, make_graph, make_graphs
     from rapgnn.network.config import Config
     from rapgnn.network.propagation import Propagation
     from rapgnn.network.randomize import Randomized, randomize
@@ -36,7 +36,7 @@ _NAMES = {
     "estimators.estimators": "RAPEdgeClassifier RAPEdgeRegressor load_model",
     "estimators.links": "RAPLinkPredictor",
     "estimators.rows": "NodeRows",
-    "graph.graph": "Graph from_pyg from_pyg_list make_graph make_graphs",
+    "graph.graph": "Graph from_pyg make_graph make_graphs",
     "network.weights": "RandomWeights",
     "network.config": "Config",
     "network.randomize": "Randomized randomize",
@@ -68,7 +68,6 @@ __all__ = [
     "Randomized",
     "fit",
     "from_pyg",
-    "from_pyg_list",
     "load_dataset",
     "load_model",
     "make_graph",

@@ -11,7 +11,8 @@ import torch
 from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import cross_val_score
 
-from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg, from_pyg_list
+from rapgnn import InputError, InputNotice, RAPGraphClassifier, RAPNodeClassifier, from_pyg
+from rapgnn.graph.graph import graph_set
 from rapgnn.graph.rows import make_folds
 from rapgnn.graph.scores import CLASS_METRICS
 from rapgnn.training.checkpoint import index_digest
@@ -126,7 +127,7 @@ def test_lists_of_graphs():
     assert model.score(graphs[:20:2], labels[:20:2]) == 1.0  # graphs of one class can be scored
     for i, data in enumerate(graphs):
         data.y = torch.tensor([2 if i in (22, 35) else i % 2])
-    listed = from_pyg_list(graphs, **splits)
+    listed = graph_set(graphs, splits=splits, as_given=True)
     assert any("class 2 occurs" in note for note in listed.notes)
     with pytest.warns(InputNotice, match="class 2 occurs in validation or test rows only"):
         assert RAPGraphClassifier(**FAST).fit(listed).classes_.tolist() == [0, 1, 2]

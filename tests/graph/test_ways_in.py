@@ -10,11 +10,11 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from rapgnn import InputError, from_pyg, from_pyg_list, make_graph
+from rapgnn import InputError, from_pyg, make_graph
 from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.tables import read_networks
 from rapgnn.graph.convert import unpack
-from rapgnn.graph.graph import build_graph
+from rapgnn.graph.graph import build_graph, graph_set
 from samples import pyg
 
 X = np.random.default_rng(0).random((4, 3))
@@ -146,13 +146,13 @@ def test_blanks_around_labels_in_python():
         ([pyg(y=0.25), pyg(y=1.5)], "regression targets"),
         ([pyg(), pyg(edge_index=torch.tensor([[0], [7]]))], "names node 7"),
         ([pyg(x=torch.tensor([[float("nan"), 0.0]] * 3)), pyg()], "NaN or infinite"),
-        ([pyg(y=0), pyg(x=None)], "graph 1 has no x"),
+        ([pyg(y=0), pyg(x=None)], "graph 0 has node features but graph 1 has none"),
         ([], "empty"),
     ],
 )
 def test_bad_graph_lists_are_refused(graphs, words):
     with pytest.raises(InputError, match=words):
-        from_pyg_list(graphs, train=[0, 1], val=[], test=[])
+        graph_set(graphs, splits={"train": [0, 1], "val": [], "test": []}, as_given=True)
 
 
 def test_minus_one_is_unknown_whatever_the_column_holds():

@@ -15,7 +15,6 @@ from fuzzing import examples
 from operators import adapted, relative_error
 from rapgnn import (
     Propagation,
-    from_pyg_list,
     load_dataset,
     make_graphs,
 )
@@ -78,7 +77,7 @@ def test_every_way_in_is_the_same():
     found = graph_set(with_features, y, task="classification")
     torch.testing.assert_close(found.edge_weight, wanted.edge_weight)
     assert found.num_edge_features == 3
-    listed = from_pyg_list(graphs)
+    listed = graph_set(graphs, as_given=True)
     torch.testing.assert_close(listed.edge_weight, wanted.edge_weight)
     one = graph_set([(*t[:2], t[2][:, None]) for t in tuples], y, task="classification")
     assert one.edge_weight is None  # a table is of features, also with one column

@@ -5,7 +5,7 @@ backbone its propagation operator S. What docs teach of this room is importable 
 """
 
 from rapgnn.graph.backbones import BACKBONES, Backbone, adjacency
-from rapgnn.graph.graph import Graph, from_pyg, from_pyg_list, make_graph, make_graphs
+from rapgnn.graph.graph import Graph, from_pyg, make_graph, make_graphs
 from rapgnn.graph.operator import GraphOperator, build_operator
 from rapgnn.graph.tasks import TASKS, Objective
 
@@ -19,7 +19,6 @@ __all__ = [
     "adjacency",
     "build_operator",
     "from_pyg",
-    "from_pyg_list",
     "make_graph",
     "make_graphs",
 ]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice
-from rapgnn.graph.convert import RawGraph, as_scipy, count_nodes, members_of, own_labels, read_list, unpack
+from rapgnn.graph.convert import RawGraph, as_scipy, count_nodes, own_labels, read_list, unpack
 from rapgnn.graph.labels import (
     AS_GIVEN,
     SHARES,
@@ -340,29 +340,6 @@ def graph_set(
     raw = replace(raw, y=own_labels(raws, y) if labelled else None, **(splits or {}))
     how.setdefault("name", "graphs")
     return build_graph(raw, labelled=labelled, divide=False, **how)
-
-
-def from_pyg_list(
-    graphs: Sequence[Any],
-    task: str | None = None,
-    name: str = "graphs",
-    directed: bool | None = None,
-    seed: int = 0,
-    **splits: Any,
-) -> Graph:
-    """A list or dataset of PyTorch Geometric ``Data``, one label each, as a ``Graph``: features are taken as they are.
-
-    Args:
-        directed: as in ``from_pyg``.
-        splits, seed: as in ``make_graphs``.
-    """
-    for i, data in enumerate(members_of(graphs)):
-        edges = "edge_index" if getattr(data, "adj_t", None) is None else "adj_t"
-        missing = [f for f in ("x", edges, "y") if getattr(data, f, None) is None]
-        if missing:
-            raise InputError(f"graph {i} has no {', '.join(missing)}.")
-    how: dict[str, Any] = {"as_given": True, "task": task or "classification", "name": name, "seed": seed}
-    return graph_set(graphs, splits=splits, directed=directed, **how)
 
 
 def build_graph(
