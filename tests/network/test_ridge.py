@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rapgnn.network import heads
-from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, factored, same_gaps
+from rapgnn.network.heads import NormalEquations, RidgeHead, RidgeRegression, factored, same_gaps
 
 
 def floor_of(h, weights, scatter, penalty):
@@ -59,7 +59,8 @@ class Problem:
             center, level = w @ h / w.sum(), w @ t / w.sum()
             m, y = h - center, t - level
             gram, right, square = m.T @ (w[:, None] * m), m.T @ (w[:, None] * y), y.T @ (w[:, None] * y)
-            sums.append(RidgeSums(columns, center, level, gram, right, self.scatter(known), square, float(w.sum())))
+            equations = NormalEquations(None, None, gram, right, self.scatter(known), 0, square)
+            sums.append(equations.about(columns, center, level, float(w.sum())))
         return RidgeRegression.of_sums((self.h.shape[1], self.t.shape[1]), sums)
 
     def by_hand(self, penalty, left_out=None):

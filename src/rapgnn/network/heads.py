@@ -295,28 +295,6 @@ def make_head(config: Any, in_channels: int, out_channels: int, generator: torch
     return HEADS[config.head](in_channels, config.hidden_channels, out_channels, **how, generator=generator)
 
 
-@dataclass(frozen=True)
-class RidgeSums:
-    """What the equations of some labels need of all rows, in double precision.
-
-    Args:
-        columns: the labels, known for the same rows.
-        center, level: the (weighted) means of the representation ``[J·d]`` and of the targets ``[t]``.
-        gram: MᵀM ``[J·d, J·d]`` and right: MᵀT ``[J·d, t]``, both centred and weighted.
-        scatter: ``[d, J, J]``, the covariance of each channel's outputs, summed over the rows.
-        square: TᵀT ``[t, t]``, likewise; rows: how many there are, or the sum of their weights.
-    """
-
-    columns: list[int]
-    center: Tensor
-    level: Tensor
-    gram: Tensor
-    right: Tensor
-    scatter: Tensor
-    square: Tensor
-    rows: float
-
-
 class RidgeRegression:
     """The solutions for one penalty after another; what does not depend on the penalty is computed once.
 
@@ -339,7 +317,7 @@ class RidgeRegression:
         many: bool = False,
     ):
         self.shape, self.rows = (mean.shape[1], targets.shape[1]), len(mean)
-        self._groups, self._device, self._targets = list[_Equations](), mean.device, targets
+        self._groups, self._device, self._targets = list[NormalEquations](), mean.device, targets
         groups = list(same_gaps(targets))
         for (columns, known), covariance in zip(groups, scatter or [None] * len(groups), strict=True):
             m, t = mean if bool(known.all()) else mean[known], targets[known][:, columns].double()
@@ -349,21 +327,19 @@ class RidgeRegression:
             m, t = m - center.to(m.dtype), t - level
             if weights is not None:  # weighted least squares: rows times the root of their weight
                 m, t = m * w.sqrt()[:, None].to(m.dtype), t * w.sqrt()[:, None]
-            equations = _Equations(m, t, None, None, covariance, DECOMPOSED if many else DECOMPOSED_ONCE)
+            equations = NormalEquations(m, t, None, None, covariance, DECOMPOSED if many else DECOMPOSED_ONCE)
             if equations.size < (4 * torch.finfo(torch.float32).eps) ** 2 * float(w.sum() * center.square().mean()):
                 equations.size = 0.0  # constant columns: what is left of them is rounding, which λ is not relative to
             equations.known, equations.weights = known, w
             self._groups.append(equations.about(columns, center, level, float(w.sum())))
 
     @classmethod
-    def of_sums(cls, shape: tuple[int, int], sums: Sequence[RidgeSums]) -> "RidgeRegression":
+    def of_sums(cls, shape: tuple[int, int], groups: Sequence["NormalEquations"]) -> "RidgeRegression":
         """From sums over rows that were too many to be kept; ``shape`` is (J·d, t)."""
         regression = cls.__new__(cls)
         regression.shape, regression.rows = shape, 0
-        regression._device = sums[0].center.device if sums else torch.device("cpu")
-        equations = [_Equations(None, None, s.gram.clone(), s.right, s.scatter, 0, s.square) for s in sums]
-        groups = zip(equations, sums, strict=True)
-        regression._groups = [one.about(s.columns, s.center, s.level, s.rows) for one, s in groups]
+        regression._groups = list(groups)
+        regression._device = groups[0].center.device if groups else torch.device("cpu")
         return regression
 
     def with_targets(self, targets: Tensor) -> "RidgeRegression":
@@ -426,12 +402,12 @@ def same_gaps(targets: Tensor) -> Iterator[tuple[list[int], Tensor]]:
             yield columns, rows
 
 
-class _Equations:
+class NormalEquations:
     """(MᵀM + Σ + λI) W = MᵀT, Σ the covariance that the draws add; or its dual, with one unknown per row.
 
     Args:
         m: centred rows ``[r, J·d]``; t: centred targets ``[r, t]``; None where only their products are there.
-        gram, right, square: MᵀM, MᵀT and TᵀT, where only they are there.
+        gram, right, square: MᵀM, MᵀT and TᵀT, centred and weighted, in double precision, where only they are there.
         scatter: ``[d, J, J]``; None: nothing is random.
         decomposed: unknowns up to which one eigendecomposition serves all penalties.
     """
@@ -466,12 +442,18 @@ class _Equations:
             values, self.vectors = torch.linalg.eigh(self.gram)
             self.values, self.turned = values.clamp(min=0), self.vectors.mT @ self.right
 
-    def about(self, columns: list[int], center: Tensor, level: Tensor, rows: float) -> "_Equations":
-        """Of which labels these are, and what was taken from both sides."""
+    def about(self, columns: list[int], center: Tensor, level: Tensor, rows: float) -> "NormalEquations":
+        """Of which labels these are, and what was taken from both sides.
+
+        Args:
+            columns: the labels, known for the same rows.
+            center, level: the (weighted) means of the representation ``[J·d]`` and of the targets ``[t]``.
+            rows: how many there are, or the sum of their weights.
+        """
         self.columns, self.center, self.level, self.rows = columns, center, level, rows
         return self
 
-    def with_targets(self, t: Tensor) -> "_Equations":
+    def with_targets(self, t: Tensor) -> "NormalEquations":
         twin = copy.copy(self)
         twin.t, twin.right = t, t if self.dual else (self.m.T @ t.to(self.m.dtype)).double()
         if self.values is not None:
@@ -497,7 +479,7 @@ class _Equations:
         floor, size = self._floor(penalty), self.m.shape[1] if self.dual else len(self.gram)
         if self.dual and size <= SKETCH:
             m = self.m.double()
-            return _Equations(None, None, m.T @ m, m.T @ self.t, self.scatter, 0).root(penalty, generator)
+            return NormalEquations(None, None, m.T @ m, m.T @ self.t, self.scatter, 0).root(penalty, generator)
         noise = _identity_root(size, generator, self.right.device)
         factor, _, left = self._factored(floor)
         if left is None:

@@ -28,7 +28,7 @@ from rapgnn.graph.rows import with_goal
 from rapgnn.graph.tasks import Objective
 from rapgnn.memory import blocks
 from rapgnn.network.config import Config
-from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, same_gaps
+from rapgnn.network.heads import NormalEquations, RidgeHead, RidgeRegression, same_gaps
 from rapgnn.network.hops import Hops
 from rapgnn.network.polynomial import HopMoments
 from rapgnn.network.propagation import (
@@ -305,7 +305,7 @@ def stored_equations(model: RAPGNN, small: Graph, train: StoredRows, val: Stored
     return Equations(regression, held_out, torch.get_num_threads())
 
 
-def ridge_sums(train: StoredRows, targets: Tensor, weights: Tensor | None) -> list[RidgeSums]:
+def ridge_sums(train: StoredRows, targets: Tensor, weights: Tensor | None) -> list[NormalEquations]:
     """What the equations need of all training rows, for each group of labels known for the same rows.
 
     Args:
@@ -341,9 +341,10 @@ def ridge_sums(train: StoredRows, targets: Tensor, weights: Tensor | None) -> li
     scatter = [torch.einsum("jkml,dkl->djm", covariance, product) for product in products]
     left = [(known[:, columns] - level, w) for (columns, w), level in zip(groups, levels, strict=True)]
     squares = [targets.T @ (w[:, None] * targets) for targets, w in left]
-    rows = [float(weight.sum()) for _, weight in groups]
-    parts = zip(groups, centers, levels, grams, rights, scatter, squares, rows, strict=True)
-    return [RidgeSums(columns, *rest) for (columns, _), *rest in parts]
+    sums = zip(grams, rights, scatter, squares, strict=True)
+    made = [NormalEquations(None, None, gram, right, C, 0, square) for gram, right, C, square in sums]
+    about = zip(made, groups, centers, levels, strict=True)
+    return [one.about(columns, center, level, float(w.sum())) for one, (columns, w), center, level in about]
 
 
 # Predictions.
