@@ -59,9 +59,8 @@ class PolynomialFilter:
         # Channels outermost: a batch of draws is then one batched matrix product, and the hops are read once for it.
         # A GPU has a kernel of its own for that, which reads them row by row.
         shape, to = (d, len(stored_hops(spec)), count), {"dtype": S.dtype, "device": S.device}
-        self._by_row = torch.empty(shape[::-1], **to) if mixes(S.values) else None
-        self.hops = torch.empty(shape, **to) if self._by_row is None else self._by_row.permute(2, 1, 0)
-        self._fused = self._by_row is not None
+        self._fused = mixes(S.values)
+        self.hops = torch.empty(shape[::-1], **to).permute(2, 1, 0) if self._fused else torch.empty(shape, **to)
         mean = expected_coefficients(spec).tolist()
         outputs = len(spec.outputs)
         expected = S.values.new_zeros(0 if expect is None else len(expect), outputs, d)
@@ -93,7 +92,7 @@ class PolynomialFilter:
             out: what an earlier call of the same shape has returned, to be written again.
         """
         T, J = c.shape[:2]
-        if self._fused and self._by_row is not None:
+        if self._fused:
             return mix(c, self._by_row, rows, out)
         if rows is not None:
             return torch.stack([self.draw_batch(batch, one) for batch, one in zip(rows, c, strict=True)], out=out)
@@ -104,14 +103,14 @@ class PolynomialFilter:
         place: Any = None if out is None else out.permute(2, 0, 1)
         return torch.bmm(mixing, self.hops, out=place).permute(1, 2, 0)
 
-    def _rows(self, rows: Tensor) -> Tensor:
-        if self._by_row is None:
-            self._by_row = self.hops.permute(2, 1, 0).contiguous()
-        return self._by_row.index_select(0, rows)
+    @cached_property
+    def _by_row(self) -> Tensor:
+        """The hops ``[rows, K, d]``; no copy where they lie so."""
+        return self.hops.permute(2, 1, 0).contiguous()
 
     def draw_batch(self, rows: Tensor, c: Tensor) -> Tensor:
         """The representation ``[rows, J·d]`` of some of the stored rows, given a draw's coefficients ``[J, K, d]``."""
-        stored = self._rows(rows)
+        stored = self._by_row.index_select(0, rows)
         if self.spec.one_hop and self.spec.jumping == "cat":
             return (stored * c.diagonal(dim1=0, dim2=1).T).flatten(1)
         if c.shape[:2] == (1, 1):
