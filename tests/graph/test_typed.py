@@ -32,13 +32,19 @@ def test_a_relation_without_its_reverse_gets_it():
     assert len(types_of(typed_graph(TYPES, both, "paper", y=Y)).relations) == 3
 
 
-def hetero() -> HeteroData:
+def hetero(sparse: bool = False) -> HeteroData:
     data = HeteroData()
     data["paper"].x = torch.tensor(PAPERS[["pages"]].to_numpy())
     data["paper"].y = torch.tensor([0, 1, 0, 1])
     data["paper"].train_mask = torch.tensor([True, True, False, False])
     data["author"].num_nodes = 4
-    data["author", "writes", "paper"].edge_index = torch.from_numpy(WRITES)
+    if sparse:  # its rows are receivers
+        ones = torch.ones(WRITES.shape[1])
+        with torch.sparse.check_sparse_tensor_invariants():
+            adj_t = torch.sparse_coo_tensor(torch.from_numpy(WRITES[::-1].copy()), ones, (4, 4))
+        data["author", "writes", "paper"].adj_t = adj_t
+    else:
+        data["author", "writes", "paper"].edge_index = torch.from_numpy(WRITES)
     return data
 
 
@@ -47,6 +53,7 @@ def test_ways_in_agree():
     edges = {("author", "writes", "paper"): WRITES}
     ways = [
         read_typed(hetero()),
+        read_typed(hetero(sparse=True)),
         read_typed(({"paper": pages, "author": 4}, edges), Y, target="paper", train=[0, 1]),
         read_typed({"paper": NodeType(x=pages), "author": NodeType(count=4), **edges}, Y, target="paper", train=[0, 1]),
     ]
@@ -56,6 +63,8 @@ def test_ways_in_agree():
         assert torch.equal(graph.y[:2], torch.tensor([0, 1]))
         assert graph.train.tolist() == [0, 1]
         assert types_of(graph).counts == {"paper": 4, "author": 4}
+        wrote = [types_of(one).adjacency("author writes paper").toarray() for one in (graph, graphs[0])]
+        assert np.array_equal(*wrote)
 
 
 def test_tables_are_encoded_and_gaps_filled():

@@ -166,15 +166,21 @@ def _stated_nodes(data: Any, x: Any) -> Any:
 
 def _from_adjacency(adjacency: Any, what: str = "the adjacency") -> dict[str, Any]:
     """Entry (u, v) is the weight of the edge from u to v."""
-    adjacency = as_scipy(_from_triples(adjacency, what), what)
-    if not sp.issparse(adjacency):
-        adjacency = as_array(adjacency, what)
-    if len(adjacency.shape) != 2 or adjacency.shape[0] != adjacency.shape[1]:
-        raise InputError(f"an adjacency has as many rows as columns, got shape {adjacency.shape}.")
-    coo = sp.coo_matrix(adjacency)
+    coo = entries_of(adjacency, what)
+    if coo.shape[0] != coo.shape[1]:
+        raise InputError(f"an adjacency has as many rows as columns, got shape {coo.shape}.")
     ends = np.stack([coo.row, coo.col]).astype(np.int64)
-    edges: dict[str, Any] = {"edge_index": ends, "num_nodes": adjacency.shape[0]}
+    edges: dict[str, Any] = {"edge_index": ends, "num_nodes": coo.shape[0]}
     return edges if (coo.data == 1).all() else edges | {"edge_weight": coo.data}
+
+
+def entries_of(matrix: Any, what: str) -> sp.coo_matrix:
+    """The entries of a matrix of scipy, torch, torch_sparse or numpy."""
+    matrix = as_scipy(_from_triples(matrix, what), what)
+    matrix = matrix if sp.issparse(matrix) else as_array(matrix, what)
+    if len(matrix.shape) != 2:
+        raise InputError(f"{what} must be a matrix, got shape {matrix.shape}.")
+    return sp.coo_matrix(matrix)
 
 
 def _from_triples(matrix: Any, what: str) -> Any:

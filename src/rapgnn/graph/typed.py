@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError, check_choice, shown
-from rapgnn.graph.convert import RawGraph, as_directed, as_table, unpack
+from rapgnn.graph.convert import RawGraph, as_directed, as_table, entries_of, unpack
 from rapgnn.graph.graph import Graph, build_graph, make_features
 from rapgnn.graph.relations import ALSO, ALWAYS, BESIDE, Relation, Types
 from rapgnn.graph.rows import split_blocks
@@ -375,8 +375,8 @@ def read_typed(
         one = data[key]
         ends, weight = getattr(one, "edge_index", None), getattr(one, "edge_weight", None)
         if ends is None and getattr(one, "adj_t", None) is not None:
-            row, column, weight = one.adj_t.coo()
-            ends = torch.stack([column, row])
+            entries = entries_of(one.adj_t, "adj_t")  # its rows are receivers
+            ends, weight = np.stack([entries.col, entries.row]), None if (entries.data == 1).all() else entries.data
         if ends is None:
             raise InputError(f"relation {' '.join(key)} has no edges, neither edge_index nor adj_t: give one of them.")
         source, name, end = key
