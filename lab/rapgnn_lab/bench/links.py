@@ -39,23 +39,6 @@ PENALTIES, NEIGHBOURS = (20.0, 100.0, 500.0), (50, 200)  # of EASE and item-kNN,
 AUTOENCODERS = [{"channels": channels, "lr": lr} for channels in (32, 64) for lr in (0.01, 0.003)]
 
 
-def road(seed: int) -> Any:
-    """A grid whose streets are partly closed, with a few short cuts."""
-    draw, grid = np.random.default_rng(seed), nx.convert_node_labels_to_integers(nx.grid_2d_graph(70, 70))
-    edges = np.array(grid.edges)
-    kept = edges[draw.random(len(edges)) < 0.75]
-    return np.concatenate([kept, np.stack([kept[:200, 0], (kept[:200, 0] + 71) % 4900], 1)])
-
-
-def web(seed: int) -> Any:
-    """Pages that copy half of the links of an earlier page (Kleinberg et al., 1999)."""
-    draw, out = np.random.default_rng(seed), [[1], [0]]
-    for page in range(2, 3000):
-        copied = [v for v in out[draw.integers(page)] if draw.random() < 0.5]
-        out.append(sorted({*copied, *draw.integers(page, size=2).tolist()}))
-    return np.array([(u, v) for u, row in enumerate(out) for v in row if u != v])
-
-
 def bipartite(seed: int) -> Any:
     """Users and items with tastes over a power law of popularity; users are numbered first."""
     draw, users, items, tastes = np.random.default_rng(seed), 1500, 800, 12
@@ -73,8 +56,6 @@ GENERATED: dict[str, Callable[[int], Any]] = {
     "blocks": lambda seed: nx.planted_partition_graph(20, 50, 0.2, 0.004, seed=seed).edges,
     "power-law": lambda seed: nx.powerlaw_cluster_graph(2000, 5, 0.5, seed=seed).edges,
     "geometric": lambda seed: nx.random_geometric_graph(2000, 0.04, seed=seed).edges,
-    "road": road,
-    "web": web,
     "bipartite": bipartite,
 }
 """Graphs without features: seed -> edges."""
@@ -148,18 +129,11 @@ def item_knn(links: Links, x: Any, seed: int, neighbours: int = 100) -> Product:
     return Product(A, np.concatenate([np.zeros((border, len(alike))), alike.T]))
 
 
-def candidates(method: str) -> list[Callable[..., Product]]:
-    """A rival with each of its settings."""
-    if method == "GCN autoencoder":
-        return [partial(autoencoder, **how) for how in AUTOENCODERS]
-    if method == "EASE":
-        return [partial(ease, penalty=penalty) for penalty in PENALTIES]
-    if method == "item-kNN":
-        return [partial(item_knn, neighbours=count) for count in NEIGHBOURS]
-    return [RIVALS[method]]
-
-
-ITEM_METHODS = ("item-kNN", "EASE")
+ITEM_METHODS = {
+    "item-kNN": [partial(item_knn, neighbours=count) for count in NEIGHBOURS],
+    "EASE": [partial(ease, penalty=penalty) for penalty in PENALTIES],
+}
+"""A rival with each of its settings."""
 METHODS = (OURS, *RIVALS, *ITEM_METHODS)
 
 
@@ -207,7 +181,8 @@ def _ours(known: Links, x: Any, judging: Tensor, hidden: Tensor, seed: int) -> R
 def _rival(method: str, known: Links, x: Any, judging: Tensor, hidden: Tensor, seed: int, metric: str) -> Record:
     """The best of its settings on the links that judge; the seconds are those of one setting."""
     inputs, tried = None if x is None else dense(x), list[tuple[float, float, Product]]()
-    for make in candidates(method):
+    tuned = {"GCN autoencoder": [partial(autoencoder, **how) for how in AUTOENCODERS]} | ITEM_METHODS
+    for make in tuned.get(method) or [RIVALS[method]]:
         begun = time.perf_counter()
         product = make(known, inputs, seed)
         seconds, best = time.perf_counter() - begun, partial(product.best, known)
