@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rapgnn.errors import InputError, check_choice
+from rapgnn.errors import check_choice
 from rapgnn.network.config import ACTIVATIONS
 from rapgnn.network.weights import DISTRIBUTIONS
 from rapgnn.prng import random_words
@@ -58,15 +58,9 @@ class RandomMatrix:
         check_choice("matrix distribution", self.distribution, BOUNDS)
         if self.measure is not None:
             check_choice("matrix measure", self.measure, MEASURES)
-        if not (math.isfinite(self.size) and self.size >= 0):
-            raise InputError(f"the size of a random matrix must be a finite number from 0 on, got {self.size}.")
-        if self.connections is not None and self.connections < 1:
-            raise InputError(f"a unit needs at least 1 connection, got {self.connections}.")
 
     def draw(self, layer: int, rows: int, columns: int, slot: int = WEIGHT) -> Tensor:
         """The matrix ``[rows, columns]`` of a layer, dense; a sparse one holds zeros."""
-        if self.measure in ("radius", "absolute radius") and rows != columns:
-            raise InputError(f"only a square matrix has a spectral radius, not {rows} × {columns}: set its norm.")
         inputs = min(rows, self.connections or rows)
         bound = BOUNDS[self.distribution](inputs, columns)
         values = DISTRIBUTIONS["uniform"].sample(self._words(layer, slot, 0, rows * columns), -bound, bound)
@@ -109,9 +103,6 @@ class RandomLayer(nn.Module):
         layer: int = 0,
     ):
         super().__init__()
-        check_choice("activation", activation, ACTIVATIONS)
-        if out_channels < 1:
-            raise InputError(f"a random layer needs at least 1 unit, got {out_channels}.")
         weights = weights or RandomMatrix()
         self.activation = activation
         offsets = RandomMatrix("uniform", size=bias, seed=weights.seed)

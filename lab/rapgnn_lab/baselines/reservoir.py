@@ -1,14 +1,14 @@
-"""What the reservoir systems share: matrices of the graph, the fixed point, the encoder, the network with a readout."""
+"""What the reservoir systems share: matrices of the graph, the reservoir, the encoder, the network with a readout."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from itertools import islice, product
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rapgnn.compare import Record
 from rapgnn.graph.backbones import Backbone, plain, symmetric
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
@@ -16,9 +16,8 @@ from rapgnn.network.encode import Standard
 from rapgnn.network.heads import TargetScale
 from rapgnn.network.hop_network import graph_blocks
 from rapgnn.sparse import Features, SparseMatrix, row_block
-from rapgnn_lab.baselines.random_layer import RandomLayer
+from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
 
-S = TypeVar("S")
 _RULES = {"adjacency": plain, "normalised": symmetric}
 
 
@@ -36,26 +35,36 @@ def pool_all(operator: GraphOperator, h: Tensor) -> Tensor:
     return torch.cat([operator.pool(h, how) for how in ("mean", "sum", "max")], dim=1)
 
 
-def fixed_point(drive: Tensor, matrix: SparseMatrix, weight: Tensor, tolerance: float, max_iterations: int) -> Tensor:
-    r"""The states h with h = tanh(drive + S h W).
+class Reservoir(nn.Module):
+    r"""The states that the graph determines: :math:`h = \tanh(x W_I + S h W_H)`, iterated from tanh(x W_I) on.
 
-    The map is a contraction, and the fixed point the same from every start, where ρ(|S|) ρ(|W|) < 1: differences of two
-    states shrink entry by entry at least as fast as by the matrix \|S\| ⊗ \|W\|.
+    The map is a contraction, and the fixed point the same from every start, where ρ(|S|) ρ(|W_H|) < 1: differences of
+    two states shrink entry by entry at least as fast as by the matrix \|S\| ⊗ \|W_H\|.
 
     Args:
-        drive: what the input adds at every step ``[n, d]``.
-        matrix: S ``[n, n]``; weight: W ``[d, d]``.
-        tolerance: stop when no entry changes by more.
-        max_iterations: stop after so many steps in any case.
+        settings: ``units``, and when to stop: ``tolerance``, the largest change of an entry, and ``max_iterations``.
+        drive, recurrent: how W_I and W_H are drawn; layer: the number that the draw depends on.
     """
-    h = torch.tanh(drive)
-    for _ in range(max_iterations - 1):
-        following = torch.tanh(drive + (matrix @ h) @ weight)
-        moved = float((following - h).abs().max()) if h.numel() else 0.0
-        h = following
-        if moved <= tolerance:
-            break
-    return h
+
+    recurrent: Tensor
+
+    def __init__(self, in_channels: int, settings: Record, drive: RandomMatrix, recurrent: RandomMatrix, layer: int):
+        super().__init__()
+        units = settings["units"]
+        self.tolerance, self.max_iterations = settings["tolerance"], settings["max_iterations"]
+        self.input = RandomLayer(in_channels, units, drive, activation="identity", layer=layer)
+        self.register_buffer("recurrent", recurrent.draw(layer, units, units, slot=2))
+
+    def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
+        drive = self.input(x)
+        h = torch.tanh(drive)
+        for _ in range(self.max_iterations - 1):
+            following = torch.tanh(drive + (matrix @ h) @ self.recurrent)
+            moved = float((following - h).abs().max()) if h.numel() else 0.0
+            h = following
+            if moved <= self.tolerance:
+                break
+        return h
 
 
 class ReservoirEncoder(nn.Module):
@@ -130,13 +139,7 @@ class ReservoirNetwork(nn.Module):
         return self.head(self.columns(self.encoder.encode(x, context, rows, self.depth)))
 
 
-def first(value: Any) -> Any:
-    """The value of a setting, or the first of those to choose from."""
-    return value[0] if isinstance(value, tuple) else value
-
-
-def choices(settings: S) -> list[S]:
-    """The settings one by one, where fields that are tuples hold the values to choose from."""
-    given = {f.name: getattr(settings, f.name) for f in fields(settings)}  # type: ignore[arg-type]
-    tried = {name: values for name, values in given.items() if isinstance(values, tuple)}
-    return [replace(settings, **dict(zip(tried, point, strict=True))) for point in product(*tried.values())]  # type: ignore[type-var]
+def choices(settings: Record) -> list[Record]:
+    """The settings one by one, where lists hold the values to choose from."""
+    tried = [value if isinstance(value, list | tuple) else [value] for value in settings.values()]
+    return [dict(zip(settings, point, strict=True)) for point in product(*tried)]

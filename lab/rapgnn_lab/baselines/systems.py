@@ -2,16 +2,18 @@
 
 import math
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from rapgnn import compare
-from rapgnn.compare import Method
+from rapgnn.compare import Method, Record
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
@@ -22,8 +24,8 @@ from rapgnn.training.fit import Fitted, ridge_targets, row_weights
 from rapgnn.training.head import train_on_features
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, as_prediction
-from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings
-from rapgnn_lab.baselines.prgnn import PRGNN, PRGNNSettings
+from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN
+from rapgnn_lab.baselines.prgnn import PRGNN
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
 from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, choices
 
@@ -36,24 +38,25 @@ class System:
     """A reservoir system.
 
     Args:
-        settings: of its paper; tuples hold what validation chooses from.
-        build: (graph, settings, seed) -> the encoder.
+        settings: of its paper (``systems.toml``); lists hold what validation chooses from.
+        build: (graph, seed, one choice of the settings) -> the encoder.
         nodes: whether nodes can be classified with it, or graphs alone.
         standardize: whether the readout's columns get mean 0 and variance 1 over the training rows.
     """
 
     title: str
-    settings: Any
-    build: Callable[[Graph, Any, int], ReservoirEncoder]
+    settings: Record
+    build: Callable[[Graph, int, Record], ReservoirEncoder]
     nodes: bool = False
     standardize: bool = False
 
 
+_OF = tomllib.loads(files("rapgnn_lab.baselines").joinpath("systems.toml").read_text(encoding="utf-8"))
 SYSTEMS = {
-    "fdgnn": System("FDGNN", FDGNNSettings(), FDGNN, nodes=True),
-    "u-gcn": System("U-GCN", UGCNSettings(), UGCN, nodes=True, standardize=True),
-    "mrgnn": System("MRGNN", MRGNNSettings(), MRGNN, standardize=True),
-    "p-rgnn": System("P-RGNN", PRGNNSettings(), PRGNN),
+    "fdgnn": System("FDGNN", _OF["fdgnn"], FDGNN, nodes=True),
+    "u-gcn": System("U-GCN", _OF["u-gcn"], UGCN, nodes=True, standardize=True),
+    "mrgnn": System("MRGNN", _OF["mrgnn"], MRGNN, standardize=True),
+    "p-rgnn": System("P-RGNN", _OF["p-rgnn"], PRGNN),
 }
 """The reservoir systems by name."""
 
@@ -76,17 +79,17 @@ class Readout:
 
 @torch.inference_mode(False)  # also where a user has switched it on
 def fit_reservoir(
-    name: str, graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None, settings: Any = None
+    name: str, graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None, **settings: Any
 ) -> Fitted:
     """Try the system's settings one after another, and keep those whose readout is best on validation.
 
-    ``config`` is RAP-GNN's and plays no part; ``settings`` are by default those of the system's paper.
+    ``config`` is RAP-GNN's and plays no part; ``settings`` in the place of those of the system's paper.
     """
     system = SYSTEMS[name]
     if graph.ptr is None and not system.nodes:
         raise InputError(f"{system.title} classifies graphs, not nodes: leave {name} out with --methods.")
     begun, best, at, history = time.perf_counter(), None, 0, []
-    for point, encoder, context, parts in _encoded(system, settings or system.settings, graph, seed):
+    for point, encoder, context, parts in _encoded(system, choices(system.settings | settings), graph, seed):
         for network in _networks(system, point, encoder, parts, graph, seed):
             with torch.no_grad():
                 train, val = network.columns(parts).split([len(graph.train), len(graph.val)])
@@ -108,22 +111,22 @@ def fit_reservoir(
     def predict(rows: Tensor) -> Prediction:
         return as_prediction(network(graph.x, context, rows), graph.objective, network.output)
 
-    chosen = asdict(point) | {"depth": network.depth} | readout.named
+    chosen = point | {"depth": network.depth} | readout.named
     return Fitted(network.eval(), predict, loop, "stepwise", "random layers with a non-linearity", "expected", chosen)
 
 
 def _encoded(
-    system: System, settings: Any, graph: Graph, seed: int
-) -> Iterator[tuple[Any, ReservoirEncoder, Any, list[Tensor]]]:
+    system: System, points: list[Record], graph: Graph, seed: int
+) -> Iterator[tuple[Record, ReservoirEncoder, Any, list[Tensor]]]:
     """Each point of the settings with its encoder and its features; made once where only the readout differs."""
     rows = torch.cat([graph.train, graph.val])
     last: tuple[Any, Any] = (None, None)
     contexts: dict[Any, Any] = {}
-    for point in choices(settings) if len(graph.val) else choices(settings)[:1]:  # the first, if nothing can choose
-        same = replace(point, projection_scaling=0.0) if hasattr(point, "projection_scaling") else point
+    for point in points if len(graph.val) else points[:1]:  # the first, if nothing can choose
+        same = {name: value for name, value in point.items() if name != "projection_scaling"}
         if last[0] != same:
-            encoder = system.build(graph, point, seed).to(graph.y.device)
-            kind = getattr(point, "matrix", None)
+            encoder = system.build(graph, seed, point).to(graph.y.device)
+            kind = point.get("matrix")
             if kind not in contexts:
                 contexts[kind] = encoder.context(graph)
             encoder.fit(graph.x, contexts[kind], graph.train)
@@ -132,18 +135,18 @@ def _encoded(
 
 
 def _networks(
-    system: System, point: Any, encoder: ReservoirEncoder, parts: list[Tensor], graph: Graph, seed: int
+    system: System, point: Record, encoder: ReservoirEncoder, parts: list[Tensor], graph: Graph, seed: int
 ) -> Iterator[ReservoirNetwork]:
     """The system without a readout, for each depth; the deepest alone where nothing can choose."""
     output = TargetScale(graph.num_outputs).to(graph.y.device)
     if graph.objective.metric == "rmse":
         output.fit(graph.y[graph.train])
-    units = getattr(point, "projection", 0)
+    units = point.get("projection", 0)
     for depth in encoder.depths if len(graph.val) else encoder.depths[-1:]:
         width = encoder.columns(parts, depth).shape[1]
         projection = None
         if units:
-            weights = RandomMatrix("uniform", size=point.projection_scaling, measure="norm", seed=seed)
+            weights = RandomMatrix("uniform", None, point["projection_scaling"], "norm", seed)
             projection = RandomLayer(width, units, weights, layer=len(encoder.depths)).to(graph.y.device)
         network = ReservoirNetwork(encoder, depth, output, projection)
         if system.standardize:
@@ -155,7 +158,7 @@ def _networks(
 
 
 def _readouts(
-    network: ReservoirNetwork, point: Any, train: Tensor, val: Tensor, graph: Graph, seed: int
+    network: ReservoirNetwork, point: Record, train: Tensor, val: Tensor, graph: Graph, seed: int
 ) -> Iterator[Readout]:
     """Ridge for one penalty after another, and a small network on the deepest columns where the system has one.
 
@@ -177,13 +180,13 @@ def _readouts(
         worth, loss = rule.merit(metric), float(rule.loss(scores, y))
         merit = -math.inf if math.isnan(worth) else worth, -math.inf if math.isnan(loss) else -loss
         yield Readout(head, named, [metric], merit=merit)
-    epochs = getattr(point, "epochs", 0)
+    epochs = point.get("epochs", 0)
     if epochs and network.depth == max(network.encoder.depths):
         start, noise = seeded(seed, Stream.START_VALUES), seeded(seed, Stream.DROPOUT)
-        hidden = max(1, point.units // 2) * network.depth
-        head = Head(channels, hidden, graph.num_outputs, 2, dropout=point.dropout, generator=start).to(train.device)
-        how = {"lr": point.learning_rate, "weight_decay": point.weight_decay, "epochs": epochs, "patience": None}
-        loop = train_on_features(head, graph, train, val, network.output, seed, noise, point.batch_size, **how)
+        hidden = max(1, point["units"] // 2) * network.depth
+        head = Head(channels, hidden, graph.num_outputs, 2, dropout=point["dropout"], generator=start).to(train.device)
+        how = {"lr": point["learning_rate"], "weight_decay": point["weight_decay"], "epochs": epochs, "patience": None}
+        loop = train_on_features(head, graph, train, val, network.output, seed, noise, point["batch_size"], **how)
         yield Readout(head, {"readout": "network", "epoch": loop.best_epoch}, loop.history, loop.best_epoch, loop.best)
 
 
