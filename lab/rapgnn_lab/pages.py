@@ -18,6 +18,7 @@ from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.memory import read_size
 from rapgnn.scale.plan import Machines, Problem, Rates, advice, best, costs, plan_rows
+from rapgnn_lab import results
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.suite.compare import goals, metric_title, suite_table
 from rapgnn_lab.paper.claims.judged import FAILS, HOLDS, PART, format_claims, judge_claims
@@ -28,15 +29,11 @@ from rapgnn_lab.results import (
     COLUMNS,
     DATASETS,
     NONE,
-    Cells,
     format_figure,
-    format_published,
     format_table,
     make_table,
     one_published,
     read_records,
-    results_folder,
-    writer,
 )
 from rapgnn_lab.tune.space import TABLES as SEARCHED
 
@@ -113,7 +110,7 @@ def graph_speed_table(root: Path) -> str:
         header += [f"{title}, {machine}, ms" for machine in MACHINES]
         for r in on_machines(root, f"bench-graphs/{dataset}"):
             cell = NONE if r.get("note") else "{epoch_ms:ms} ({speedup_vs_end_to_end:x})"
-            rows.setdefault(r["title"], []).append(Cells().vformat(cell, (), r))
+            rows.setdefault(r["title"], []).append(results.Cells().vformat(cell, (), r))
     return format_table(header, ([title, *cells] for title, cells in rows.items()))
 
 
@@ -162,7 +159,7 @@ def predicted_table(root: Path, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _measured(root: Path) -> Measured:
-    return read_measured(results_folder(root) / "reproduce")
+    return read_measured(results.results_folder(root) / "reproduce")
 
 
 @lru_cache(maxsize=1)
@@ -209,7 +206,9 @@ def summary_table(root: Path) -> str:
             mine = {(r["title"], r["column"]): r for r in records if r["dataset"] == dataset}
             best = _best(mine)
             rap, trained = mine.get(("RAP-GNN", "faithful")), mine.get(("End-to-End", "faithful"))
-            paper = [format_published(one_published(table, dataset=dataset, method=m)) for m in ("rap", "end-to-end")]
+            paper = [
+                results.format_published(one_published(table, dataset=dataset, method=m)) for m in ("rap", "end-to-end")
+            ]
             metric = next(r["metric"] for r in mine.values())
             title = f"{DATASETS.get(dataset, dataset)}, {UNITS[metric]}"
             mark = "" if best is None or best["method"] == "rap" else " †"
@@ -239,7 +238,7 @@ def reservoirs_table(root: Path) -> str:
         header += [f"{DATASETS[dataset]}, {what}" for what in ("paper's protocol", "strict", "published")]
         for method, row in rows.items():
             record, paper = records[method, dataset], one_published("tu", dataset=dataset, method=method)
-            row += [format_figure(record), format_figure(record, "strict_"), format_published(paper)]
+            row += [format_figure(record), format_figure(record, "strict_"), results.format_published(paper)]
     return format_table(header, rows.values())
 
 
@@ -329,11 +328,11 @@ def render(page: Path, root: Path) -> str:
 def rendered_pages(root: Path = Path()) -> dict[Path, str]:
     """{page: what it should say} of every page."""
     forget()
-    results_folder(root)
+    results.results_folder(root)
     return {page: render(page, root) for page in find_pages(root)}
 
 
-main = writer("rapgnn_lab.pages", __doc__, rendered_pages)
+main = results.writer("rapgnn_lab.pages", __doc__, rendered_pages)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,10 @@ Measurements are lists of records in ``results/<command>/<dataset>.json`` of the
 """
 
 import functools
-import json
 import sys
-import tomllib
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from string import Formatter
 from typing import Any, ClassVar
@@ -79,7 +76,7 @@ def changed_files(wanted: Mapping[Path, str]) -> dict[Path, str]:
     }
 
 
-_PUBLISHED: Record = json.loads(files("rapgnn_lab").joinpath("published.json").read_text(encoding="utf-8"))
+_PUBLISHED: Record = store.packaged("published.json")
 TABLES: dict[str, list[str]] = _PUBLISHED["tables"]
 """The tables, and the labels of the paper's source they were taken from."""
 
@@ -183,7 +180,7 @@ def title_of(dataset: str) -> str:
     return DATASETS.get(dataset, dataset)
 
 
-COLUMNS: dict[str, str] = tomllib.loads(files("rapgnn_lab").joinpath("columns.toml").read_text(encoding="utf-8"))
+COLUMNS: dict[str, str] = store.packaged("columns.toml")
 """The columns of every benchmark's table, and of those in README.md and docs/, as ``make_table`` takes them."""
 
 

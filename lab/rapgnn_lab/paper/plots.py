@@ -294,40 +294,12 @@ def to_parts(figure: Figure) -> list[parts.Part]:
     return [parts.Prose(f"![{titles}](data:image/png;base64,{data})"), parts.More("The same in words", below)]
 
 
-# Of benchmarks.
-
 DEPTH = {"epoch_ms": "epoch with validation (ms)", "infer_ms": "inference (ms)", "peak_memory_mb": "peak memory (MB)"}
-SCALE = {
-    "seconds": {"build_seconds": "operator", "hops_seconds": "hops", "predict_seconds": "all nodes predicted"},
-    "epoch with validation (ms)": {
-        "epoch_ms": "RAP epoch",
-        "end_to_end_epoch_ms": "end-to-end epoch",
-        "floor_ms": "one read of the hops",
-    },
-    "MB": {"peak_memory_mb": "peak memory", "hop_megabytes": "stored hops"},
-}
 
 
-def save_benchmark(name: str, records: Sequence[Record], path: Path) -> None:
-    """Save the plot of ``bench depth`` or ``bench scale``."""
-    rows = [r for r in records if r["method"] != "slope"]
-    first = rows[0]
-    if name == "depth":
-        title = f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}"
-        panels = [lines(rows, key, "num_layers", "layers", label, label) for key, label in DEPTH.items()]
-    else:
-        title = f"generated graphs, {first['num_layers']} layers, {first['hardware']}"
-        panels = [_by_size(rows, unit, keys) for unit, keys in SCALE.items()]
-    figures, kind = [Figure(panels)], path.suffix[1:].lower()
-    write_atomic(path, lambda temporary: save_image(figures, title, temporary, kind))
-
-
-def _by_size(records: Sequence[Record], unit: str, keys: dict[str, str]) -> Panel:
-    """A line per quantity and width, over the number of edges."""
-    series: dict[str, Series] = {}
-    for width in sorted({r["hidden_channels"] for r in records}):
-        for key, title in keys.items():
-            points = sorted((r["edges"], r[key]) for r in records if r["hidden_channels"] == width and r.get(key))
-            if points:
-                series[f"{title}, width {width}"] = Series(*zip(*points, strict=True), place=len(series))
-    return Panel("lines", unit, "", "directed edges", unit, series)
+def save_depth(records: Sequence[Record], path: Path) -> None:
+    """Save the plot of ``bench depth``."""
+    first = records[0]
+    title = f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}"
+    figures = [Figure([lines(records, key, "num_layers", "layers", label, label) for key, label in DEPTH.items()])]
+    write_atomic(path, lambda temporary: save_image(figures, title, temporary, path.suffix[1:].lower()))

@@ -1,29 +1,19 @@
 """The tables of accuracies: their rows, the cells that fill them, what a quick run leaves out, and their Markdown."""
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 
 from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.graph.graph import Graph
 from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn_lab import results
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.accuracy import BOTH, ESTIMATOR, PAPER, accuracy_cell
 from rapgnn_lab.paper.cells import Cell, Graphs, Scale
-from rapgnn_lab.results import (
-    NONE,
-    ONE_DIGIT,
-    Published,
-    format_figure,
-    format_published,
-    format_table,
-    one_published,
-    title_of,
-)
+from rapgnn_lab.results import NONE, Published, format_figure, format_table, title_of
+from rapgnn_lab.store import packaged
 from rapgnn_lab.tuned import REACHABLE, chosen_config
 
 FAITHFUL, BEST, EXPECTATION = "faithful", "best", "expectation"
@@ -69,7 +59,7 @@ class Row:
     def paper(self, dataset: str) -> Published | None:
         if self.published is None:
             return None
-        return one_published(**{"dataset": dataset, "method": self.method} | self.published)
+        return results.one_published(**{"dataset": dataset, "method": self.method} | self.published)
 
 
 def strategies(table: str, methods: Sequence[str], both: Sequence[str] = ()) -> tuple[Row, ...]:
@@ -187,14 +177,12 @@ ABSENT: dict[str | None, str] = {EXPECTATION: NO_EXACT_FORM, OF_LAYER: NONE}  # 
 UNITS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE, lower is better"}
 
 
-@cache
-def _notes() -> dict[str, str]:
-    return tomllib.loads(files("rapgnn_lab.paper").joinpath("notes.toml").read_text(encoding="utf-8"))
+NOTES: dict[str, str] = packaged("paper/notes.toml")
 
 
 def note(name: str, **values: object) -> str:
     """A paragraph of ``notes.toml``, with these values in it."""
-    return _notes()[name].format(**values)
+    return NOTES[name].format(**values)
 
 
 def write_line(row: Row, records: Mapping[str, Record], paper: Published | None, searched: bool) -> dict[str, str]:
@@ -215,7 +203,7 @@ def write_line(row: Row, records: Mapping[str, Record], paper: Published | None,
         "best": best,
         "reachable": format_figure(records[REACHABLE]) if REACHABLE in records else "",
         "strict": NONE if ours is None else format_figure(ours, "strict_"),
-        "paper": format_published(paper),
+        "paper": results.format_published(paper),
         "difference": _difference(row, ours, paper),
     }
 
@@ -229,7 +217,7 @@ def _difference(row: Row, ours: Record | None, paper: Published | None) -> str:
         mean = ours["strict_mean"]
     if paper.metric == "rmse":
         return f"{mean - paper.mean:+.3f}"
-    return f"{100 * mean - paper.mean:+.{1 if paper.table in ONE_DIGIT else 2}f}"
+    return f"{100 * mean - paper.mean:+.{1 if paper.table in results.ONE_DIGIT else 2}f}"
 
 
 def show_datasets(

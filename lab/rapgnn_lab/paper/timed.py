@@ -24,16 +24,7 @@ from rapgnn_lab.bench.timing import ReadyGraph, fits, ready
 from rapgnn_lab.paper import plots, rows
 from rapgnn_lab.paper.accuracy import accuracy_cell
 from rapgnn_lab.paper.cells import KINDS, Cell, Graphs, Item, Scale
-from rapgnn_lab.results import (
-    COLUMNS,
-    NONE,
-    Published,
-    find_published,
-    format_figure,
-    format_published,
-    make_table,
-    title_of,
-)
+from rapgnn_lab.results import COLUMNS, NONE, Published, find_published, format_figure, make_table
 from rapgnn_lab.store import machine, measure_or_say
 
 TITLES = {
@@ -227,7 +218,7 @@ def show_memory(records: list[Record]) -> str:
             r | {"mb": r.get("note") or results.format_number(r.get("peak_memory_mb")), "paper": _saving(r)}
             for r in mine
         ]
-        where = f"{title_of(name)}, {mine[0]['num_layers']} layers, {mine[0]['hidden_channels']} channels"
+        where = f"{results.title_of(name)}, {mine[0]['num_layers']} layers, {mine[0]['hidden_channels']} channels"
         parts.append(f"## {where}\n\n{make_table(said, COLUMNS['figure-memory'])}")
     gpu = str(records[0]["device"]).startswith("cuda")
     how = "peak of torch's allocator" if gpu else "peak resident size of a process of its own"
@@ -353,7 +344,7 @@ def _table(table: LargeTable, records: Sequence[Record]) -> str:
         score = NONE if method == "rap-stepwise" else format_figure(scores.get(method)) if scores else r["no_accuracy"]
         said = {"name": rows.bold(r["title"], method == "rap"), "score": score}
         said |= {key: r.get("note") or results.format_ms(r[key]) for key in ("train_ms_per_epoch", "infer_all_ms")}
-        shown.append(r | said | {"paper": format_published(table.paper(method))})
+        shown.append(r | said | {"paper": results.format_published(table.paper(method))})
     first = next(iter(times.values()))
     metric = "rocauc" if table.dataset == "ogbn-proteins" else "accuracy"
     where = f"{first['num_layers']} layers, {first['hidden_channels']} channels; times at {first['dataset']}"

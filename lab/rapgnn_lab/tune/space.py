@@ -10,10 +10,8 @@ pooling, by the mean in OGB's example where nothing is set, and whether the clas
 there. "any" fits any graph.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from rapgnn.errors import InputError
@@ -23,6 +21,7 @@ from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn.sparse import nonnegative
 from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.store import packaged
 from rapgnn_lab.tuned import FAITHFUL
 
 ANY = "any"
@@ -64,8 +63,7 @@ class Table:
     pooling: tuple[str, ...] = ("sum",)
 
 
-_TEXT = files("rapgnn_lab.tune").joinpath("tables.toml").read_text(encoding="utf-8")
-TABLES = {dataset: Table(**row) for dataset, row in tomllib.loads(_TEXT).items()}
+TABLES = {dataset: Table(**row) for dataset, row in packaged("tune/tables.toml").items()}
 _LINEAR = {"embedding": "learnable", "embedding_layers": 1, "embedding_output": "none", "activation": "identity"}
 VARIANTS: dict[str, dict[str, Any]] = {"learnable-linear": _LINEAR}
 """Embeddings past the paper's five, by what they fix: a linear one trains at the shortcut's cost."""

@@ -147,18 +147,11 @@ def test_end_to_end_training_that_does_not_fit_is_left_out(monkeypatch):
     assert record["note"] == "end-to-end does not fit"
 
 
-@pytest.mark.parametrize("order", spmm.ORDERS)
-def test_every_kernel_gives_the_same_product_in_every_order(order):
-    matrix = SMALL.generate().operator("gcn").matrix
-    moved = spmm.reordered(matrix, order)
-    assert moved.nnz == matrix.nnz
-    assert torch.equal(moved.values.sort().values, matrix.values.sort().values)
-    if order == "degree":
-        assert bool((moved.crow.diff().diff() <= 0).all())
-    x = torch.rand(120, 5)
-    expected = torch.from_numpy(moved.scipy().toarray()) @ x
+def test_every_kernel_gives_the_same_product():
+    matrix, x = SMALL.generate().operator("gcn").matrix, torch.rand(120, 5)
+    expected = torch.from_numpy(matrix.scipy().toarray()) @ x
     for name, (_, build, _) in spmm.KERNELS.items():
-        assert torch.allclose(torch.as_tensor(build(moved)(x)), expected, atol=1e-5), name
+        assert torch.allclose(torch.as_tensor(build(matrix)(x)), expected, atol=1e-5), name
 
 
 @pytest.fixture

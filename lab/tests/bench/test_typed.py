@@ -6,7 +6,7 @@ import pytest
 
 from rapgnn_lab.bench.typed import rivals, tables
 from rapgnn_lab.bench.typed.graphs import place_of_label
-from rapgnn_lab.bench.typed.rivals import RIVALS, neighbours, paths, tune
+from rapgnn_lab.bench.typed.rivals import RIVALS, neighbours, tune
 from rapgnn_lab.bench.typed.tables import TimedTables, means_before
 
 SMALL = place_of_label("relation", each=8, n=300)
@@ -23,11 +23,7 @@ def test_splits_have_rows_of_every_class(where):
 
 
 def test_what_rivals_see():
-    together = paths(SMALL)["item", "of", "item"].numpy()
-    first, second = SMALL.edges["item", "of", "owner"]
-    of = {i: set(second[first == i]) for i in range(300)}
-    assert all(of[i] & of[j] for i, j in together.T)
-    assert neighbours(SMALL)[:, 0].sum() == len(first)
+    assert neighbours(SMALL)[:, 0].sum() == SMALL.edges["item", "of", "owner"].shape[1]
 
 
 @pytest.mark.parametrize("rival", list(RIVALS))

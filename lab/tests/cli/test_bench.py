@@ -79,7 +79,7 @@ def test_bench_memory(rapgnn, bench, monkeypatch):
 def test_bench_scale(rapgnn, bench, monkeypatch):
     for name, factor in (("tiny", 1), ("small", 3)):
         monkeypatch.setitem(SIZES, name, PowerLaw(100 * factor, 400 * factor, 6, 3, train=20, val=10, test=10))
-    records, out, _ = bench("scale", "--sizes", "tiny,small", "--widths", "4,8", plot=True)
+    records, out, _ = bench("scale", "--sizes", "tiny,small", "--widths", "4,8")
     assert [r["size"] for r in records if r["method"] == "rap"] == ["tiny", "tiny", "small", "small"]
     assert {r["against"] for r in records if r["method"] == "slope"} == {"edges", "hidden_channels"}
     assert "log-log slopes" in out
@@ -91,10 +91,8 @@ def test_bench_spmm(rapgnn, bench, monkeypatch):
     monkeypatch.setattr(spmm, "GENERATED", PowerLaw(60, 200, features=1, train=1, val=0, test=0))
     records, out, _ = bench("spmm", "sbm,generated", "--widths", "4", "--repeats", 2)
     assert {r["dataset"] for r in records} == {"sbm", "power-law"}
-    assert {r["order"] for r in records} == {"given", "degree", "rcm"}
     assert all(r["ms"] > 0 for r in records)
     assert "of a copy" in out
-    refused(rapgnn("bench", "spmm", "sbm", "--orders", "random"), "'random'")
 
 
 def test_bench_peers(rapgnn, bench, monkeypatch):

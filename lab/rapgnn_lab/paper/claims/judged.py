@@ -6,17 +6,16 @@ claim. Then the claim's rule turns the outcomes into "holds", "holds in part" or
 or only once so that no test is possible, is "not measured".
 """
 
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from itertools import pairwise
 
 from rapgnn.compare import Record
 from rapgnn_lab.paper.claims import figures, scores
 from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, UNTESTED
 from rapgnn_lab.results import NONE, format_table
+from rapgnn_lab.store import packaged
 
 HOLDS, PART, FAILS, MISSING = "holds", "holds in part", "does not hold", "not measured"
 STABLE, SHARP, SMALL = 2.0, 5.0, 2.0  # points
@@ -152,7 +151,7 @@ def _claim(name: str, says: str, rule: str, measure: str, **settings: object) ->
     return Claim(name, says, rule, partial(MEASURES[measure], **settings))
 
 
-_ROWS = tomllib.loads(files("rapgnn_lab.paper.claims").joinpath("claims.toml").read_text(encoding="utf-8"))
+_ROWS = packaged("paper/claims/claims.toml")
 _LIMITS = {"stable": STABLE, "sharp": SHARP, "small": SMALL, "one": figures.ONE}
 _LIMITS |= {name: 100 * share for name, share in (("whole", WHOLE), ("half", HALF), ("diagonal", figures.DIAGONAL))}
 SENTENCES = {name: sentence.format(**_LIMITS) for name, sentence in _ROWS["rules"].items()}

@@ -13,18 +13,9 @@ from itertools import chain, combinations, product
 
 from rapgnn.compare import Record
 from rapgnn.graph.scores import CLASS_METRICS, NUMBER_METRICS
+from rapgnn_lab.paper.claims import significance
 from rapgnn_lab.paper.claims.figures import Finding, Records, field, find, title
-from rapgnn_lab.paper.claims.significance import (
-    AHEAD,
-    BEHIND,
-    LEVEL,
-    TIED,
-    UNTESTED,
-    compare_samples,
-    compare_to_quoted,
-    holm,
-    outcome,
-)
+from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, LEVEL, TIED, UNTESTED, holm, outcome
 from rapgnn_lab.paper.rows import BEST, EXPECTATION, FAITHFUL, OF_LAYER, OF_MLP, OWN, PLANETOID, RESERVOIRS, TU, UNIFORM
 from rapgnn_lab.results import Published, find_published
 
@@ -79,10 +70,12 @@ def compare(
         return []
     metric, folds = METRICS[first["metric"]], "fold," in first.get("protocol", "")
     if quoted is not None:
-        tested = compare_to_quoted(x, y[0], higher=metric.higher)
+        tested = significance.compare_to_quoted(x, y[0], higher=metric.higher)
     else:
         same = len(x) == len(y) and all(first.get(name) == other.get(name) for name in ("seeds", "protocol"))
-        tested = compare_samples(x, y, higher=metric.higher, paired=same and (folds if paired is None else paired))
+        tested = significance.compare_samples(
+            x, y, higher=metric.higher, paired=same and (folds if paired is None else paired)
+        )
     means = [statistics.fmean(filter(math.isfinite, values)) for values in (x, y)]
     numbers = {"first_mean": means[0], "second_mean": means[1], "difference": tested.difference}
     factor = 100 if metric.percent else 1
