@@ -81,47 +81,40 @@ def measured(
     return table
 
 
-def _suite(root: Path) -> list[Record]:
-    """The records of the suite; a graph that was measured with other splits before is there once."""
-    records = read_records(root, "bench-auto/suite")
-    names = [record["dataset"] for record in records]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"results/bench-auto/suite.json has {', '.join(twice)} twice: remove the older records.")
-    return records
-
-
 def familiar_table(root: Path) -> str:
     """The estimators beside the best tuned rival, on data that readers know, and what the whole suite comes to."""
-    records = {r["dataset"]: r for r in _suite(root)}
+    suite = read_records(root, "bench-auto/suite")
+    records = {r["dataset"]: r for r in suite}
     shown = []
     for name, title in FAMILIAR.items():
         if name in records:
             r = records[name]
             shown.append(r | {"name": f"{title}, {metric_title(r)}", "faster": r["rival_seconds"] / r["fit_seconds"]})
     table = make_table(shown, COLUMNS["page-familiar"])
-    return f"{table}\n\n{goals(list(records.values()))}"
+    return f"{table}\n\n{goals(suite)}"
+
+
+def speeds(records: Iterable[Record], place: str, cell: str, corner: str) -> str:
+    """A row per method and a column per place: templates of a record's place and of what stands there."""
+    rows: dict[str, dict[str, str]] = {}
+    for r in records:
+        shown = NONE if r.get("note") else results.Cells().vformat(cell, (), r)
+        rows.setdefault(r["title"], {})[place.format(**r)] = shown
+    header = list(dict.fromkeys(at for row in rows.values() for at in row))
+    return format_table([corner, *header], ([title, *row.values()] for title, row in rows.items()))
 
 
 def graph_speed_table(root: Path) -> str:
-    rows: dict[str, list[str]] = {}
-    header = ["one epoch with validation"]
-    for dataset, title in {"proteins": "PROTEINS", "molhiv": "molhiv"}.items():
-        header += [f"{title}, {machine}, ms" for machine in MACHINES]
-        for r in on_machines(root, f"bench-graphs/{dataset}"):
-            cell = NONE if r.get("note") else "{epoch_ms:ms} ({speedup_vs_end_to_end:x})"
-            rows.setdefault(r["title"], []).append(results.Cells().vformat(cell, (), r))
-    return format_table(header, ([title, *cells] for title, cells in rows.items()))
+    titles = {"proteins": "PROTEINS", "molhiv": "molhiv"}
+    records = [r | {"set": t} for name, t in titles.items() for r in on_machines(root, f"bench-graphs/{name}")]
+    cell = "{epoch_ms:ms} ({speedup_vs_end_to_end:x})"
+    return speeds(records, "{set}, {machine}, ms", cell, "one epoch with validation")
 
 
 def depth_speed_table(root: Path) -> str:
-    rows: dict[str, Record] = {}
-    for r in on_machines(root, "bench-depth/pubmed"):
-        place = f"{r['machine']}, {r['num_layers']} layers"
-        rows.setdefault(r["method"], {"title": r["title"]})[place] = None if r.get("note") else r["epoch_ms"]
-    places = [f"{machine}, {depth} layers" for machine in MACHINES for depth in DEPTHS]
-    columns = ["one epoch with validation, ms: {title}", *(f"{place}: {{{place}:ms}}" for place in places)]
-    return make_table(rows.values(), "|".join(columns))
+    records = [r for r in on_machines(root, "bench-depth/pubmed") if r["num_layers"] in DEPTHS]
+    place = "{machine}, {num_layers} layers"
+    return speeds(records, place, "{epoch_ms:ms}", "one epoch with validation, ms")
 
 
 def _beside_rap(records: list[Record]) -> list[Record]:
@@ -257,7 +250,7 @@ def budgets_table(root: Path) -> str:
 
 TABLES: dict[str, Table] = {
     "familiar": familiar_table,
-    "suite": lambda root: suite_table(_suite(root)).strip(),
+    "suite": lambda root: suite_table(read_records(root, "bench-auto/suite")).strip(),
     "speed": measured("bench-depth/pubmed", "speed", num_layers=32, note=None),
     "gpu-speed": measured("bench-depth/pubmed-h200", "speed", num_layers=32, note=None),
     "graph-speed": graph_speed_table,

@@ -135,12 +135,9 @@ ONE_DIGIT = ("tu", "batches")  # the paper's tables that print one decimal
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """A table; the first ``left`` columns are aligned to the left, all others to the right."""
-    rule = "| --- " * left + "| ---: " * (len(header) - left) + "|"
-    return "\n".join([_line(header), rule, *(_line(row) for row in rows)])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
+    rule = ["---"] * left + ["---:"] * (len(header) - left)
+    lines = ("".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (header, rule, *rows))
+    return "\n".join(lines)
 
 
 def format_number(value: float | None) -> str:

@@ -287,7 +287,7 @@ def node_network(rival: str, graph: Graph, settings: Settings, device: str = "cp
     return Network(module, steps, lambda: scores("val"), lambda: scores("test"))
 
 
-def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Network:
+def set_network(graph: Graph, settings: Settings, device: str = "cpu", factors: int = 0) -> Network:
     """GIN on a set of graphs: an epoch is one pass over the shuffled training graphs.
 
     Numbers to be told are scaled by the training graphs' mean and deviation.
@@ -304,7 +304,7 @@ def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Networ
         known = y[graph.train]
         shift, spread = known.mean(0), known.std(0).clamp(min=1e-6)
         y = (y - shift) / spread
-    module = GIN(x.shape[1], graph.num_edge_features, graph.num_outputs, settings).to(device)
+    module = GIN(x.shape[1], graph.num_edge_features, graph.num_outputs, settings, factors).to(device)
 
     def batch(rows: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Tensor, int]:
         sizes, counts = ptr[rows + 1] - ptr[rows], bounds[rows + 1] - bounds[rows]
@@ -329,42 +329,11 @@ def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Networ
 
 
 def gin(graph: Graph, config: Config, factors: int) -> Network:
-    """GIN with PyG's loader of batches."""
-    from torch_geometric.loader import DataLoader
-
-    device, size = graph.y.device, config.batch_size or len(graph.train)
-    sizes = graph.num_features, graph.num_edge_features, graph.num_outputs
+    """GIN as in PyTorch Geometric's examples."""
+    given = {name: getattr(config, name) for name in SIZES} | {"scale": "none"}
     with torch.random.fork_rng():
-        module = GIN(*sizes, {name: getattr(config, name) for name in SIZES}, factors).to(device)
-    loaders = {s: DataLoader(data_list(graph, s), size, shuffle=s == "train") for s in ("train", "val", "test")}
-
-    def batches(split: str) -> Iterator[tuple[Tensor, Tensor]]:
-        for batch in loaders[split]:
-            b = batch.to(device)
-            edges = (b.edge_index,) if b.edge_attr is None else (b.edge_index, b.edge_attr)
-            yield module(b.x, edges, b.batch, b.num_graphs), b.y
-
-    def scores(split: str) -> Tensor:
-        return torch.cat([out for out, _ in batches(split)])
-
-    return Network(module, lambda: batches("train"), lambda: scores("val"), lambda: scores("test"))
-
-
-def data_list(graph: Graph, split: str) -> list[Any]:
-    """The graphs of a split as PyG takes them."""
-    from torch_geometric.data import Data
-
-    assert graph.ptr is not None
-    ptr, x = graph.ptr.cpu(), dense(graph.x).cpu()
-    bounds = edge_bounds(ptr, graph.edge_index[0].numpy())
-    edge_attr = None if graph.edge_attr is None else dense(graph.edge_attr).cpu()
-    data = []
-    for g in graph.rows(split).tolist():
-        nodes, edges = slice(int(ptr[g]), int(ptr[g + 1])), slice(int(bounds[g]), int(bounds[g + 1]))
-        attributes = None if edge_attr is None else edge_attr[edges]
-        ends = graph.edge_index[:, edges] - ptr[g]
-        data.append(Data(x=x[nodes], edge_index=ends, edge_attr=attributes, y=graph.y[g : g + 1].cpu()))
-    return data
+        size = config.batch_size or len(graph.train)
+        return set_network(graph, given | {"batch_size": size}, str(graph.y.device), factors)
 
 
 @dataclass(frozen=True)
