@@ -19,8 +19,14 @@ from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.encode import Standard
 from rapgnn.network.hop_network import graph_blocks
 from rapgnn.sparse import Features, dense, row_block, row_sums
-from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import Reservoir, ReservoirEncoder, graph_operator, pool_all
+from rapgnn_lab.baselines.reservoir import (
+    RandomLayer,
+    RandomMatrix,
+    Reservoir,
+    ReservoirEncoder,
+    graph_operator,
+    pool_all,
+)
 
 
 class FDGNN(ReservoirEncoder):

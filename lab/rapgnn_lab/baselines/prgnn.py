@@ -22,8 +22,7 @@ from rapgnn.graph.backbones import symmetric
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.sparse import Features, SparseMatrix, matrix_shape
-from rapgnn_lab.baselines.random_layer import RandomMatrix
-from rapgnn_lab.baselines.reservoir import Reservoir, ReservoirEncoder, graph_operator
+from rapgnn_lab.baselines.reservoir import RandomMatrix, Reservoir, ReservoirEncoder, graph_operator
 
 SAME = 1e-8  # numbers that differ by less are the same
 

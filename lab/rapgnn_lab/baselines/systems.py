@@ -24,8 +24,7 @@ from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, as_prediction
 from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN
 from rapgnn_lab.baselines.prgnn import PRGNN
-from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, choices
+from rapgnn_lab.baselines.reservoir import RandomLayer, RandomMatrix, ReservoirEncoder, ReservoirNetwork, choices
 from rapgnn_lab.store import packaged
 
 PENALTIES = tuple(10.0**k for k in range(-4, 3))

@@ -11,8 +11,7 @@ from hostile_graphs import WEIGHTS, hostile_graphs
 from rapgnn.network.config import ACTIVATIONS
 from rapgnn.sparse import SparseMatrix, dense, row_block
 from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN
-from rapgnn_lab.baselines.random_layer import BOUNDS, MEASURES, RandomLayer, RandomMatrix, spectral_radius
-from rapgnn_lab.baselines.reservoir import choices
+from rapgnn_lab.baselines.reservoir import BOUNDS, MEASURES, RandomLayer, RandomMatrix, choices, spectral_radius
 from rapgnn_lab.baselines.systems import SYSTEMS
 from samples import collection
 
