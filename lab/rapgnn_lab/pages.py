@@ -35,27 +35,14 @@ from rapgnn_lab.results import (
     one_published,
     read_records,
 )
+from rapgnn_lab.store import packaged
 from rapgnn_lab.tune.space import TABLES as SEARCHED
 
 MACHINES = {"two CPU cores": "", "H200": "-h200"}  # and what the file of its records is called beside the dataset
 DEPTHS = (2, 8, 32)
 STEPS = ("convert", "fit", "predict")  # of a graph on disk
-FAMILIAR = {
-    "cora": "Cora",
-    "citeseer": "CiteSeer",
-    "pubmed": "PubMed",
-    "cora-60": "Cora, 60 % labelled",
-    "pubmed-60": "PubMed, 60 % labelled",
-    "molecules": "generated molecules",
-}
-"""What the first screen of the README shows of the suite."""
-PROBLEMS = {
-    "plan-papers": Problem(111_059_956, 1_615_685_872, 128, 3, 1_207_179 + 125_265),
-    "plan-billion": Problem(10**9, 20 * 10**9, 128, 3, 10**7),
-}
-"""ogbn-papers100M: its citations as listed, its training and validation rows; and a billion nodes with twenty billion
-edges, a hundredth of them labelled."""
-CLUSTERS = {"plan-papers": ((1, "64GiB"), (8, "64GiB")), "plan-billion": ((1, "64GiB"), (16, "128GiB"))}
+GIVEN = packaged("pages.toml")
+PROBLEMS = {name: Problem(**plan["problem"]) for name, plan in GIVEN["plans"].items()}
 
 
 Table = Callable[[Path], str]  # of the repository's folder
@@ -86,7 +73,7 @@ def familiar_table(root: Path) -> str:
     suite = read_records(root, "bench-auto/suite")
     records = {r["dataset"]: r for r in suite}
     shown = []
-    for name, title in FAMILIAR.items():
+    for name, title in GIVEN["familiar"].items():
         if name in records:
             r = records[name]
             shown.append(r | {"name": f"{title}, {metric_title(r)}", "faster": r["rival_seconds"] / r["fit_seconds"]})
@@ -135,7 +122,7 @@ def predicted_table(root: Path, name: str) -> str:
     """The layouts of one graph on some sets of machines, each as fast as the measured one."""
     rates, problem = Rates.from_dict(read_records(root, "scale/plan")[0]["rates"]), PROBLEMS[name]
     parts = [f"{problem}."]
-    for count, memory in CLUSTERS[name]:
+    for count, memory in GIVEN["plans"][name]["machines"]:
         machines = Machines(count, read_size(memory))
         layouts = costs(problem, machines, rates)
         chosen, rows = best(layouts), plan_rows(layouts)

@@ -31,7 +31,7 @@ from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.bench.suite.compare import PLAIN, as_given, time_run
 from rapgnn_lab.bench.suite.graphs import documents
 from rapgnn_lab.bench.timing import copy_bandwidth, fits, log_slopes, seconds_of
-from rapgnn_lab.store import Row, answer, in_child, machine
+from rapgnn_lab.store import Row, answer, in_child, machine, packaged
 
 KINDS = {"numbers": "dense numbers", "words": "sparse 0/1 words", "dense-words": "the same words as a dense table"}
 WIDE = 512  # columns from which features are words
@@ -40,16 +40,7 @@ MOST_BYTES = 1 << 32  # of a dense table of features
 LOOK_SECONDS = 0.004
 TREE_COLUMNS = 128  # columns up to which trees are grown
 QUANTITIES = ("fit_seconds", "peak_memory_mb", "floor_seconds")  # whose growth is told
-STAGES = (
-    ("encoding", "network.encode", ""),
-    ("calibration", "search.average", "temperature_of"),
-    ("averaging", "search.average", "chosen_members"),
-    ("averaging", "search.average", "with_draws"),
-    ("averaging", "search.average", "finished"),
-    ("hops", "network.hops", ""),
-    ("hops", "network.polynomial", ""),
-    ("hops", "graph.operator", ""),
-)
+STAGES = [(s, *at.partition(":")[::2]) for s, places in packaged("bench/stages.toml").items() for at in places]
 """(stage, module of rapgnn, function; any where it is empty): what is innermost counts. A candidate's own kind is that
 of its configuration; before the first one and outside of all it is reading."""
 KINDS_OF_CANDIDATES = ("random coefficients", "trained heads", "kernels", "linear filters")

@@ -14,7 +14,7 @@ from rapgnn.network.config import Config
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.plots import Figure
-from rapgnn_lab.store import Store, plain, read_records
+from rapgnn_lab.store import Store, packaged, plain, read_records
 
 KEY_DIGITS = 16
 
@@ -37,14 +37,7 @@ class Cell:
     labels: Record = field(default_factory=dict)
 
 
-KEYED = (
-    *("activation", "backbone", "batch_norm", "batch_size", "distribution", "dropout", "embedding", "embedding_layers"),
-    *("embedding_output", "engine", "epochs", "eps", "factors", "head", "head_layers", "hidden_channels", "inference"),
-    *("hop_precision", "jumping", "keep_draw", "layer_dropout", "lr", "normalize_features", "num_layers", "params"),
-    *("num_samples", "patience", "pooling", "pretrain_dropout", "pretrain_epochs", "pretrain_lr", "random_features"),
-    *("pretrain_weight_decay", "rescale", "residual", "ridge", "schedule", "self_loops", "standardize", "structure"),
-    *("train_eps", "weight_decay"),
-)
+KEYED: list[str] = packaged("paper/keyed.json")
 """Settings that every key holds. A younger one is left out where it has its usual value, so that stored records are
 found."""
 

@@ -14,28 +14,13 @@ from rapgnn.compare import Record
 from rapgnn.files import write_atomic
 from rapgnn.report import parts
 from rapgnn_lab.results import NONE, format_number, title_of
+from rapgnn_lab.store import packaged
 
-ORDER = (
-    *("rap", "end-to-end", "rap-stepwise", "random-full", "fixed-full", "end-to-end-pyg", "fixed-diagonal"),
-    *("pretrained-embedding", "identity", "random-full-uniform", "end-to-end-small", "pyg-sgconv", "pyg-sign"),
-)
-"""The strategies; a place is a colour and a marker, the same in all plots."""
+GIVEN: Record = packaged("paper/plots.toml")
+ORDER: list[str] = GIVEN["order"]
 OUTGROWS = "random-full-uniform"  # its variance leaves the image, so that the others can be told apart
 BACKBONES = {"gcn": "GCN", "sage": "GraphSAGE"}
-BY_DEPTH = {
-    "train_ms_per_epoch": ("Training epoch", "ms"),
-    "infer_ms": ("Inference, all that can be kept prepared", "ms"),
-    "infer_all_ms": ("Inference of all nodes, from the graph on", "ms"),
-    "peak_memory_mb": ("Peak memory of training", "MB"),
-}
-BY_LAYER = {"rank": "Rank", "effective_rank": "Effective rank", "variance": "Mean variance"}
-TIMES = {
-    "train_ms_per_epoch": "training epoch, ours",
-    "paper_train_ms": "training epoch, paper (RTX 4090)",
-    "infer_all_ms": "evaluation, ours",
-    "paper_eval_ms": "evaluation, paper (RTX 4090)",
-}
-GAPS = {"paper": "paper", "faithful": "ours, the paper's settings", "best": "ours, best settings"}
+BY_DEPTH, BY_LAYER, TIMES, GAPS = (GIVEN[name] for name in ("by-depth", "by-layer", "times", "gaps"))
 
 
 @dataclass(frozen=True)
@@ -294,12 +279,13 @@ def to_parts(figure: Figure) -> list[parts.Part]:
     return [parts.Prose(f"![{titles}](data:image/png;base64,{data})"), parts.More("The same in words", below)]
 
 
-DEPTH = {"epoch_ms": "epoch with validation (ms)", "infer_ms": "inference (ms)", "peak_memory_mb": "peak memory (MB)"}
-
-
 def save_depth(records: Sequence[Record], path: Path) -> None:
     """Save the plot of ``bench depth``."""
     first = records[0]
     title = f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}"
-    figures = [Figure([lines(records, key, "num_layers", "layers", label, label) for key, label in DEPTH.items()])]
+    figures = [
+        Figure(
+            [lines(records, key, "num_layers", "layers", label, label) for key, label in GIVEN["bench-depth"].items()]
+        )
+    ]
     write_atomic(path, lambda temporary: save_image(figures, title, temporary, path.suffix[1:].lower()))
