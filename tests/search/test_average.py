@@ -25,7 +25,6 @@ from rapgnn.search.average import (
     chosen_members,
     cross_chosen,
     mean_of_draws,
-    mean_scores,
     temperature_of,
     with_draws,
 )
@@ -94,20 +93,6 @@ def test_a_penalty_that_only_chance_prefers_scores_as_chance():
         assert best.merit > 0.54
         merits.append(validation.merit(scores_of(cross_chosen(seen, validation, False), validation.objective)))
     assert abs(np.mean(merits) - 0.5) < 0.02
-
-
-def test_the_metric_of_a_user_decides_by_itself():
-    validation = rows_that_judge(400)
-    seen = [scored(validation, 0.7 - 0.05 * seed, seed) for seed in range(6)]
-    members = chosen_members(seen, validation, True)
-    score = validation.validation_score(mean_scores(members, validation))
-    order = sorted(seen, key=lambda v: -v.merit)
-    reached = [
-        validation.validation_score(torch.stack([v.probabilities for v in order[:size]]).mean(0).log())
-        for size in (1, 2, 3, 4, 6)
-    ]
-    assert score == max(reached)
-    assert len(members) in (1, 2, 3, 4, 6)
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
@@ -358,7 +343,6 @@ SHAPES = {
     "layers": GIN.update(coefficients="layers", width=12, num_layers=3, activation="tanh"),
     "units": GIN.update(units=20, log_hops=True, unit_hops=1),
 }
-LINEAR_LAYERS = Config(**LINEAR, backbone="gin", num_layers=2, ridge=None)
 
 
 def sets(count=40):
@@ -386,21 +370,6 @@ def test_networks_that_differ_in_the_pooling_share_one_pass_bitwise(name, monkey
         assert state.keys() == expected.keys()
         assert all(torch.equal(state[name], expected[name]) for name in expected)
         assert torch.equal(one.network.represent(graph, graph.val), one._held_out)
-
-
-@pytest.mark.parametrize("config", [SHAPES["hops"], LINEAR_LAYERS])
-def test_heads_that_were_solved_outlive_the_rows(config):
-    graph = sets()
-    candidate, other = (Candidate(graph, config, 3, {}) for _ in range(2))
-    candidate.scores(0.1, False)
-    candidate.scores(1.0, False)
-    candidate.forget_rows(0.1)
-    state, expected = (one.finished(0.1, 2.0).state_dict() for one in (candidate, other))
-    assert all(torch.equal(state[name], expected[name]) for name in expected)
-    with pytest.raises(AssertionError, match="forgotten"):
-        candidate.finished(0.01, 2.0)
-    held = [value for value in vars(candidate).values() if isinstance(value, torch.Tensor)]
-    assert not any(len(value) for value in held)
 
 
 def test_the_classes_weigh_the_same_when_heads_are_solved_again_with_all_rows():

@@ -68,19 +68,6 @@ def test_it_takes_few_labels_and_validation_rows_enough(split, enough, short):
     assert not can_self_train(replace(graph, **{split: torch.arange(short)}))
 
 
-def test_points_are_personalised_pagerank_of_every_kind_and_the_best_linear_filters():
-    other = FAR_NET.update(scaling="length", components=8)
-    farther, worse = FAR_NET.update(num_layers=16), FAR_NET.update(teleport=0.3)
-    last = NEAR.update(jumping="last")
-    nets = [NEAR, FAR_NET, worse, farther, last, other]
-    points = self_training_points(few_labels(), nets)
-    assert set(points[:3]) == {FAR_NET, farther, other}
-    assert points[3:] == [NEAR, worse, last]
-    more = [last.update(num_layers=depth) for depth in range(3, 9)]
-    assert self_training_points(few_labels(), nets + more) == points
-    assert len(points) == PRESET.pseudo_candidates
-
-
 @pytest.mark.parametrize(
     "more",
     [{"known_labels": 1}, {"node_columns": 8}, {"head": "mlp"}, {"units": 4}, {"previous": HOPS}],
