@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators import features, operator
-from rapgnn import RandomWeights, RAPNodeClassifier
+from rapgnn import RandomWeights
 from rapgnn.graph.operator import build_operator
 from rapgnn.network import hops
 from rapgnn.network.config import Config
-from rapgnn.network.hops import Hops, ReceptiveField
+from rapgnn.network.hops import Hops
 from rapgnn.network.polynomial import PolynomialFilter, expectation_and_covariance, expected_product
 from rapgnn.network.propagation import Propagation
 from rapgnn.network.stepwise import propagate
@@ -105,11 +105,6 @@ def test_wide_features_are_predicted_as_narrow_ones_are(monkeypatch):
         torch.testing.assert_close(other.probabilities, whole.probabilities, rtol=0, atol=1e-5)
 
 
-def _path(n: int) -> torch.Tensor:
-    one = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
-    return torch.cat([one, one.flip(0)], dim=1)
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 30),
@@ -133,15 +128,6 @@ def test_hops_of_the_nodes_that_matter_are_those_of_all(
             found.append((part.hops, part.expected, *expectation_and_covariance(spec, operator, x, wanted)))
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
-
-
-def test_the_last_hops_visit_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hops, "WORTH_IT", 0)
-    matrix = build_operator(torch.ones(101, 1), _path(101), "gcn").matrix
-    reach = ReceptiveField(matrix, 4, [torch.tensor([50])], 1)
-    assert [reach.step(k).shape[0] for k in (1, 2, 3, 4)] == [7, 5, 3, 1]
-    assert reach.step(1).shape[1] == 101
-    assert reach.places(3, torch.tensor([50])).tolist() == [1]  # type: ignore[union-attr]
 
 
 @pytest.fixture
@@ -185,13 +171,3 @@ def test_what_candidates_share_changes_none_of_them(small_graph, head):
             config = Config(**{"num_layers": 2, "normalize_features": False, **linear, **change, **encode})
             alone, together = Candidate(small_graph, config, 0, {}), Candidate(small_graph, config, 0, shared)
             assert torch.equal(alone.scores(1.0, False), together.scores(1.0, False))
-
-
-@pytest.mark.parametrize("error_bars", [False, True])
-def test_every_hop_of_a_prediction_is_told(small_graph, error_bars):
-    how = {"backbone": "gcn", "jumping": "last", "head": "ridge", "embedding": "identity"}
-    model = RAPNodeClassifier(num_layers=5, search=False, **how).fit(small_graph)
-    calls = []
-    predict = model_on(model.model_, small_graph, error_bars=error_bars, on_hop=lambda: calls.append(1))
-    predict(torch.arange(10))
-    assert len(calls) == (11 if error_bars else 5)  # of the scores; for error bars h⁰ and five hops, one block, too
