@@ -32,14 +32,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIRMED = 5  # trials that were run on further seeds
 
 
-def test_stored_settings_are_found_for_every_strategy(molecules):
-    named = replace(molecules, name="molesol", task="graph-regression")
-    chosen = best_settings("molesol", "end-to-end", "pretrained", higher=False)
-    assert default_config(named, "end-to-end").lr == chosen["lr"]
-    assert default_config(named, "rap").embedding == "pretrained-gnn"
-    assert default_config(named, "fixed-full").lr == default_config(named, "rap").lr
-
-
 def test_stored_defaults_are_valid_and_chosen_by_validation(small_graph):
     assert {"cora", "citeseer", "pubmed"} <= {s["dataset"] for s in stored()}
     for entry in stored():

@@ -55,7 +55,6 @@ SMALL = {
     "mrgnn": {"units": 8, "resolutions": 3, "epochs": 15},
     "p-rgnn": {"units": 20, "radius": (0.3, 0.7), "input_scaling": 0.5},
 }
-NODES = [name for name in RESERVOIRS if SYSTEMS[name].nodes]
 
 
 def small(name, graph, seed=0):
@@ -76,15 +75,6 @@ def test_every_task_of_graphs_is_learned(name, task, fresh_random_state):
     else:
         assert found > 0.85
     assert a.predict(graph.test[:0]).scores.shape[0] == 0
-
-
-@pytest.mark.parametrize("name", NODES)
-def test_nodes(name, small_graph):
-    fitted = small(name, small_graph)
-    assert on_test(small_graph, fitted) > 0.4  # three classes
-    rows = small_graph.test
-    every = fitted.predict(torch.arange(small_graph.num_rows)).scores
-    torch.testing.assert_close(fitted.predict(rows).scores, every[rows])
 
 
 @pytest.mark.parametrize("name", RESERVOIRS)
