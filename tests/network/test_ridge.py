@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rapgnn.network import heads
-from rapgnn.network.heads import RidgeRegression, RidgeSums, factored, same_gaps
+from rapgnn.network.heads import RidgeHead, RidgeRegression, RidgeSums, factored, same_gaps
 
 
 def floor_of(h, weights, scatter, penalty):
@@ -134,6 +134,16 @@ def test_more_unknowns_than_are_decomposed_once(rows, columns, many):
     torch.testing.assert_close(regression.solve(0.1).weight, weight, rtol=1e-6, atol=1e-8)
     out, without = regression.left_out(0.1)[5], problem.by_hand(0.1, left_out=5)
     torch.testing.assert_close(out, problem.h[5] @ without[0] + without[1], rtol=1e-5, atol=1e-7)
+
+
+def test_a_head_multiplies_its_scores_and_their_noise():
+    problem, head = Problem(20, 5), RidgeHead(5, 3).double()
+    regression = RidgeRegression(problem.h, problem.t)
+    head.take(regression.solve(0.3), regression.posterior(0.3))
+    scores, noise = head(problem.h), head.noise.clone()
+    head.multiply(3.0)
+    torch.testing.assert_close((head(problem.h), head.noise), (3 * scores, 3 * noise))
+    assert (head.penalty, head.inverse_temperature) == (0.3, 3.0)
 
 
 def test_constant_columns_and_equal_rows_stay_finite():

@@ -25,6 +25,7 @@ from rapgnn.search.average import (
     chosen_members,
     cross_chosen,
     mean_of_draws,
+    mean_scores,
     temperature_of,
     with_draws,
 )
@@ -93,6 +94,20 @@ def test_a_penalty_that_only_chance_prefers_scores_as_chance():
         assert best.merit > 0.54
         merits.append(validation.merit(scores_of(cross_chosen(seen, validation, False), validation.objective)))
     assert abs(np.mean(merits) - 0.5) < 0.02
+
+
+def test_the_metric_of_a_user_decides_by_itself():
+    validation = rows_that_judge(400)
+    seen = [scored(validation, 0.7 - 0.05 * seed, seed) for seed in range(6)]
+    members = chosen_members(seen, validation, True)
+    score = validation.validation_score(mean_scores(members, validation))
+    order = sorted(seen, key=lambda v: -v.merit)
+    reached = [
+        validation.validation_score(torch.stack([v.probabilities for v in order[:size]]).mean(0).log())
+        for size in (1, 2, 3, 4, 6)
+    ]
+    assert score == max(reached)
+    assert len(members) in (1, 2, 3, 4, 6)
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
