@@ -14,7 +14,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.memory import read_size
 from rapgnn.scale.plan import Machines, Problem, Rates, advice, best, costs, plan_rows
@@ -35,7 +34,7 @@ from rapgnn_lab.results import (
     one_published,
     read_records,
 )
-from rapgnn_lab.store import packaged
+from rapgnn_lab.store import Record, packaged
 from rapgnn_lab.tune.space import TABLES as SEARCHED
 
 MACHINES = {"two CPU cores": "", "H200": "-h200"}  # and what the file of its records is called beside the dataset

@@ -19,10 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rapgnn import Config, Graph
 from rapgnn.compare import BEST, Record
 from rapgnn.errors import InputError, check_choice
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS, start_config
 from rapgnn_lab.baselines.systems import METHODS

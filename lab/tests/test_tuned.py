@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rapgnn import Config
+from rapgnn import Config, InputError
 from rapgnn.compare import default_config
 from rapgnn.datasets import DATASETS
-from rapgnn.errors import InputError
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.results import TABLES, find_published, one_published, published

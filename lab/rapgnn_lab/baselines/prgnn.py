@@ -16,10 +16,9 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+from rapgnn import Graph, InputError
 from rapgnn.compare import Record
-from rapgnn.errors import InputError
 from rapgnn.graph.backbones import symmetric
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.sparse import Features, SparseMatrix, matrix_shape
 from rapgnn_lab.baselines.reservoir import RandomMatrix, Reservoir, ReservoirEncoder, graph_operator

@@ -10,11 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rapgnn import compare
+from rapgnn import Config, Graph, InputError, compare
 from rapgnn.compare import Method, Record
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
 from rapgnn.network.encode import Standard
 from rapgnn.network.heads import Head, RidgeHead, RidgeRegression, TargetScale
 from rapgnn.prng import Stream, seeded

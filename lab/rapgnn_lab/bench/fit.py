@@ -20,12 +20,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from rapgnn import Config, Graph, RAPNodeClassifier, make_graph
 from rapgnn.compare import Record, warm_up
-from rapgnn.estimators.estimators import RAPNodeClassifier
-from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.rows import split_per_class
 from rapgnn.memory import anonymous_bytes
-from rapgnn.network.config import Config
 from rapgnn.sparse import SparseMatrix, dense
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.bench.suite.compare import PLAIN, as_given, time_run

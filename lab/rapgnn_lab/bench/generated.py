@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph
+from rapgnn import Graph, InputError
 from rapgnn.memory import blocks
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed
 from rapgnn_lab.store import packaged

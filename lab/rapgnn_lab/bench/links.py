@@ -17,18 +17,16 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.compare import Record
-from rapgnn.datasets import load_dataset
+from rapgnn import Graph, load_dataset
 from rapgnn.datasets.sources import FileSet, Package, locate
 from rapgnn.estimators.links import links_of, node_features
-from rapgnn.graph.graph import Graph
 from rapgnn.pairs.links import Links
 from rapgnn.pairs.measures import against_others, held_out_measures
 from rapgnn.pairs.model import fit_links
 from rapgnn.pairs.ranking import ranked
 from rapgnn.pairs.rivals import RIVALS, Product, autoencoder
 from rapgnn.sparse import dense
-from rapgnn_lab.store import Row, machine, packaged
+from rapgnn_lab.store import Record, Row, machine, packaged
 
 K = 20
 OURS = "RAPLinkPredictor()"

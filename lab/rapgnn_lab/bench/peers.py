@@ -11,18 +11,14 @@ import numpy as np
 from torch import nn
 from torch.optim import Adam
 
-from rapgnn.compare import Record
+from rapgnn import Config, Graph, InputError, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.errors import InputError
-from rapgnn.estimators.estimators import RAPNodeClassifier
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
 from rapgnn.search.portfolio import constrained
 from rapgnn.sparse import dense
 from rapgnn_lab.bench.rivals import Personalized, Run, Settings, Stack, train_rival
 from rapgnn_lab.bench.suite.compare import best_trial, search
 from rapgnn_lab.bench.timing import seconds_of
-from rapgnn_lab.store import Row, machine, packaged, with_ratios
+from rapgnn_lab.store import Record, Row, machine, packaged, with_ratios
 from rapgnn_lab.tune.search import open_study
 
 PEERS: Record = packaged("bench/spaces.toml")["peers"]

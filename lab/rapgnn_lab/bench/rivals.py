@@ -13,10 +13,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from rapgnn.graph.graph import Graph
+from rapgnn import Config, Graph
 from rapgnn.graph.operator import edge_bounds
 from rapgnn.graph.scores import metrics_for
-from rapgnn.network.config import Config
 from rapgnn.sparse import Features, SparseMatrix, dense, ranges
 from rapgnn_lab.bench.suite.graphs import both_ways
 from rapgnn_lab.bench.timing import Network, train, wait

@@ -13,12 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rapgnn.compare import Record
 from rapgnn.graph.graph import Graph
 from rapgnn.sparse import SparseMatrix
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.bench.timing import copy_bandwidth, median_ms
-from rapgnn_lab.store import Row, machine
+from rapgnn_lab.store import Record, Row, machine
 
 GENERATED = PowerLaw(100_000, 2_000_000, features=1, train=1, val=0, test=0)
 

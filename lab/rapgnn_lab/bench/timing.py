@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rapgnn import Config, Graph
 from rapgnn.compare import Record
 from rapgnn.device import free_memory as free_device_memory
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.config import Config
 from rapgnn.network.rapgnn import RAPGNN, PreparedGraph
 from rapgnn.training.fit import Fitted
 from rapgnn.training.loop import Loop

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rapgnn import Config, Graph
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import DATASETS, load_dataset
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.rows import FOLDS
-from rapgnn.network.config import Config
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.plots import Figure

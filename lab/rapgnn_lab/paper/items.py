@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.files import is_regular
 from rapgnn_lab import results
@@ -15,7 +14,7 @@ from rapgnn_lab.paper import layers, rows, timed
 from rapgnn_lab.paper.accuracy import ESTIMATOR
 from rapgnn_lab.paper.cells import Cell, Graphs, Item, Scale
 from rapgnn_lab.results import COLUMNS, NONE, format_figure, format_table, make_table, title_of
-from rapgnn_lab.store import packaged, read_records
+from rapgnn_lab.store import Record, packaged, read_records
 
 FOLDS_CUT = "the first 2 of 10 folds are held out, the others only train"
 SYSTEMS = ", ".join(rows.RESERVOIRS.values())

@@ -15,15 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rapgnn import Config, EndToEnd, Graph, Propagation
 from rapgnn.compare import OnEpoch, Record
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.config import Config
-from rapgnn.network.propagation import Propagation
 from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.stepwise import Layers, propagate
 from rapgnn.sparse import dense
-from rapgnn.training.baselines import EndToEnd
 from rapgnn.training.fit import build_rapgnn
 from rapgnn.training.loop import optimise, schedule
 from rapgnn.training.pretrain import pretrain

@@ -10,11 +10,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from rapgnn.compare import Record
 from rapgnn.files import write_atomic
 from rapgnn.report import parts
 from rapgnn_lab.results import NONE, format_number, title_of
-from rapgnn_lab.store import packaged
+from rapgnn_lab.store import Record, packaged
 
 GIVEN: Record = packaged("paper/plots.toml")
 ORDER: list[str] = GIVEN["order"]

@@ -3,17 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rapgnn.compare import Record
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
+from rapgnn import Config, Graph, InputError
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn_lab import results
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.accuracy import BOTH, ESTIMATOR, PAPER, accuracy_cell
 from rapgnn_lab.paper.cells import Cell, Graphs, Scale
 from rapgnn_lab.results import NONE, Published, format_figure, format_table, title_of
-from rapgnn_lab.store import packaged
+from rapgnn_lab.store import Record, packaged
 from rapgnn_lab.tuned import REACHABLE, chosen_config
 
 FAITHFUL, BEST, EXPECTATION = "faithful", "best", "expectation"

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 
+from rapgnn import Config, Graph
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import find_dataset
 from rapgnn.datasets.sources import cache_dir, data_dir, find_in
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
 from rapgnn_lab import results
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench import depth as bench

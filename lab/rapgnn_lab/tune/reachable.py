@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rapgnn import Graph, load_dataset
 from rapgnn.compare import Record, run
-from rapgnn.datasets import load_dataset
-from rapgnn.graph.graph import Graph
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import start_config
 from rapgnn_lab.results import one_sentence, results_folder

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rapgnn.errors import InputError
+from rapgnn import Graph, InputError
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.graph.graph import Graph
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn.sparse import nonnegative

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import RAPNodeClassifier
+from rapgnn import InputError, RAPNodeClassifier
 from rapgnn.compare import STRATEGIES
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.errors import InputError
 from rapgnn.sparse import dense
 from rapgnn_lab.bench import depth, disk, fit, peers, rivals, scale, spmm, timing
 from rapgnn_lab.bench.generated import (

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import RAPNodeClassifier, fit
+from rapgnn import Config, RAPNodeClassifier, fit
 from rapgnn.compare import at_best_mean_epoch, paper_folds, run, strict_folds
 from rapgnn.graph.tasks import TASKS
-from rapgnn.network.config import Config
 from rapgnn_lab.paper.accuracy import ESTIMATOR, accuracy_cell, join, split, train
 from rapgnn_lab.paper.cells import Graphs
 from samples import GRAPH_CONFIG as MOLECULES

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn.compare import fit
-from rapgnn.network.config import Config
+from rapgnn import Config, fit
 from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.stepwise import propagate
 from rapgnn.prng import seeded

@@ -13,14 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from rapgnn.compare import Record
-from rapgnn.datasets import load_dataset
+from rapgnn import Graph, load_dataset, make_graph, make_graphs
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.graph.graph import Graph, make_graph, make_graphs
 from rapgnn.graph.labels import split_rows
 from rapgnn.graph.rows import make_folds, split_per_class
 from rapgnn.graph.table import structural_features
-from rapgnn_lab.store import packaged
+from rapgnn_lab.store import Record, packaged
 
 MOST_SHOWN, MOST_DEGREE = 5, 12  # larger numbers share the last column
 PAIR = 2  # main topics of a class

@@ -19,13 +19,12 @@ from sklearn.metrics import f1_score
 from torch import Tensor, nn
 
 from rapgnn import RAPNodeClassifier
-from rapgnn.compare import Record
 from rapgnn.graph.typed import build_typed, flattened
 from rapgnn_lab.bench.timing import Network, seconds_of, train
 from rapgnn_lab.bench.typed.graphs import GRAPHS, TypedData
 from rapgnn_lab.bench.typed.tables import RIVALS as OF_TABLES
 from rapgnn_lab.bench.typed.tables import TABLES, bench_tables
-from rapgnn_lab.store import Row, machine
+from rapgnn_lab.store import Record, Row, machine
 
 HIDDEN, HEADS = 64, 4
 EPOCHS, PATIENCE = 150, 30

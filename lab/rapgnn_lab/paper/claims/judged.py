@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from rapgnn.compare import Record
 from rapgnn_lab.paper.claims import figures, scores
 from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, UNTESTED
 from rapgnn_lab.results import NONE, format_table
-from rapgnn_lab.store import packaged
+from rapgnn_lab.store import Record, packaged
 
 HOLDS, PART, FAILS, MISSING = "holds", "holds in part", "does not hold", "not measured"
 STABLE, SHARP, SMALL = 2.0, 5.0, 2.0  # points
