@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rapgnn import Config, Graph, RAPNodeClassifier, make_graph
+from rapgnn import Graph, RAPNodeClassifier, make_graph
 from rapgnn.compare import Record, warm_up
 from rapgnn.graph.rows import split_per_class
 from rapgnn.memory import anonymous_bytes
@@ -171,14 +171,11 @@ def stage_of(frame: FrameType | None) -> str:
             if module == f"rapgnn.{name}" and wanted in ("", function):
                 return stage
         if module == "rapgnn.search.search" and function == "attempt":
-            return kind_of(frame.f_locals["config"])
+            config = frame.f_locals["config"]
+            kinds = (config.coefficients == "random", config.head != "ridge", config.kernel != "none", True)
+            return KINDS_OF_CANDIDATES[kinds.index(True)]
         frame = frame.f_back
     return "reading"
-
-
-def kind_of(config: Config) -> str:
-    kinds = (config.coefficients == "random", config.head != "ridge", config.kernel != "none", True)
-    return KINDS_OF_CANDIDATES[kinds.index(True)]
 
 
 def floor(graph: Graph) -> Record:

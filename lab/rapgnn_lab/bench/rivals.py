@@ -359,8 +359,7 @@ def merit(metric: str, task: str, value: float) -> float:
     return value if metrics_for(task)[metric].higher else -value
 
 
-def adam(module: nn.Module, settings: Settings) -> torch.optim.Adam:
-    return torch.optim.Adam(module.parameters(), lr=settings["lr"], weight_decay=settings["weight_decay"])
+adam = lambda module, s: torch.optim.Adam(module.parameters(), lr=s["lr"], weight_decay=s["weight_decay"])  # noqa: E731
 
 
 def train_rival(

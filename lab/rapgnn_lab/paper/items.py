@@ -29,8 +29,10 @@ def _rows(listed: Sequence[Record]) -> list[rows.Row]:
             lines += rows.strategies(
                 line["strategies"], line.get("methods", rows.METHODS_OF_TABLES), line.get("both", ())
             )
+        elif "own" in line:  # with the settings of their own search instead of RAP-GNN's
+            lines += [rows.Row(f"{rows.METHODS[m].title}, {rows.OWN}", m, rows.OWN) for m in line["own"]]
         else:
-            lines += rows.own_searches(*line["own"]) if "own" in line else [rows.Row(**line)]
+            lines.append(rows.Row(**line))
     return lines
 
 
@@ -60,7 +62,8 @@ def _show_embeddings(records: list[Record]) -> str:
     lines = _rows(_TABLES["embeddings"]["rows"])
     titles = ("learnable", "learnable, linear", "pretrained (RAP-GNN)")
     trained = {(r["title"], r["dataset"]): r for r in records if r["column"] in (rows.FAITHFUL, rows.LINEAR)}
-    body = [[title, *(_time(trained.get((title, dataset))) for dataset in rows.PLANETOID)] for title in titles]
+    time = lambda r: f"{results.format_ms(r['train_ms_per_epoch'])}, {ENGINES[r['engine']]}" if r else rows.NOT_SEARCHED  # noqa: E731
+    body = [[title, *(time(trained.get((title, dataset))) for dataset in rows.PLANETOID)] for title in titles]
     return rows.show_seeds(
         records,
         lines,
@@ -68,12 +71,6 @@ def _show_embeddings(records: list[Record]) -> str:
         "Training, ms per epoch, faithful settings:\n\n" + format_table(["", *map(title_of, rows.PLANETOID)], body),
         rows.note("learnable-linear"),
     )
-
-
-def _time(record: Record | None) -> str:
-    if record is None:
-        return rows.NOT_SEARCHED
-    return f"{results.format_ms(record['train_ms_per_epoch'])}, {ENGINES[record['engine']]}"
 
 
 # Past the paper: the estimators with nothing set beside RAP-GNN and End-to-End, on folds by the strict protocol too.
@@ -93,7 +90,12 @@ def _cells_beside(scale: Scale, graphs: Graphs) -> list[Cell]:
 def _show_estimators(records: list[Record]) -> str:
     there = []
     for table, dataset in ((table, dataset) for table, datasets in _ALL.items() for dataset in datasets):
-        mine = {r["method"]: _strict(r) for r in records if r["dataset"] == dataset}
+        strict = "strict_"  # figures of that protocol take the place of the others
+        mine = {
+            r["method"]: r | {k.removeprefix(strict): v for k, v in r.items() if k.startswith(strict)}
+            for r in records
+            if r["dataset"] == dataset
+        }
         if ESTIMATOR not in mine:
             continue
         ours, others = mine[ESTIMATOR], {name: mine.get(name) for name in _BESIDE}
@@ -108,11 +110,6 @@ def _show_estimators(records: list[Record]) -> str:
         rows.note("estimators-on-folds"),
         rows.show_cuts(records, "2 seeds instead of 5, 1 of the estimators, 2 of 10 folds"),
     )
-
-
-def _strict(record: Record) -> Record:
-    """The strict figures of a record in the place of the others, where it has them."""
-    return record | {k.removeprefix("strict_"): value for k, value in record.items() if k.startswith("strict_")}
 
 
 def _gap(ours: Record, other: Record | None) -> str:

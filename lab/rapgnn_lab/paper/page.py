@@ -5,7 +5,6 @@ and each item with its figures and tables, coloured by what they say of the pape
 """
 
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rapgnn.compare import Record
@@ -88,21 +87,14 @@ def _item(name: str, records: list[Record]) -> Section:
 
 def item_tables(name: str, records: list[Record]) -> list[Part]:
     """The tables of an item as ``rapgnn reproduce`` writes them, coloured; folded notes, and how they were measured."""
-    datasets = {title: dataset for dataset, title in DATASETS.items()}
-
-    def new_table(heading: str, header: list[str], rows: list[list[str]], left: int) -> Table:
-        cells = [[plain_cell(cell) for cell in row] for row in rows]
-        if "difference" not in header:
-            return Table(header, cells, heading, left)
-        title = heading.partition(" (")[0]
-        dataset, at = datasets.get(title, title), header.index("difference")
-        there = [r for r in records if r.get("dataset") == dataset and r.get("column") not in (BEST, REACHABLE)]
-        for row in cells:
-            record = next((r for r in there if r.get("title") == row[0].text), {})
-            row[at] = _difference(row[at], record)
-        return Table(header, cells, heading, left)
-
-    parts = to_parts(describe(ITEMS[name], records), new_table)
+    datasets, parts = {title: dataset for dataset, title in DATASETS.items()}, to_parts(describe(ITEMS[name], records))
+    for table in (part for part in parts if isinstance(part, Table) and "difference" in part.header):
+        title, at = table.caption.partition(" (")[0], list(table.header).index("difference")
+        there = [r for r in records if r.get("dataset") == datasets.get(title, title)]
+        mine = {r.get("title"): r for r in reversed(there) if r.get("column") not in (BEST, REACHABLE)}
+        table.rows = [
+            [*row[:at], _difference(row[at], mine.get(row[0].text, {})), *row[at + 1 :]] for row in table.rows
+        ]
     last = max((i for i, part in enumerate(parts) if isinstance(part, Table)), default=-1)
     *notes, origin = parts[last + 1 :]
     return [*parts[: last + 1], *([More("What the columns mean, and notes", notes)] if notes else []), origin]
@@ -135,9 +127,6 @@ def _again(measured: Measured) -> Section:
 
 # Markdown -> parts of a page, so that tables are tables of cells.
 
-NewTable = Callable[[str, list[str], list[list[str]], int], Table]
-"""(the heading above it, its header, its rows, how many columns are words) -> a table of the page."""
-
 
 def plain_cell(text: str) -> Cell:
     """A cell without its stars."""
@@ -145,11 +134,7 @@ def plain_cell(text: str) -> Cell:
     return Cell(bold[1], bold=True) if bold else Cell(text)
 
 
-def plain_table(heading: str, header: list[str], rows: Sequence[Sequence[str]], left: int) -> Table:
-    return Table(header, [[plain_cell(cell) for cell in row] for row in rows], heading, left)
-
-
-def to_parts(text: str, new_table: NewTable = plain_table) -> list[Part]:
+def to_parts(text: str) -> list[Part]:
     """The blocks of a text in their order; a heading goes to the table below it, as its caption."""
     found, heading = [], ""
     for block in re.split(r"\n\s*\n", text.strip()):
@@ -157,13 +142,10 @@ def to_parts(text: str, new_table: NewTable = plain_table) -> list[Part]:
         if block.startswith("#"):
             heading = block.lstrip("# ")
         elif block.startswith("|"):
-            lines = [_cells(line) for line in block.splitlines()]
+            lines = [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in block.splitlines()]
             left = sum(not mark.endswith(":") for mark in lines[1])
-            found.append(new_table(heading, lines[0], lines[2:], left))
+            cells = [[plain_cell(cell) for cell in line] for line in lines[2:]]
+            found.append(Table(lines[0], cells, heading, left))
         elif block and not re.fullmatch(r"!\[.*\]\(.*\)", block):
             found.append(Prose(block))
     return found
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]

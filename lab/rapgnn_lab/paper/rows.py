@@ -66,11 +66,6 @@ def strategies(table: str, methods: Sequence[str], both: Sequence[str] = ()) -> 
     return tuple(Row(METHODS[m].title, m, published=published, protocol=protocols[m]) for m in methods)
 
 
-def own_searches(*methods: str) -> tuple[Row, ...]:
-    """Rows of methods with the settings of their own search instead of RAP-GNN's."""
-    return tuple(Row(f"{METHODS[m].title}, {OWN}", m, OWN) for m in methods)
-
-
 NOTHING_SET = Row("estimator, nothing set", ESTIMATOR, BEST)
 """What the library chooses by itself among random networks and averages of them."""
 

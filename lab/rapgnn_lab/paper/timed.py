@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 
-from rapgnn import Config, Graph
+from rapgnn import Config
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import find_dataset
 from rapgnn.datasets.sources import cache_dir, data_dir, find_in
@@ -129,16 +129,14 @@ def depth_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
     graph = graphs.get(DATASET)
     for method in SCORED:
         config = rows.settings(graph, rows.Row(METHODS[method].title, method, embedding="pretrained"), rows.FAITHFUL)
-        cells += [] if config is None else [score_cell(graph, method, config, n, scale) for n in depths]
+        if config is None:
+            continue
+        for depth in depths:
+            deep = config.update(num_layers=depth, hidden_channels=CHANNELS_SCORED)
+            short, said = rows.cut(graph, method, deep, scale)
+            labels = {"column": rows.FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
+            cells.append(accuracy_cell(DATASET, method, short, range(1 if scale.quick else SEEDS), labels))
     return cells
-
-
-def score_cell(graph: Graph, method: str, config: Config, num_layers: int, scale: Scale) -> Cell:
-    """The accuracy of a method with its settings at another depth."""
-    config = config.update(num_layers=num_layers, hidden_channels=CHANNELS_SCORED)
-    short, said = rows.cut(graph, method, config, scale)
-    labels = {"column": rows.FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
-    return accuracy_cell(DATASET, method, short, range(1 if scale.quick else SEEDS), labels)
 
 
 def show_depth(records: list[Record]) -> str:
@@ -290,7 +288,9 @@ def large_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
     cells = []
     share = share_of(scale, graphs.device, LARGE_SHARE)
     for table in TABLES:
-        missing = ABSENT if not _is_here(table.dataset, graphs) else LEFT_OUT if scale.quick else ""
+        files = find_dataset(table.dataset).files
+        here = any(find_in(files, folder) for folder in (data_dir(graphs.data_dir), cache_dir()))
+        missing = ABSENT if not here else LEFT_OUT if scale.quick else ""
         sizes = {name: getattr(table.config, name) for name in ("backbone", "num_layers", "hidden_channels")}
         epochs, repeats = (QUICK_EPOCHS, 1) if scale.quick else (LARGE_EPOCHS, LARGE_REPEATS)
         sizes |= {"epochs": epochs, "repeats": repeats}
@@ -301,11 +301,6 @@ def large_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
             cells.append(cost_cell("time", large_size(table.dataset, share), method, sizes, graphs.device, **labels))
         cells += [] if missing else [_accuracy(table, method, scale) for method in rows.METHODS_OF_TABLES]
     return cells
-
-
-def _is_here(dataset: str, graphs: Graphs) -> bool:
-    files = find_dataset(dataset).files
-    return any(find_in(files, folder) is not None for folder in (data_dir(graphs.data_dir), cache_dir()))
 
 
 def _accuracy(table: LargeTable, method: str, scale: Scale) -> Cell:

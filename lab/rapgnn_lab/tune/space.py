@@ -90,11 +90,6 @@ class Point:
         self.size(f"{phase}weight_decay", *decay)
 
 
-def graph_epochs(graph: Graph, method: str) -> int:
-    """Many batches make an epoch of many steps, and one through trained layers is expensive."""
-    return GRAPH_EPOCHS // ((4 if len(graph.train) > MANY_GRAPHS else 1) * (2 if METHODS[method].trained else 1))
-
-
 def is_slow(method: str, embedding: str) -> bool:
     """Whether every epoch walks through the graph: there is no shortcut, and no ridge head."""
     kind = EMBEDDINGS[embedding]
@@ -207,7 +202,9 @@ def suggest_any(trial: Any, method: str, embedding: str | None, graph: Graph) ->
     if head == "mlp":
         point.choose("head_layers", [2, 3])
     if many:
-        point.settings |= {"epochs": graph_epochs(graph, method), "patience": 40}
+        # Many batches make an epoch of many steps, and one through trained layers is expensive.
+        less = (4 if len(graph.train) > MANY_GRAPHS else 1) * (2 if trained else 1)
+        point.settings |= {"epochs": GRAPH_EPOCHS // less, "patience": 40}
         point.training((5e-4, 0.05), (0.0, 0.6), (1e-7, 1e-2))
     else:
         point.settings |= {"epochs": 500, "patience": 100}

@@ -146,16 +146,16 @@ class Claim:
         }
 
 
-def _claim(name: str, says: str, rule: str, measure: str, **settings: object) -> Claim:
-    return Claim(name, says, rule, partial(MEASURES[measure], **settings))
-
-
 _ROWS = packaged("paper/claims/claims.toml")
 _LIMITS = {"stable": STABLE, "sharp": SHARP, "small": SMALL, "one": figures.ONE}
 _LIMITS |= {name: 100 * share for name, share in (("whole", WHOLE), ("half", HALF), ("diagonal", figures.DIAGONAL))}
 SENTENCES = {name: sentence.format(**_LIMITS) for name, sentence in _ROWS["rules"].items()}
 """The rules for people."""
-CLAIMS = tuple(_claim(name, **row) for name, row in _ROWS["claims"].items())
+_OWN = ("says", "rule", "measure")
+CLAIMS = tuple(
+    Claim(name, c["says"], c["rule"], partial(MEASURES[c["measure"]], **{k: c[k] for k in c if k not in _OWN}))
+    for name, c in _ROWS["claims"].items()
+)
 """Every claim, in the order of the table."""
 NOTES: dict[str, list[str]] = _ROWS["notes"]
 """Item -> where the paper contradicts itself."""
