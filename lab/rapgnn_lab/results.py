@@ -83,15 +83,8 @@ TABLES: dict[str, list[str]] = _PUBLISHED["tables"]
 
 @dataclass(frozen=True)
 class Published:
-    """One cell of one table.
-
-    Args:
-        method: a name from ``METHODS``.
-        metric: as in the records of ``rapgnn.compare``; ``train_ms_saved`` and ``memory_saving_vs_end_to_end``
-            are the paper's words for what it saves.
-        embedding, backbone, batch_size, num_layers: where the table varies them.
-        note: why there is no number, or what else is to be said.
-    """
+    """One cell of one table: its method, a metric as in the records of ``rapgnn.compare`` or in the paper's words, and
+    what the table varies; ``note``: why there is no number, or what else is to be said."""
 
     table: str
     dataset: str

@@ -26,7 +26,7 @@ from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS, start_config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.results import results_folder, writer
-from rapgnn_lab.store import packaged
+from rapgnn_lab.store import packaged, read_records
 
 FAITHFUL = "faithful"
 REACHABLE = "reachable"
@@ -40,11 +40,8 @@ SHARING = ("fixed-diagonal", "identity", "fixed-full", "random-full")
 
 @cache
 def stored() -> list[dict[str, Any]]:
-    """What the searches chose: records with dataset, method, embedding, column, space, val_mean, trials, settings.
-
-    ``tie_break`` decides among embeddings with the same value; ``chosen`` marks the one that a comparison of all of
-    them chose.
-    """
+    """What the searches chose; ``tie_break`` decides among embeddings with the same value, ``chosen`` marks the one
+    that a comparison of all of them chose."""
     return packaged("tuned.json")
 
 
@@ -88,11 +85,9 @@ def chosen_config(graph: Graph, method: str, column: str, embedding: str | None 
     In the faithful column another kind of weights takes RAP-GNN's settings, all else equal. Full matrices are those of
     ``nn.Linear`` then: of the frameworks' two defaults, validation prefers it on the citation graphs.
 
-    Args:
-        column: a name from ``COLUMNS``.
-        embedding: a name that was searched with RAP-GNN; None: the one that validation chose, for ``"faithful"`` of
-            those that the paper's method has: an MLP or one layer of the backbone, trained before.
-        own: the settings of a method's own search, where others would take RAP-GNN's.
+    Without an ``embedding`` it is the one that validation chose, for ``"faithful"`` of those that the paper's method
+    has: an MLP or one layer of the backbone, trained before. ``own``: the settings of a method's own search, where
+    others would take RAP-GNN's.
     """
     check_choice("column", column, COLUMNS)
     trained = METHODS[method].trained
@@ -129,10 +124,10 @@ SIMPLEST_FIRST = ("identity", "fixed-random", "pretrained", "pretrained-gnn", "l
 
 
 def read_choices(root: Path = Path()) -> list[Record]:
-    files = sorted((results_folder(root) / "tune").glob("*.json"))
-    if not files:
+    found = sorted((results_folder(root) / "tune").glob("*.json"))
+    if not found:
         raise InputError("results/tune holds no .json file: write some with rapgnn tune --json.")
-    return [record for file in files for record in json.loads(file.read_text(encoding="utf-8"))]
+    return [record for file in found for record in read_records(file)]
 
 
 def collect(records: Iterable[Record]) -> list[Record]:

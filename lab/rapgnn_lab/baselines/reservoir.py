@@ -223,13 +223,8 @@ class ReservoirEncoder(nn.Module):
 
 
 class ReservoirNetwork(nn.Module):
-    """Encoder, a random projection where the system has one, standardised columns where it wants them, readout.
-
-    Args:
-        depth: of the encoder, one of its ``depths``.
-        output: gives targets that are numbers back in their own scale.
-        head: maps columns to raw scores: the readout, once it is chosen.
-    """
+    """Encoder up to one of its depths, a random projection where the system has one, standardised columns where it
+    wants them, and the head, once it is chosen; ``output`` gives targets that are numbers back in their own scale."""
 
     def __init__(self, encoder: ReservoirEncoder, depth: int, output: TargetScale, projection: RandomLayer | None):
         super().__init__()

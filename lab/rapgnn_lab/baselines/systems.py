@@ -30,14 +30,8 @@ PENALTIES = tuple(10.0**k for k in range(-4, 3))
 
 @dataclass(frozen=True)
 class System:
-    """A reservoir system.
-
-    Args:
-        settings: of its paper (``systems.toml``); lists hold what validation chooses from.
-        build: (graph, seed, one choice of the settings) -> the encoder.
-        nodes: whether nodes can be classified with it, or graphs alone.
-        standardize: whether the readout's columns get mean 0 and variance 1 over the training rows.
-    """
+    """A reservoir system with its paper's settings (``systems.toml``), whose lists hold what validation chooses from;
+    ``nodes``: for nodes too, not graphs alone; ``standardize``: the readout's columns, over the training rows."""
 
     title: str
     settings: Record
@@ -58,12 +52,7 @@ SYSTEMS = {
 
 @dataclass(frozen=True)
 class Readout:
-    """A readout that was tried.
-
-    Args:
-        history: the validation metric, of a network's after each epoch; none without validation rows.
-        best: the place of the best in ``history``; merit: what this one is worth.
-    """
+    """A readout that was tried: the validation metric, of a network's after each epoch, and the place of the best."""
 
     head: nn.Module
     named: dict[str, float | str]

@@ -46,12 +46,7 @@ KINDS_OF_CANDIDATES = ("random coefficients", "trained heads", "kernels", "linea
 
 @dataclass(frozen=True)
 class Cell:
-    """A graph of the grid.
-
-    Args:
-        kind: of the features, a name in ``KINDS``.
-        labels: training rows: below 1 a share of all, else so many of every class.
-    """
+    """A graph of the grid; ``labels`` are training rows: below 1 a share of all, else so many of every class."""
 
     nodes: int
     columns: int

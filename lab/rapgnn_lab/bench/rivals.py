@@ -44,13 +44,8 @@ def sparse_adjacency(edge_index: Tensor, nodes: int) -> Tensor:
 
 
 def rival_features(graph: Graph, scale: str, ids: bool = False) -> Features:
-    """The node features.
-
-    Args:
-        scale: ``"none"``; ``"rows"``: each node's divided by their sum; ``"columns"``: mean 0 and deviation 1, sparse
-            ones without moving the mean.
-        ids: a column per node instead.
-    """
+    """The node features: as they are; by ``"rows"``, each node's divided by their sum; by ``"columns"``, mean 0 and
+    deviation 1, sparse ones without moving the mean; or with ``ids`` a column per node."""
     if ids:
         return SparseMatrix(sp.identity(graph.num_nodes, format="csr"))
     x = (graph.normalized_features() if scale == "rows" else graph).x

@@ -82,13 +82,8 @@ def copy_bandwidth(device: torch.device | str, size: int | None = None, repeats:
 
 @dataclass(frozen=True)
 class Network:
-    """A network of PyTorch Geometric and how it scores.
-
-    Args:
-        steps: scores and labels of every step of an epoch.
-        val, test: scores of the rows of a split.
-        every: scores of all rows, with nothing prepared but the graph.
-    """
+    """A network of PyTorch Geometric: scores and labels of every step of an epoch, scores of the rows of a split, and
+    of all rows, with nothing prepared but the graph."""
 
     module: nn.Module
     steps: Callable[[], Iterable[tuple[Tensor, Tensor]]]

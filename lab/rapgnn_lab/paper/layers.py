@@ -46,12 +46,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Network:
-    """L layers with their weights, and what goes into the first one.
-
-    Args:
-        start: h⁰.
-        weights: of every layer, as ``Propagation.draw_all`` names them.
-    """
+    """L layers with their weights, as ``Propagation.draw_all`` names them, and h⁰, which goes into the first one."""
 
     spec: Propagation
     operator: GraphOperator

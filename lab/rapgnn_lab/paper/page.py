@@ -19,7 +19,7 @@ from rapgnn_lab.paper.claims.significance import BEHIND, compare_to_quoted, outc
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
 from rapgnn_lab.paper.rows import BEST, REACHABLE, note
 from rapgnn_lab.paper.run import command, describe
-from rapgnn_lab.results import DATASETS, NONE
+from rapgnn_lab.results import DATASETS
 
 PAPER = "[*On the Effectiveness of Random Weights in Graph Neural Networks*](https://arxiv.org/abs/2502.00190)"
 TONES = {HOLDS: "good", PART: "mixed", FAILS: "bad", MISSING: "quiet"}
@@ -42,7 +42,7 @@ def make_page(measured: Measured) -> Page:
     return Page(
         "RAP-GNN: the paper, reproduced",
         f"Every table and figure of {PAPER}, measured again with rapgnn, ours beside the published value.",
-        [*sections, _again(measured)],
+        [*sections, Section("How to measure it again", [Prose(note("again"))])],
         f"Made by `rapgnn paper`, rapgnn {versions()['rapgnn']}. The page holds all it shows; nothing is loaded.",
         {"items": {name: len(records) for name, records in measured.items()}, "quick": quick},
     )
@@ -110,19 +110,6 @@ def _difference(cell: Cell, record: Record) -> Cell:
     if outcome(tested.difference, tested.p) != BEHIND:
         return Cell(cell.text, "mixed", title=f"below the paper's standard deviation; {tested.test} does not tell")
     return Cell(cell.text, "bad", title=f"behind, {tested.test}, p = {tested.p:.2g}")
-
-
-def _again(measured: Measured) -> Section:
-    rows = []
-    for name, item in ITEMS.items():
-        records = measured.get(name, [])
-        again = Cell(command(name, any(r.get("quick") for r in records)), code=True)
-        dates = sorted({r["date"] for r in records if "date" in r})
-        when = " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else NONE
-        state = f"{len(records)} measurements" if records else "not measured"
-        rows.append([Cell(name), Cell(item.title), again, Cell(state), Cell(when)])
-    items = Table(["item", "what it is", "command", "state", "measured"], rows, "Items", 5)
-    return Section("How to measure it again", [Prose(note("again")), items])
 
 
 # Markdown -> parts of a page, so that tables are tables of cells.

@@ -28,14 +28,9 @@ RESERVOIRS = {name: METHODS[name].title for name in ("mrgnn", "u-gcn", "p-rgnn",
 class Row:
     """A row: a method, and what is particular about its settings.
 
-    Args:
-        column: None: a cell with the faithful settings, and one with the best and the reachable ones where the method
-            has them. A name: one cell, of the faithful settings and ``changes``, with this name for its column in the
-            records.
-        changes: settings beside those that were chosen.
-        embedding: None takes the paper's.
-        published: which figures of the paper are this row's, fields of ``Published`` beside the method and the dataset;
-            None: the paper has no such row.
+    Without a ``column`` it has a cell with the faithful settings, and one with the best and the reachable ones where
+    the method has them; with one a single cell, of the faithful settings and ``changes``. ``published``: which figures
+    of the paper are this row's, fields of ``Published`` beside the method and the dataset.
     """
 
     title: str
@@ -178,12 +173,7 @@ def note(name: str, **values: object) -> str:
 
 
 def write_line(row: Row, records: Mapping[str, Record], paper: Published | None, searched: bool) -> dict[str, str]:
-    """What every column says of a row on one dataset.
-
-    Args:
-        records: by their column.
-        searched: whether the method has faithful settings there.
-    """
+    """What every column says of a row on one dataset, by its records; ``searched``: in the paper's ranges."""
     ours = records.get(row.column or FAITHFUL)
     faithful = ABSENT.get(row.column if searched else None, NOT_SEARCHED) if ours is None else format_figure(ours)
     best = format_figure(records.get(BEST)) if BEST in records or row.method == ESTIMATOR else NOT_SEARCHED

@@ -48,13 +48,8 @@ def share_of(scale: Scale, device: str, quick: float) -> float:
 
 
 def cost_cell(kind: str, graph: str | PowerLaw, method: str, sizes: Record, device: str, **labels: object) -> Cell:
-    """A cell of the kind "time" or "memory".
-
-    Args:
-        graph: a dataset's name, or a graph to be generated.
-        sizes: ``num_layers``, ``hidden_channels``, and ``backbone`` where it is not GCN; of times ``epochs``,
-            ``repeats``.
-    """
+    """A cell of the kind "time" or "memory", of a dataset or a graph to be generated; ``sizes`` are layers, channels,
+    the backbone where it is not GCN, and of times epochs and repeats."""
     spec = {"method": method, "backbone": "gcn"} | sizes | {"version": VERSION} | machine(device)
     spec |= {} if isinstance(graph, str) else {"generated": asdict(graph)}
     return Cell(kind, graph if isinstance(graph, str) else graph.name, spec, {"title": TITLES[method]} | labels)
@@ -250,12 +245,7 @@ ABSENT, LEFT_OUT = "not available here", "left out"
 
 @dataclass(frozen=True)
 class LargeTable:
-    """A table of the paper, or the half of one backbone.
-
-    Args:
-        config: inside the paper's ranges, not searched.
-        published: fields of the paper's cells beside the table, which has the dataset's name.
-    """
+    """A table of the paper, or the half of one backbone; settings inside its ranges, and fields of its cells."""
 
     dataset: str
     config: Config

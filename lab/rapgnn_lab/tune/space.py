@@ -40,12 +40,9 @@ MOST_STORED = 1 << 24  # training rows × features up to which the features may 
 class Table:
     """One column of the paper's tables; intervals as pairs, sets as tuples.
 
-    Args:
-        factors: linear maps in a GIN layer's MLP: one hidden layer for TU, two for OGB; 1 elsewhere.
-        signed: whether an h⁰ with signs is searched too. It goes layer by layer, which on PROTEINS takes ten minutes
-            a trial; OGB's embedding is a layer like all others, and these end with σ.
-        embeddings: of RAP-GNN and its variants: an MLP, one layer of the backbone, or both.
-        pooling: how graphs are pooled; more than one way on OGB's molecules.
+    ``factors`` are the linear maps in a GIN layer's MLP: one hidden layer for TU, two for OGB; 1 elsewhere. ``signed``:
+    whether an h⁰ with signs is searched too; it goes layer by layer, which on PROTEINS takes ten minutes a trial, and
+    OGB's embedding is a layer like all others, and these end with σ.
     """
 
     embedding_layers: tuple[int, ...]

@@ -399,15 +399,8 @@ Make = Callable[[], Graph]
 
 @dataclass(frozen=True)
 class Entry:
-    """A graph, or a set of graphs, of the suite.
-
-    Args:
-        about: what kind it is.
-        metric: what it is judged by, a name from ``rapgnn.graph.scores``.
-        makes: one function per split; a dataset that is judged by folds has one per fold.
-        features, directed: see ``graphs.toml``.
-        rivals: the networks it is measured against.
-    """
+    """A graph, or a set of graphs, of the suite, as ``graphs.toml`` says it: one function per split, or per fold, and
+    the networks it is measured against."""
 
     about: str
     metric: str

@@ -24,12 +24,8 @@ Judge = Callable[[Sequence[Record]], bool]
 
 @dataclass(frozen=True)
 class Rule:
-    """How what was measured is judged.
-
-    Args:
-        whole, part: whether a claim with these rows holds, and if not, whether it holds in part.
-        least: with fewer rows it is not measured.
-    """
+    """Whether a claim with these rows holds, and if not, whether it holds in part; with fewer than ``least`` it is not
+    measured."""
 
     whole: Judge
     part: Judge
@@ -116,13 +112,7 @@ MEASURES: dict[str, Callable[..., figures.Finding | None]] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and how it is judged.
-
-    Args:
-        says: what the paper says, and where.
-        rule: a name in ``RULES``.
-        measure: records -> what they say of it; None where they say nothing.
-    """
+    """A sentence of the paper, and how it is judged: by a rule of ``RULES``, of what the records say, or None."""
 
     name: str
     says: str

@@ -57,13 +57,8 @@ def compare(
     paired: bool | None = None,
     kind: str = "",
 ) -> list[Record]:
-    """One comparison on one dataset as a flat row, shares in points; none where one side was not measured.
-
-    Args:
-        second: may be a published figure.
-        paired: whether value i of both belong together; None: where both were measured on the same folds.
-        kind: ``"strict_"`` for the values of the strict protocol.
-    """
+    """One comparison on one dataset as a flat row, shares in points; none where one side was not measured. Values are
+    ``paired`` by themselves where both were measured on the same folds; ``kind`` may be ``"strict_"``."""
     quoted, other = (second, {}) if isinstance(second, Published) else (None, second or {})
     x, y = values_of(first, kind), values_of(other, kind) if quoted is None else [(quoted.mean or 0) / 100]
     if first is None or not x or not y:
@@ -101,12 +96,8 @@ def compared(
     beside: Mapping[str, Sequence[Record]] | None = None,
     words: Callable[[Sequence[Record]], str] | None = None,
 ) -> Finding | None:
-    """The comparisons of a claim, settled and in words.
-
-    Args:
-        beside: further comparisons by what they are, each with a correction of their own; they decide nothing.
-        words: of the settled comparisons; None: ``summary``.
-    """
+    """The comparisons of a claim, settled and in words; those ``beside`` have a correction of their own and decide
+    nothing."""
     if not rows:
         return None
     rows, others = settle(rows), {name: settle(more) for name, more in (beside or {}).items() if more}
