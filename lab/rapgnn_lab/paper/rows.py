@@ -272,16 +272,8 @@ def show_cuts(records: Sequence[Record], usual: str) -> str:
     """What a quick run left out; ``usual``: of seeds or folds, in words."""
     if not any(r.get("quick") for r in records):
         return ""
-    said = [f"Quick run, cut: {usual}."]
-    for dataset in dict.fromkeys(r["dataset"] for r in records):
-        by_cut: dict[str, list[str]] = {}
-        for r in records:
-            if r["dataset"] == dataset and "cut" in r:
-                name = r["title"] if r["column"] != BEST else f"{r['title']} (best)"
-                by_cut.setdefault(r["cut"], []).append(name)
-        what = "; ".join(f"{cut}: {', '.join(dict.fromkeys(names))}" for cut, names in by_cut.items())
-        said += [f"{title_of(dataset)}: {what}."] if what else []
-    return "\n\n".join(said)
+    cuts = dict.fromkeys(r["cut"] for r in records if "cut" in r)
+    return f"Quick run, cut: {'; '.join([usual, *cuts])}."
 
 
 def below(*notes: str) -> str:
