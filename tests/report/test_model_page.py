@@ -10,9 +10,8 @@ import pytest
 from sklearn.metrics import confusion_matrix
 
 from html_pages import ReadPage
-from rapgnn import RAPNodeClassifier
+from rapgnn import InputError, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.errors import InputError
 from rapgnn.estimators import estimator_for
 from rapgnn.estimators.predictions import UnfittedError
 from rapgnn.report import page as library

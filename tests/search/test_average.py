@@ -9,9 +9,16 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from fuzzing import alter
-from rapgnn import Config, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph, make_graph, make_graphs
+from rapgnn import (
+    Config,
+    Graph,
+    InputError,
+    RAPGraphClassifier,
+    RAPGraphRegressor,
+    RAPNodeClassifier,
+    make_graph,
+    make_graphs,
+)
 from rapgnn.graph.rows import BALANCED, with_goal
 from rapgnn.graph.scores import metrics_for
 from rapgnn.network.heads import INVERSE_TEMPERATURES

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import Config, RAPNodeClassifier
-from rapgnn.graph.graph import Graph, make_graph
+from rapgnn import Config, Graph, RAPNodeClassifier, make_graph
 from rapgnn.network.hop_network import walk_of
 from rapgnn.network.hops import Hops
 from rapgnn.search import search

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from rapgnn import InputNotice, RAPNodeClassifier
+from rapgnn import Graph, InputNotice, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.graph.graph import Graph
 from rapgnn.search import search
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.portfolio import can_self_train, self_training_points

@@ -96,15 +96,12 @@ def _show(name: str, title: str, records: Sequence[Record]) -> None:
         parts = [f"## {title}", suite_table(records)]
     else:
         slopes = [r for r in records if r.get("method") == "slope"]
-        rows = [r | {"said": _stages(r.get("stages", {}))} for r in records if r not in slopes]
+        stage = "{} {seconds:.2f} ({peak_mb:,.0f})".format  # where a fit's time went, and the peak there
+        said = lambda r: ", ".join(stage(stage_name, **one) for stage_name, one in r.get("stages", {}).items())  # noqa: E731
+        rows = [r | {"said": said(r)} for r in records if r not in slopes]
         parts = [f"## {title} · {rows[0]['hardware']}", _table(name, rows)]
         parts += ["## log-log slopes (1: linear)", _table("slopes", slopes)] if slopes else []
     shared.wide_console().print(Markdown("\n\n".join(parts)))
-
-
-def _stages(stages: Record) -> str:
-    """Where a fit's time went, and the peak there."""
-    return ", ".join(f"{name} {one['seconds']:.2f} ({one['peak_mb']:,.0f})" for name, one in stages.items())
 
 
 def _table(name: str, records: Sequence[Record]) -> str:
@@ -394,7 +391,6 @@ def auto(
     rivals: Annotated[
         Path | None, typer.Option(help="Folder that stores every rival's search; a rerun goes on.")
     ] = None,
-    table: Annotated[Path | None, typer.Option(help="Write the table as Markdown to this file.")] = None,
     device: shared.Device = "cpu",
 ) -> Planned:
     """The estimators with nothing set against networks of PyG that were tuned on the same validation rows.
@@ -403,13 +399,11 @@ def auto(
 
     Example: rapgnn bench auto --graphs roles,useless --trials 10
     """
-    from rapgnn.files import check_writable
-    from rapgnn_lab.bench.suite.compare import plan, tune, write_table
+    from rapgnn_lab.bench.suite.compare import plan, tune
     from rapgnn_lab.bench.suite.graphs import GRAPHS, SUITES
 
     check_choice("suite", suite, SUITES)
     check_choice("measure", measure, ("both", "ours", "rivals"))
-    check_writable(table, (".md",))
     names = read_names("graph", graphs, list(SUITES[suite]))
     if measure != "both" and rivals is None:
         raise InputError(f"--measure {measure} needs --rivals, the folder that stores their searches.")
@@ -419,4 +413,4 @@ def auto(
             typer.echo(f"{record['dataset']} {record['title']} {record['metric']} {record['mean']:.4f}")
         raise typer.Exit
     rows = plan(names, trials, seeds, rivals, measure == "both", device)
-    return "estimators with nothing set against tuned rivals", rows, lambda records: write_table(records, table)
+    return "estimators with nothing set against tuned rivals", rows, list

@@ -27,7 +27,7 @@ from rapgnn.compare import Record, warm_up
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.device import hardware
 from rapgnn.estimators.estimators import estimator_for
-from rapgnn.files import is_regular, write_atomic
+from rapgnn.files import is_regular
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
@@ -306,13 +306,6 @@ def suite_table(records: Sequence[Record]) -> str:
         ratio = None if r["rival_seconds"] is None else r["rival_seconds"] / r["fit_seconds"]
         rows.append(r | scores | {"name": metric_title(r), "ratio": ratio, "error": r.get("calibration_error")})
     return f"{make_table(rows, COLUMNS['suite'])}\n\n{goals(records)}\n"
-
-
-def write_table(records: Sequence[Record], path: Path | None) -> list[Record]:
-    """The records, after their table was written as Markdown."""
-    if path is not None:
-        write_atomic(path, lambda temporary: temporary.write_text(suite_table(records), encoding="utf-8"))
-    return list(records)
 
 
 def goals(records: Sequence[Record]) -> str:
