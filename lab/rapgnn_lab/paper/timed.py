@@ -24,19 +24,10 @@ from rapgnn_lab.paper import plots, rows
 from rapgnn_lab.paper.accuracy import accuracy_cell
 from rapgnn_lab.paper.cells import KINDS, Cell, Graphs, Item, Scale
 from rapgnn_lab.results import COLUMNS, NONE, Published, find_published, format_figure, make_table
-from rapgnn_lab.store import machine, measure_or_say
+from rapgnn_lab.store import machine, measure_or_say, packaged
 
-TITLES = {
-    "pretrained-embedding": METHODS["pretrained-embedding"].title,
-    "end-to-end": "End-to-End",
-    "end-to-end-pyg": "End-to-End, PyG's layers",
-    "fixed-diagonal": METHODS["fixed-diagonal"].title,
-    "fixed-full": METHODS["fixed-full"].title,
-    "random-full": METHODS["random-full"].title,
-    "rap-stepwise": "RAP-GNN, layer by layer",
-    "rap": "RAP-GNN, shortcut",
-}
-"""What is timed, in the order of the tables; a strategy's own name is that of its fastest exact way."""
+TITLES: dict[str, str] = packaged("paper/strategies.toml")["timed"]
+"""What is timed, in the order of the tables."""
 SHARE = 0.05  # of a large graph's size, where the whole is too much
 VERSION = 1
 WARM_UP = cache(bench.warm_up_methods)  # once in a process: loading libraries is not charged to the first cell
