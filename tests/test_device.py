@@ -1,7 +1,6 @@
 """Where work runs: devices by name, threads that are given back, peak memory; what records say they were made with."""
 
 import os
-import platform
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import torch
 
 import rapgnn
 from rapgnn import InputError, device
-from rapgnn.device import SMALL_WORK, others_running, own_settings, pick_device, threads, threads_for, versions
+from rapgnn.device import SMALL_WORK, others_running, own_settings, pick_device, threads, threads_for
 from rapgnn.memory import PeakAnonymous, PeakMemory, anonymous_bytes
 
 
@@ -73,14 +72,6 @@ def test_the_version_is_the_same_everywhere():
     assert cited == rapgnn.__version__
     released = rf"(?m)^## {re.escape(rapgnn.__version__)} - 20\d\d-\d\d-\d\d$"
     assert re.search(released, (ROOT / "CHANGELOG.md").read_text())
-
-
-def test_records_name_their_versions():
-    found = versions()
-    assert found["python"] == platform.python_version()
-    assert found["torch"] == torch.__version__
-    assert set(found) == {"python", "rapgnn", "torch", "torch_geometric", "numpy", "scipy"}
-    assert all(found.values())
 
 
 MEGABYTES = 96

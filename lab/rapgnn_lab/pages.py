@@ -14,10 +14,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.memory import read_size
 from rapgnn.scale.plan import Machines, Problem, Rates, advice, best, costs, plan_rows
+from rapgnn_lab import results
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench.suite.compare import goals, metric_title, suite_table
 from rapgnn_lab.paper.claims.judged import FAILS, HOLDS, PART, format_claims, judge_claims
@@ -28,37 +28,20 @@ from rapgnn_lab.results import (
     COLUMNS,
     DATASETS,
     NONE,
-    Cells,
     format_figure,
-    format_published,
     format_table,
     make_table,
     one_published,
     read_records,
-    results_folder,
-    writer,
 )
+from rapgnn_lab.store import Record, packaged
 from rapgnn_lab.tune.space import TABLES as SEARCHED
 
 MACHINES = {"two CPU cores": "", "H200": "-h200"}  # and what the file of its records is called beside the dataset
 DEPTHS = (2, 8, 32)
 STEPS = ("convert", "fit", "predict")  # of a graph on disk
-FAMILIAR = {
-    "cora": "Cora",
-    "citeseer": "CiteSeer",
-    "pubmed": "PubMed",
-    "cora-60": "Cora, 60 % labelled",
-    "pubmed-60": "PubMed, 60 % labelled",
-    "molecules": "generated molecules",
-}
-"""What the first screen of the README shows of the suite."""
-PROBLEMS = {
-    "plan-papers": Problem(111_059_956, 1_615_685_872, 128, 3, 1_207_179 + 125_265),
-    "plan-billion": Problem(10**9, 20 * 10**9, 128, 3, 10**7),
-}
-"""ogbn-papers100M: its citations as listed, its training and validation rows; and a billion nodes with twenty billion
-edges, a hundredth of them labelled."""
-CLUSTERS = {"plan-papers": ((1, "64GiB"), (8, "64GiB")), "plan-billion": ((1, "64GiB"), (16, "128GiB"))}
+GIVEN = packaged("pages.toml")
+PROBLEMS = {name: Problem(**plan["problem"]) for name, plan in GIVEN["plans"].items()}
 
 
 Table = Callable[[Path], str]  # of the repository's folder
@@ -84,47 +67,40 @@ def measured(
     return table
 
 
-def _suite(root: Path) -> list[Record]:
-    """The records of the suite; a graph that was measured with other splits before is there once."""
-    records = read_records(root, "bench-auto/suite")
-    names = [record["dataset"] for record in records]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"results/bench-auto/suite.json has {', '.join(twice)} twice: remove the older records.")
-    return records
-
-
 def familiar_table(root: Path) -> str:
     """The estimators beside the best tuned rival, on data that readers know, and what the whole suite comes to."""
-    records = {r["dataset"]: r for r in _suite(root)}
+    suite = read_records(root, "bench-auto/suite")
+    records = {r["dataset"]: r for r in suite}
     shown = []
-    for name, title in FAMILIAR.items():
+    for name, title in GIVEN["familiar"].items():
         if name in records:
             r = records[name]
             shown.append(r | {"name": f"{title}, {metric_title(r)}", "faster": r["rival_seconds"] / r["fit_seconds"]})
     table = make_table(shown, COLUMNS["page-familiar"])
-    return f"{table}\n\n{goals(list(records.values()))}"
+    return f"{table}\n\n{goals(suite)}"
+
+
+def speeds(records: Iterable[Record], place: str, cell: str, corner: str) -> str:
+    """A row per method and a column per place: templates of a record's place and of what stands there."""
+    rows: dict[str, dict[str, str]] = {}
+    for r in records:
+        shown = NONE if r.get("note") else results.Cells().vformat(cell, (), r)
+        rows.setdefault(r["title"], {})[place.format(**r)] = shown
+    header = list(dict.fromkeys(at for row in rows.values() for at in row))
+    return format_table([corner, *header], ([title, *row.values()] for title, row in rows.items()))
 
 
 def graph_speed_table(root: Path) -> str:
-    rows: dict[str, list[str]] = {}
-    header = ["one epoch with validation"]
-    for dataset, title in {"proteins": "PROTEINS", "molhiv": "molhiv"}.items():
-        header += [f"{title}, {machine}, ms" for machine in MACHINES]
-        for r in on_machines(root, f"bench-graphs/{dataset}"):
-            cell = NONE if r.get("note") else "{epoch_ms:ms} ({speedup_vs_end_to_end:x})"
-            rows.setdefault(r["title"], []).append(Cells().vformat(cell, (), r))
-    return format_table(header, ([title, *cells] for title, cells in rows.items()))
+    titles = {"proteins": "PROTEINS", "molhiv": "molhiv"}
+    records = [r | {"set": t} for name, t in titles.items() for r in on_machines(root, f"bench-graphs/{name}")]
+    cell = "{epoch_ms:ms} ({speedup_vs_end_to_end:x})"
+    return speeds(records, "{set}, {machine}, ms", cell, "one epoch with validation")
 
 
 def depth_speed_table(root: Path) -> str:
-    rows: dict[str, Record] = {}
-    for r in on_machines(root, "bench-depth/pubmed"):
-        place = f"{r['machine']}, {r['num_layers']} layers"
-        rows.setdefault(r["method"], {"title": r["title"]})[place] = None if r.get("note") else r["epoch_ms"]
-    places = [f"{machine}, {depth} layers" for machine in MACHINES for depth in DEPTHS]
-    columns = ["one epoch with validation, ms: {title}", *(f"{place}: {{{place}:ms}}" for place in places)]
-    return make_table(rows.values(), "|".join(columns))
+    records = [r for r in on_machines(root, "bench-depth/pubmed") if r["num_layers"] in DEPTHS]
+    place = "{machine}, {num_layers} layers"
+    return speeds(records, place, "{epoch_ms:ms}", "one epoch with validation, ms")
 
 
 def _beside_rap(records: list[Record]) -> list[Record]:
@@ -145,7 +121,7 @@ def predicted_table(root: Path, name: str) -> str:
     """The layouts of one graph on some sets of machines, each as fast as the measured one."""
     rates, problem = Rates.from_dict(read_records(root, "scale/plan")[0]["rates"]), PROBLEMS[name]
     parts = [f"{problem}."]
-    for count, memory in CLUSTERS[name]:
+    for count, memory in GIVEN["plans"][name]["machines"]:
         machines = Machines(count, read_size(memory))
         layouts = costs(problem, machines, rates)
         chosen, rows = best(layouts), plan_rows(layouts)
@@ -162,7 +138,7 @@ def predicted_table(root: Path, name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _measured(root: Path) -> Measured:
-    return read_measured(results_folder(root) / "reproduce")
+    return read_measured(results.results_folder(root) / "reproduce")
 
 
 @lru_cache(maxsize=1)
@@ -209,7 +185,9 @@ def summary_table(root: Path) -> str:
             mine = {(r["title"], r["column"]): r for r in records if r["dataset"] == dataset}
             best = _best(mine)
             rap, trained = mine.get(("RAP-GNN", "faithful")), mine.get(("End-to-End", "faithful"))
-            paper = [format_published(one_published(table, dataset=dataset, method=m)) for m in ("rap", "end-to-end")]
+            paper = [
+                results.format_published(one_published(table, dataset=dataset, method=m)) for m in ("rap", "end-to-end")
+            ]
             metric = next(r["metric"] for r in mine.values())
             title = f"{DATASETS.get(dataset, dataset)}, {UNITS[metric]}"
             mark = "" if best is None or best["method"] == "rap" else " †"
@@ -239,7 +217,7 @@ def reservoirs_table(root: Path) -> str:
         header += [f"{DATASETS[dataset]}, {what}" for what in ("paper's protocol", "strict", "published")]
         for method, row in rows.items():
             record, paper = records[method, dataset], one_published("tu", dataset=dataset, method=method)
-            row += [format_figure(record), format_figure(record, "strict_"), format_published(paper)]
+            row += [format_figure(record), format_figure(record, "strict_"), results.format_published(paper)]
     return format_table(header, rows.values())
 
 
@@ -258,7 +236,7 @@ def budgets_table(root: Path) -> str:
 
 TABLES: dict[str, Table] = {
     "familiar": familiar_table,
-    "suite": lambda root: suite_table(_suite(root)).strip(),
+    "suite": lambda root: suite_table(read_records(root, "bench-auto/suite")).strip(),
     "speed": measured("bench-depth/pubmed", "speed", num_layers=32, note=None),
     "gpu-speed": measured("bench-depth/pubmed-h200", "speed", num_layers=32, note=None),
     "graph-speed": graph_speed_table,
@@ -329,11 +307,11 @@ def render(page: Path, root: Path) -> str:
 def rendered_pages(root: Path = Path()) -> dict[Path, str]:
     """{page: what it should say} of every page."""
     forget()
-    results_folder(root)
+    results.results_folder(root)
     return {page: render(page, root) for page in find_pages(root)}
 
 
-main = writer("rapgnn_lab.pages", __doc__, rendered_pages)
+main = results.writer("rapgnn_lab.pages", __doc__, rendered_pages)
 
 
 if __name__ == "__main__":

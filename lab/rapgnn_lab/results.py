@@ -5,13 +5,10 @@ Measurements are lists of records in ``results/<command>/<dataset>.json`` of the
 """
 
 import functools
-import json
 import sys
-import tomllib
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from string import Formatter
 from typing import Any, ClassVar
@@ -79,22 +76,15 @@ def changed_files(wanted: Mapping[Path, str]) -> dict[Path, str]:
     }
 
 
-_PUBLISHED: Record = json.loads(files("rapgnn_lab").joinpath("published.json").read_text(encoding="utf-8"))
+_PUBLISHED: Record = store.packaged("published.json")
 TABLES: dict[str, list[str]] = _PUBLISHED["tables"]
 """The tables, and the labels of the paper's source they were taken from."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """One cell of one table.
-
-    Args:
-        method: a name from ``METHODS``.
-        metric: as in the records of ``rapgnn.compare``; ``train_ms_saved`` and ``memory_saving_vs_end_to_end``
-            are the paper's words for what it saves.
-        embedding, backbone, batch_size, num_layers: where the table varies them.
-        note: why there is no number, or what else is to be said.
-    """
+    """One cell of one table: its method, a metric as in the records of ``rapgnn.compare`` or in the paper's words, and
+    what the table varies; ``note``: why there is no number, or what else is to be said."""
 
     table: str
     dataset: str
@@ -138,12 +128,9 @@ ONE_DIGIT = ("tu", "batches")  # the paper's tables that print one decimal
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """A table; the first ``left`` columns are aligned to the left, all others to the right."""
-    rule = "| --- " * left + "| ---: " * (len(header) - left) + "|"
-    return "\n".join([_line(header), rule, *(_line(row) for row in rows)])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
+    rule = ["---"] * left + ["---:"] * (len(header) - left)
+    lines = ("".join(f"| {cell} " if cell else "| " for cell in cells) + "|" for cells in (header, rule, *rows))
+    return "\n".join(lines)
 
 
 def format_number(value: float | None) -> str:
@@ -183,7 +170,7 @@ def title_of(dataset: str) -> str:
     return DATASETS.get(dataset, dataset)
 
 
-COLUMNS: dict[str, str] = tomllib.loads(files("rapgnn_lab").joinpath("columns.toml").read_text(encoding="utf-8"))
+COLUMNS: dict[str, str] = store.packaged("columns.toml")
 """The columns of every benchmark's table, and of those in README.md and docs/, as ``make_table`` takes them."""
 
 

@@ -8,12 +8,14 @@ import hashlib
 import json
 import subprocess
 import sys
+import tomllib
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,12 @@ def read_records(path: Path) -> list[Record]:
     except (OSError, ValueError, EOFError, zlib.error):
         raise InputError(f"{path} holds no records: remove it, or name another file.") from None
     return records
+
+
+def packaged(name: str) -> Any:
+    """A table of this package's own, TOML or JSON."""
+    text = files("rapgnn_lab").joinpath(name).read_text(encoding="utf-8")
+    return json.loads(text) if name.endswith(".json") else tomllib.loads(text)
 
 
 def write_json(path: Path, value: Record | Sequence[Record]) -> None:

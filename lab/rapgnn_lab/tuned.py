@@ -16,18 +16,17 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from rapgnn import Config, Graph
 from rapgnn.compare import BEST, Record
 from rapgnn.errors import InputError, check_choice
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS, start_config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.results import results_folder, writer
+from rapgnn_lab.store import packaged, read_records
 
 FAITHFUL = "faithful"
 REACHABLE = "reachable"
@@ -41,12 +40,9 @@ SHARING = ("fixed-diagonal", "identity", "fixed-full", "random-full")
 
 @cache
 def stored() -> list[dict[str, Any]]:
-    """What the searches chose: records with dataset, method, embedding, column, space, val_mean, trials, settings.
-
-    ``tie_break`` decides among embeddings with the same value; ``chosen`` marks the one that a comparison of all of
-    them chose.
-    """
-    return json.loads(files("rapgnn_lab").joinpath("tuned.json").read_text())
+    """What the searches chose; ``tie_break`` decides among embeddings with the same value, ``chosen`` marks the one
+    that a comparison of all of them chose."""
+    return packaged("tuned.json")
 
 
 def _rows(dataset: str, method: str, column: str, embedding: str) -> list[dict[str, Any]]:
@@ -89,11 +85,9 @@ def chosen_config(graph: Graph, method: str, column: str, embedding: str | None 
     In the faithful column another kind of weights takes RAP-GNN's settings, all else equal. Full matrices are those of
     ``nn.Linear`` then: of the frameworks' two defaults, validation prefers it on the citation graphs.
 
-    Args:
-        column: a name from ``COLUMNS``.
-        embedding: a name that was searched with RAP-GNN; None: the one that validation chose, for ``"faithful"`` of
-            those that the paper's method has: an MLP or one layer of the backbone, trained before.
-        own: the settings of a method's own search, where others would take RAP-GNN's.
+    Without an ``embedding`` it is the one that validation chose, for ``"faithful"`` of those that the paper's method
+    has: an MLP or one layer of the backbone, trained before. ``own``: the settings of a method's own search, where
+    others would take RAP-GNN's.
     """
     check_choice("column", column, COLUMNS)
     trained = METHODS[method].trained
@@ -130,10 +124,10 @@ SIMPLEST_FIRST = ("identity", "fixed-random", "pretrained", "pretrained-gnn", "l
 
 
 def read_choices(root: Path = Path()) -> list[Record]:
-    files = sorted((results_folder(root) / "tune").glob("*.json"))
-    if not files:
+    found = sorted((results_folder(root) / "tune").glob("*.json"))
+    if not found:
         raise InputError("results/tune holds no .json file: write some with rapgnn tune --json.")
-    return [record for file in files for record in json.loads(file.read_text(encoding="utf-8"))]
+    return [record for file in found for record in read_records(file)]
 
 
 def collect(records: Iterable[Record]) -> list[Record]:

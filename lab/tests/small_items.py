@@ -3,9 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
+from rapgnn import Config, Graph, InputError
 from rapgnn.search.start import start_config, usual_embedding
 from rapgnn_lab.baselines.systems import METHODS as DESCRIBED
 from rapgnn_lab.paper.accuracy import accuracy_cell

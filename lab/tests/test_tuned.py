@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rapgnn import Config
+from rapgnn import Config, InputError
 from rapgnn.compare import default_config
 from rapgnn.datasets import DATASETS
-from rapgnn.errors import InputError
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.results import TABLES, find_published, one_published, published
@@ -30,14 +29,6 @@ from rapgnn_lab.tuned import (
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIRMED = 5  # trials that were run on further seeds
-
-
-def test_stored_settings_are_found_for_every_strategy(molecules):
-    named = replace(molecules, name="molesol", task="graph-regression")
-    chosen = best_settings("molesol", "end-to-end", "pretrained", higher=False)
-    assert default_config(named, "end-to-end").lr == chosen["lr"]
-    assert default_config(named, "rap").embedding == "pretrained-gnn"
-    assert default_config(named, "fixed-full").lr == default_config(named, "rap").lr
 
 
 def test_stored_defaults_are_valid_and_chosen_by_validation(small_graph):

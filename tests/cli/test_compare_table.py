@@ -28,19 +28,6 @@ def test_epochs_cut_phase_one_too(rapgnn, tmp_path):
     assert records[0]["config"]["pretrain_epochs"] == 5
 
 
-def test_one_seed_has_no_deviation_and_several_have_that_of_a_sample(rapgnn, tmp_path):
-    _, out = compared(rapgnn, tmp_path, "--seeds", 1, "--epochs", 3)
-    assert "±" not in out
-    records, out = compared(rapgnn, tmp_path, "--seeds", 3, "--epochs", 3)
-    for record in records:
-        shown = f"{100 * record['mean']:.2f} ± {100 * statistics.stdev(record['values']):.2f}"
-        assert shown in out
-        assert record["std"] == pytest.approx(statistics.pstdev(record["values"]))
-    assert "sample standard deviation of 3 runs" in out
-    lines = [line for line in out.splitlines() if not line.startswith("wrote ")]  # a path has its own length
-    assert max(map(len, lines)) <= 80
-
-
 @pytest.fixture
 def comparison() -> list[dict[str, Any]]:
     """Three methods on one graph."""

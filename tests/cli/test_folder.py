@@ -76,24 +76,6 @@ def test_fit_predict_evaluate_on_tables(rapgnn, plants, tmp_path):
     assert "no column 'height'" in err
 
 
-def test_a_model_predicts_without_the_label_column_and_keeps_its_features(rapgnn, tmp_path):
-    rng = np.random.default_rng(0)
-    kind = rng.integers(2, size=60)
-    nodes = pd.DataFrame({"id": range(60), "x": kind + rng.random(60), "y": rng.random(60), "class": rng.random(60)})
-    edges = pd.DataFrame({"source": range(59), "target": range(1, 60)})
-    folder = write(tmp_path / "a", nodes=nodes.assign(label=np.array(["no", "yes"])[kind]), edges=edges)
-    assert rapgnn("fit", "--no-search", folder, "--out", tmp_path / "m")[0] == 0
-    fresh = write(tmp_path / "b", nodes=nodes, edges=edges)
-    code, _, err = rapgnn("predict", tmp_path / "m", fresh, "--out", tmp_path / "p.csv")
-    assert code == 0, err
-    assert (pd.read_csv(tmp_path / "p.csv")["label"] == np.array(["no", "yes"])[kind]).mean() > 0.7
-    named = write(tmp_path / "c", nodes=nodes.assign(species=np.array(["no", "yes"])[kind]), edges=edges)
-    assert rapgnn("fit", "--no-search", named, "--label", "species", "--out", tmp_path / "m2")[0] == 0
-    code, _, err = rapgnn("predict", tmp_path / "m2", fresh, "--out", tmp_path / "p.csv")
-    assert code == 0, err
-    assert rapgnn("predict", tmp_path / "m2", fresh, "--out", tmp_path / "p.csv", "--samples", 1)[0] == 2
-
-
 def test_many_labels_keep_their_names_whatever_their_order(rapgnn, tmp_path):
     frames = many(60)
     ring = (frames["graphs"].pop("label") == "ring").astype(int)
@@ -115,14 +97,3 @@ def test_many_labels_keep_their_names_whatever_their_order(rapgnn, tmp_path):
         scores.append(out)
     assert scores[0] == scores[1]
     assert "on test, 12 rows:" in scores[0]  # those that the fit held out
-
-
-def test_arrays_with_an_ignored_column(rapgnn, tmp_path):
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 2
-    np.savez(tmp_path / "nodes.npz", x=rng.random((60, 3)) + y[:, None], y=y, name=np.arange(60))
-    np.savez(tmp_path / "edges.npz", source=np.arange(59), target=np.arange(1, 60))
-    assert "put it into x, or ignore it" in rapgnn("fit", "--no-search", tmp_path, "--out", tmp_path / "m")[2]
-    assert rapgnn("fit", "--no-search", tmp_path, "--out", tmp_path / "m", "--ignore", "name")[0] == 0
-    code, _, err = rapgnn("predict", tmp_path / "m", tmp_path, "--out", tmp_path / "p.csv")
-    assert code == 0, err

@@ -11,19 +11,6 @@ from commands import refused
 from html_pages import ReadPage
 from rapgnn.report import page as library
 
-SBM = "sbm:nodes=300,classes=3,features=12,signal=3,train=10,val=60,test=100,seed=1"
-
-
-def test_one_network_from_the_shell(rapgnn, tmp_path):
-    model, record = tmp_path / "model", tmp_path / "fit.json"
-    described = ("--no-search", "--set", "units=32", "--set", "scaling=standard")
-    code, out, err = rapgnn("fit", SBM, "--out", model, "--json", record, *described)
-    assert code == 0, err
-    assert "as described: gcn, 2 hops side by side, standardised features, 32 random features, ridge" in out
-    code, _, err = rapgnn("predict", model, SBM, "--out", tmp_path / "p.csv")
-    assert code == 0, err
-    assert len(pd.read_csv(tmp_path / "p.csv")) == 300
-
 
 def test_predictions_are_explained_from_the_shell(rapgnn, plants, tmp_path):
     model, told = tmp_path / "model", tmp_path / "p.json"
@@ -40,18 +27,6 @@ def test_predictions_are_explained_from_the_shell(rapgnn, plants, tmp_path):
     assert first["base"] + sum(moved) == pytest.approx(first["score"], abs=1e-5)
     refused(rapgnn(*words, "--explain", "weed"), "no row has the id 'weed'")
     assert rapgnn("predict", model, plants, "--out", tmp_path / "p.csv")[1].startswith("wrote")
-
-
-def test_a_fit_writes_its_page(rapgnn, plants, tmp_path):
-    pytest.importorskip("plotly")
-    page = tmp_path / "model.html"
-    code, out, err = rapgnn("fit", plants, "--out", tmp_path / "model", "--report", page)
-    assert (code, f"wrote {page}" in out) == (0, True), err
-    found = ReadPage(page.read_text())
-    columns = [row[0] for row in found.table("which-columns-matter", "Loss by column").rows]
-    assert sorted(columns) == ["colour", "height", "leaves"]
-    assert all(row[0].startswith("plant ") for row in found.table("least-sure-rows", "The").rows)
-    assert "no split was given" in found.words["the-data"]
 
 
 def test_a_folder_whose_name_is_no_text_has_a_model_and_a_page(rapgnn, plants, tmp_path):

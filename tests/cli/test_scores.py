@@ -97,19 +97,6 @@ def test_evaluate_says_the_same_or_why_not(rapgnn, fraud, tmp_path):
     assert json.loads(report.read_text())[0]["without_edges"] is None
 
 
-def test_many_classes_are_counted_and_numbers_have_no_classes(rapgnn, tmp_path):
-    sbm = "sbm:nodes=500,classes=25,features=30,train=5,val=50,test=100"
-    _, out, _ = fitted(rapgnn, tmp_path, sbm, "--head", "ridge", "--layers", 1)
-    assert "and 5 classes more" in out
-    frames = many(60)
-    frames["graphs"]["label"] = np.linspace(0.5, 9.5, 60)
-    numbers = write(tmp_path / "numbers", **frames)
-    record, out, _ = fitted(rapgnn, tmp_path, numbers, "--metric", "mae")
-    assert "mean absolute error" in out
-    assert "r2" in record
-    assert "per_class" not in record
-
-
 def test_predictions_say_every_probability_and_which_labels_were_known(rapgnn, fraud, tmp_path):
     fitted(rapgnn, tmp_path, fraud, "--head", "ridge", "--layers", 2)
     table = tmp_path / "p.csv"

@@ -74,18 +74,6 @@ def test_some_landmarks_are_nystroms_approximation():
     np.testing.assert_allclose((seen @ seen.T / 20).numpy(), expected, atol=5e-4)
 
 
-def test_what_is_linear_goes_on_with_a_trend_alone():
-    z = rows(60, columns=1)
-    y, far = z.double(), torch.tensor([[12.0]])
-    far_away = {}
-    for trend in (False, True):
-        found = fitted(z, 60, trend=trend)
-        solution = RidgeRegression(found(z), y).solve(1e-5)
-        far_away[trend] = float(found(far).double() @ solution.weight + solution.bias)
-    assert far_away[True] > 11
-    assert abs(far_away[False]) < 6
-
-
 @pytest.mark.parametrize("z", [torch.zeros(12, 3), rows(4).repeat(5, 1), torch.zeros(12, 0)])
 def test_rows_that_are_the_same_stay_finite(z):
     found = fitted(z, 10)

@@ -157,15 +157,6 @@ def test_where_no_node_is_known_others_answer_and_it_is_said(by_id):
     )  # only what it was trained on is known
 
 
-def test_a_loaded_model_knows_the_same_labels(chosen, tmp_path):
-    graph, model = chosen
-    model.save(tmp_path / "m")
-    loaded = RAPNodeClassifier.load(tmp_path / "m")
-    for data in (graph, extended(graph, 5), labelled(seed=1)):
-        assert np.array_equal(loaded.predict_proba(data), model.predict_proba(data))
-    assert loaded.model_.uses == model.model_.uses
-
-
 @pytest.mark.parametrize("change", [{"use": "never"}, {"known": [1]}, {"known": [True, 1]}, {"known": [7, 1]}])
 def test_an_index_that_says_other_things_is_refused(chosen, tmp_path, change):
     _, model = chosen

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from operators import features, operator
-from rapgnn import RandomWeights, RAPNodeClassifier
+from rapgnn import RandomWeights
 from rapgnn.graph.operator import build_operator
 from rapgnn.network import hops
 from rapgnn.network.config import Config
@@ -179,13 +179,3 @@ def test_what_candidates_share_changes_none_of_them(small_graph, head):
             config = Config(**{"num_layers": 2, "normalize_features": False, **linear, **change, **encode})
             alone, together = Candidate(small_graph, config, 0, {}), Candidate(small_graph, config, 0, shared)
             assert torch.equal(alone.scores(1.0, False), together.scores(1.0, False))
-
-
-@pytest.mark.parametrize("error_bars", [False, True])
-def test_every_hop_of_a_prediction_is_told(small_graph, error_bars):
-    how = {"backbone": "gcn", "jumping": "last", "head": "ridge", "embedding": "identity"}
-    model = RAPNodeClassifier(num_layers=5, search=False, **how).fit(small_graph)
-    calls = []
-    predict = model_on(model.model_, small_graph, error_bars=error_bars, on_hop=lambda: calls.append(1))
-    predict(torch.arange(10))
-    assert len(calls) == (11 if error_bars else 5)  # of the scores; for error bars h⁰ and five hops, one block, too

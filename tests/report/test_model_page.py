@@ -10,12 +10,10 @@ import pytest
 from sklearn.metrics import confusion_matrix
 
 from html_pages import ReadPage
-from rapgnn import RAPNodeClassifier
+from rapgnn import InputError, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.errors import InputError
 from rapgnn.estimators import estimator_for
 from rapgnn.estimators.predictions import UnfittedError
-from rapgnn.report import data as scene
 from rapgnn.report import page as library
 from rapgnn.report.model import SECTIONS, write_model_report
 from samples import FAST, collection, node_data
@@ -65,26 +63,6 @@ def test_the_confusion_matrix_counts_the_test_rows(fitted, small_graph, page):
     assert np.array_equal(np.array([row[1:] for row in table.rows], dtype=int), wanted)
     per_class = page.table("right-and-wrong", "Precision and recall")
     assert per_class.cell("0", "recall") == f"{100 * wanted[0, 0] / wanted[0].sum():.1f} %"
-
-
-def test_the_data_are_counted(small_graph, page):
-    said = facts(page, "the-data")
-    assert f"nodes{small_graph.num_nodes}" in said
-    assert f"edges{small_graph.edge_index.shape[1]:,}" in said
-    u, v = small_graph.edge_index
-    between = u != v
-    same = (small_graph.y[u] == small_graph.y[v])[between].double().mean()
-    assert f"edges inside a class{100 * same:.1f} %" in said
-    table = page.table("the-data", "Rows of every class")
-    assert sum(int(row[table.header.index("train")]) for row in table.rows) == len(small_graph.train)
-
-
-def test_every_candidate_is_listed_the_best_first(fitted, page):
-    table = page.table("what-was-chosen", "Candidates")
-    values = [float(row[2].rstrip(" %")) for row in table.rows]
-    assert len(values) == len(fitted.trials_)
-    assert values == sorted(values, reverse=True)
-    assert f"{len(fitted.trials_)} candidates" in page.words["what-was-chosen"]
 
 
 def test_the_least_sure_rows_are_those_with_the_lowest_probability(fitted, small_graph, page):
@@ -153,14 +131,6 @@ def test_data_without_splits_are_judged_by_those_of_the_fit(tmp_path):
     found = read(tmp_path / "page.html")
     assert f"{len(model.split_['test'])} test rows" in found.words[""]
     assert json.loads(found.scripts["page-data"])["score"] == model.score(data, split="test")
-
-
-def test_a_sample_is_said_to_be_one(fitted, small_graph, tmp_path, monkeypatch):
-    monkeypatch.setattr(scene, "MOST_POINTS", 50)
-    fitted.report(tmp_path / "page.html", small_graph)
-    found = read(tmp_path / "page.html")
-    assert "50 of 300 labelled rows are shown" in found.words["map"]
-    assert sum(len(trace["x"]) for trace in found.plots["map-0"]["data"]) == 50
 
 
 def test_a_page_says_what_is_known_of_the_search(fitted, small_graph, tmp_path):

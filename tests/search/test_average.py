@@ -9,9 +9,16 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from fuzzing import alter
-from rapgnn import Config, RAPGraphClassifier, RAPGraphRegressor, RAPNodeClassifier
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph, make_graph, make_graphs
+from rapgnn import (
+    Config,
+    Graph,
+    InputError,
+    RAPGraphClassifier,
+    RAPGraphRegressor,
+    RAPNodeClassifier,
+    make_graph,
+    make_graphs,
+)
 from rapgnn.graph.rows import BALANCED, with_goal
 from rapgnn.graph.scores import metrics_for
 from rapgnn.network.heads import INVERSE_TEMPERATURES
@@ -357,7 +364,6 @@ SHAPES = {
     "layers": GIN.update(coefficients="layers", width=12, num_layers=3, activation="tanh"),
     "units": GIN.update(units=20, log_hops=True, unit_hops=1),
 }
-LINEAR_LAYERS = Config(**LINEAR, backbone="gin", num_layers=2, ridge=None)
 
 
 def sets(count=40):
@@ -385,21 +391,6 @@ def test_networks_that_differ_in_the_pooling_share_one_pass_bitwise(name, monkey
         assert state.keys() == expected.keys()
         assert all(torch.equal(state[name], expected[name]) for name in expected)
         assert torch.equal(one.network.represent(graph, graph.val), one._held_out)
-
-
-@pytest.mark.parametrize("config", [SHAPES["hops"], LINEAR_LAYERS])
-def test_heads_that_were_solved_outlive_the_rows(config):
-    graph = sets()
-    candidate, other = (Candidate(graph, config, 3, {}) for _ in range(2))
-    candidate.scores(0.1, False)
-    candidate.scores(1.0, False)
-    candidate.forget_rows(0.1)
-    state, expected = (one.finished(0.1, 2.0).state_dict() for one in (candidate, other))
-    assert all(torch.equal(state[name], expected[name]) for name in expected)
-    with pytest.raises(AssertionError, match="forgotten"):
-        candidate.finished(0.01, 2.0)
-    held = [value for value in vars(candidate).values() if isinstance(value, torch.Tensor)]
-    assert not any(len(value) for value in held)
 
 
 def test_the_classes_weigh_the_same_when_heads_are_solved_again_with_all_rows():

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import Config, RAPNodeClassifier
-from rapgnn.graph.graph import Graph, make_graph
+from rapgnn import Config, Graph, RAPNodeClassifier, make_graph
 from rapgnn.network.hops import Hops
 from rapgnn.network.network import walk_of
 from rapgnn.search import search
-from rapgnn.search.costs import cost
 from rapgnn.search.portfolio import (
     Stage,
     Views,
@@ -21,15 +19,12 @@ from rapgnn.search.portfolio import (
     head_points,
     kernel_points,
     probe_points,
-    random_points,
     scalings,
-    second_points,
     tree_points,
 )
 from rapgnn.search.preset import PRESET
 from rapgnn.search.start import HOPS as START
-from rapgnn.search.start import base_of_points, start_config
-from samples import collection, rings
+from samples import rings
 
 HOPS = START.update(scaling="standard", degree_columns=True)
 LABELS = PRESET.label_hops
@@ -72,13 +67,6 @@ def test_the_best_to_see_comes_first_in_probes_and_trained_heads(order):
     assert all(head.head == "mlp" and not head.units for head in heads)
 
 
-def test_what_was_not_tried_yet_comes_after_what_was():
-    labelled, few = own_features(), with_rows(own_features(), train=PRESET.few_rows - 1)
-    assert Views.of(labelled, [HOPS]).order == [(True, 0), (False, 0), (True, LABELS)]
-    assert Views.of(few, [HOPS]).order == [(True, 0), (False, 0)]
-    assert Views.of(labelled, [VIEWS[True, LABELS], HOPS]).order == [(True, LABELS), (True, 0), (False, 0)]
-
-
 def test_many_columns_are_also_trained_on_as_they_are():
     few, many = own_features(), own_features(columns=PRESET.covered + 1)
     assert not any(head.scaling == "none" for head in head_points(few, START, [HOPS]))
@@ -86,18 +74,6 @@ def test_many_columns_are_also_trained_on_as_they_are():
     assert (first.scaling, first.standardize) == ("none", False)
     assert second == first.update(scaling="standard", standardize=True)
     assert [probe.units for probe in probe_points(many, START, [HOPS])] == [0] * 4
-
-
-def test_a_second_look_at_many_columns_is_trained_first_and_on_them_as_they_are():
-    for columns, heads, scaling in ((4, ["ridge", "mlp"], "standard"), (PRESET.covered + 1, ["mlp", "ridge"], "none")):
-        graph = own_features(columns=columns)
-        looks = list(second_points(graph, HOPS))
-        assert [look.head for look in looks] == heads
-        (trained,) = [look for look in looks if look.head == "mlp"]
-        assert (trained.scaling, trained.standardize) == (scaling, scaling == "standard")
-        assert all(look.previous == HOPS for look in looks)
-        few = with_rows(graph, val=PRESET.enough_validation - 1)
-        assert [look.head for look in second_points(few, HOPS)] == ["ridge"]
 
 
 def test_trees_are_grown_on_few_columns_of_many_rows_with_few_classes():
@@ -186,25 +162,6 @@ def test_counts_alone_are_weighted_as_words(values, second):
     assert scalings(wide(values)) == (("length", 256), (second, 256))
 
 
-def test_networks_that_tell_nodes_apart_are_no_view():
-    marks = START.update(node_columns=8, jumping="last", num_layers=3)
-    assert Views.of(own_features(), [marks]).walks == []
-    assert not list(head_points(own_features(), START, [marks]))
-    assert next(probe_points(own_features(), START, [marks, HOPS])) == marks.update(known_labels=LABELS)
-    assert Views.of(own_features(), [marks, HOPS]) == Views.of(own_features(), [HOPS])
-
-
-def test_two_propagations_are_kept_the_best_first_with_all_their_hops():
-    walk = HOPS.update(backbone="sage", jumping="ppr", num_layers=8, standardize=False)
-    third = HOPS.update(scaling="none")
-    units = {"units": 4, "unit_inputs": 2, "unit_hops": 1}
-    deep = HOPS.update(num_layers=4, head="mlp", hidden_channels=8, known_labels=1, **units)
-    walks = Views.of(own_features(), [walk, deep, HOPS, third]).walks
-    assert walks == [HOPS.update(backbone="sage"), HOPS.update(num_layers=4)]
-    directed = walk.update(edges="undirected")
-    assert [one.edges for one in Views.of(own_features(), [directed, HOPS]).walks] == ["both", "both"]
-
-
 FILTER = START.update(backbone="gin", pooling="log")
 LAYERS = FILTER.update(coefficients="layers", width=16)
 COLOURS = START.update(coefficients="colours", width=32, pooling="log", standardize=False)
@@ -224,35 +181,8 @@ def test_numbers_may_go_on_beyond_those_of_training():
     assert [(net.kernel, net.trend) for net in points] == [("gauss", False), ("gauss", True), ("laplace", True)]
 
 
-def test_few_graphs_have_nothing_to_be_compared_with():
-    assert not list(kernel_points(rings(300), START, [FILTER]))  # 180 training graphs
-
-
 def test_the_best_kernel_is_tried_at_other_distances_and_with_more_landmarks():
     best = FILTER.update(kernel="gauss", landmarks=100)
     points = list(further_kernel_points(rings(), START, [FILTER, best, best.update(kernel="laplace")]))
     assert points == [*(best.update(bandwidth=b) for b in PRESET.bandwidths), best.update(landmarks=252)]
     assert not list(further_kernel_points(rings(), START, [FILTER]))
-
-
-def test_labels_with_other_gaps_are_solved_apart_and_cost_as_much():
-    graphs = rings()
-    whole = np.random.default_rng(0).integers(0, 2, (420, 3)).astype(float)
-    gaps = whole.copy()
-    gaps[:200, 1], gaps[100:300, 2] = np.nan, np.nan
-    net = FILTER.update(kernel="gauss", landmarks=252)
-    costs = [cost(replace(graphs, y=torch.from_numpy(y), num_outputs=3), net) for y in (whole, gaps)]
-    assert costs[0] < costs[1] < 3 * costs[0]
-
-
-def test_sets_with_edge_features_begin_with_linear_layers_and_with_those_that_see_the_edges():
-    graph = collection()
-    for fixed in ({}, {"num_layers": 2}):
-        start = base_of_points(graph, start_config(graph), fixed)
-        points = list(random_points(graph, start, []))
-        assert [(p.backbone, p.embedding, p.pooling) for p in points] == [
-            ("gin", "identity", "sum"),
-            ("gin", "identity", "mean"),
-            ("gine", "fixed-random", "sum"),
-        ]
-        assert {p.head for p in points} == {"ridge"}

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from rapgnn import InputNotice, RAPNodeClassifier
+from rapgnn import Graph, InputNotice, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.graph.graph import Graph
 from rapgnn.search import search
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.portfolio import can_self_train, self_training_points
@@ -66,19 +65,6 @@ def test_it_takes_few_labels_and_validation_rows_enough(split, enough, short):
     graph = few_labels()
     assert can_self_train(replace(graph, **{split: torch.arange(enough)}))
     assert not can_self_train(replace(graph, **{split: torch.arange(short)}))
-
-
-def test_points_are_personalised_pagerank_of_every_kind_and_the_best_linear_filters():
-    other = FAR_NET.update(scaling="length", components=8)
-    farther, worse = FAR_NET.update(num_layers=16), FAR_NET.update(teleport=0.3)
-    last = NEAR.update(jumping="last")
-    nets = [NEAR, FAR_NET, worse, farther, last, other]
-    points = self_training_points(few_labels(), nets)
-    assert set(points[:3]) == {FAR_NET, farther, other}
-    assert points[3:] == [NEAR, worse, last]
-    more = [last.update(num_layers=depth) for depth in range(3, 9)]
-    assert self_training_points(few_labels(), nets + more) == points
-    assert len(points) == PRESET.pseudo_candidates
 
 
 @pytest.mark.parametrize(

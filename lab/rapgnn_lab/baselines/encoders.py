@@ -8,45 +8,25 @@ MRGNN: Pasa, Navarin and Sperduti, Multiresolution Reservoir Graph Neural Networ
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from rapgnn.compare import Record
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.network.encode import Standard
 from rapgnn.network.network import graph_blocks
 from rapgnn.sparse import Features, dense, row_block, row_sums
-from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import ReservoirEncoder, first, fixed_point, graph_operator, pool_all
-
-
-@dataclass(frozen=True)
-class FDGNNSettings:
-    """FDGNN's settings. A tuple holds the values that validation chooses from.
-
-    Args:
-        units: of every reservoir.
-        num_layers: the deepest stack; validation chooses among all depths up to it.
-        connections: inputs of every unit, from the layer below and from its own.
-        radius: the effective spectral radius k · ρ(W), k the largest degree; below 1 the states are unique.
-        input_scaling: bound of the weights from the layer below.
-        projection: random tanh units between the pooled states and the readout; 0: none.
-        projection_scaling: spectral norm of their weights.
-        tolerance, max_iterations: when the iteration stops.
-    """
-
-    units: int = 50
-    num_layers: int = 4
-    connections: int = 1
-    radius: float | tuple[float, ...] = (0.9, 0.3)
-    input_scaling: float | tuple[float, ...] = (1.0, 0.3)
-    projection: int = 500
-    projection_scaling: float | tuple[float, ...] = (1.0, 10.0)
-    tolerance: float = 1e-3
-    max_iterations: int = 50
+from rapgnn_lab.baselines.reservoir import (
+    RandomLayer,
+    RandomMatrix,
+    Reservoir,
+    ReservoirEncoder,
+    graph_operator,
+    pool_all,
+)
 
 
 class FDGNN(ReservoirEncoder):
@@ -62,21 +42,17 @@ class FDGNN(ReservoirEncoder):
     cumulative = False
     degree: Tensor
 
-    def __init__(self, graph: Graph, settings: FDGNNSettings, seed: int):
+    def __init__(self, graph: Graph, seed: int, settings: Record):
         super().__init__()
-        self.settings, width = settings, settings.units
-        self.depths, self.width = tuple(range(1, settings.num_layers + 1)), 3 * width
+        s, units, depth = settings, settings["units"], settings["num_layers"]
+        self.depths, self.width = tuple(range(1, depth + 1)), 3 * units
         A = graph_operator(graph, "adjacency").matrix
         degree = float(row_sums(A.crow, A.values.double().abs()).max()) if A.nnz else 0.0
         self.register_buffer("degree", torch.tensor(degree if degree > 0 else 1.0, dtype=torch.float64))
-        drive = RandomMatrix("uniform", settings.connections, first(settings.input_scaling), seed=seed)
-        widths = [graph.num_features] + [width] * (settings.num_layers - 1)
-        self.inputs = torch.nn.ModuleList(
-            RandomLayer(channels, width, drive, activation="identity", layer=i) for i, channels in enumerate(widths)
-        )
-        radius = RandomMatrix("uniform", settings.connections, first(settings.radius), "absolute radius", seed=seed)
-        for i in self.depths:
-            self.register_buffer(f"recurrent{i}", radius.draw(i - 1, width, width, slot=2))
+        drive = RandomMatrix("uniform", s["connections"], s["input_scaling"], seed=seed)
+        recurrent = RandomMatrix("uniform", s["connections"], s["radius"], "absolute radius", seed=seed)
+        widths = [graph.num_features] + [units] * (depth - 1)
+        self.layers = nn.ModuleList(Reservoir(width, s, drive, recurrent, i) for i, width in enumerate(widths))
 
     def context(self, graph: Graph) -> GraphOperator:
         """A / k: the degree goes into the matrix, so that large edge weights stay in range."""
@@ -86,31 +62,13 @@ class FDGNN(ReservoirEncoder):
 
     def states(self, x: Features, operator: GraphOperator) -> Iterator[Tensor]:
         """The nodes' states, one layer after another."""
-        s, h = self.settings, x
-        for i, drive in zip(self.depths, self.inputs, strict=True):
-            h = fixed_point(drive(h), operator.matrix, getattr(self, f"recurrent{i}"), s.tolerance, s.max_iterations)
-            yield h
+        h = x
+        for layer in self.layers:
+            yield (h := layer(h, operator.matrix))
 
     def parts(self, x: Features, context: GraphOperator) -> Iterator[Tensor]:
         for h in self.states(x, context):
             yield context.pool(h, "sum")
-
-
-@dataclass(frozen=True)
-class UGCNSettings:
-    """U-GCN's settings. A tuple holds the values that validation chooses from.
-
-    Args:
-        units: of every layer.
-        num_layers: the deepest network; validation chooses among all depths up to it.
-        gain: factor of Glorot's weights, which says how non-linear the layers are.
-        activation: after every layer, ``tanh`` or ``relu``.
-    """
-
-    units: int = 256
-    num_layers: int = 4
-    gain: float | tuple[float, ...] = (1.0, 0.3, 3.0)
-    activation: str = "tanh"
 
 
 class UGCN(ReservoirEncoder):
@@ -123,15 +81,14 @@ class UGCN(ReservoirEncoder):
 
     cumulative = True
 
-    def __init__(self, graph: Graph, settings: UGCNSettings, seed: int):
+    def __init__(self, graph: Graph, seed: int, settings: Record):
         super().__init__()
-        weights = RandomMatrix("glorot", size=first(settings.gain), seed=seed)
-        widths = [graph.num_features] + [settings.units] * (settings.num_layers - 1)
-        self.layers = nn.ModuleList(
-            RandomLayer(channels, settings.units, weights, activation=settings.activation, layer=i)
-            for i, channels in enumerate(widths)
-        )
-        self.depths, self.width = tuple(range(1, settings.num_layers + 1)), 3 * settings.units
+        units, depth = settings["units"], settings["num_layers"]
+        weights = RandomMatrix("glorot", size=settings["gain"], seed=seed)
+        how = {"activation": settings["activation"]}
+        widths = [graph.num_features] + [units] * (depth - 1)
+        self.layers = nn.ModuleList(RandomLayer(c, units, weights, layer=i, **how) for i, c in enumerate(widths))
+        self.depths, self.width = tuple(range(1, depth + 1)), 3 * units
 
     def context(self, graph: Graph) -> GraphOperator:
         """With self-loops, normalised on both sides."""
@@ -148,27 +105,6 @@ class UGCN(ReservoirEncoder):
             yield pool_all(context, h)
 
 
-@dataclass(frozen=True)
-class MRGNNSettings:
-    """MRGNN's settings. A tuple holds the values that validation chooses from.
-
-    Args:
-        units: of every resolution.
-        resolutions: K, the most; validation chooses among 2 … K.
-        matrix: ``adjacency`` A, or ``laplacian`` I - D^-½ A D^-½.
-        epochs, learning_rate, weight_decay, dropout, batch_size: of the readouts that are trained; 0 epochs: none.
-    """
-
-    units: int = 25
-    resolutions: int = 6
-    matrix: str | tuple[str, ...] = ("adjacency", "laplacian")
-    epochs: int = 100
-    learning_rate: float = 1e-3
-    weight_decay: float = 5e-3
-    dropout: float = 0.5
-    batch_size: int = 32
-
-
 class MRGNN(ReservoirEncoder):
     r"""The hops of the features, unrolled and non-linear, each resolution mixed by a random matrix of its own.
 
@@ -180,29 +116,26 @@ class MRGNN(ReservoirEncoder):
 
     cumulative = True
 
-    def __init__(self, graph: Graph, settings: MRGNNSettings, seed: int):
+    def __init__(self, graph: Graph, seed: int, settings: Record):
         super().__init__()
-        self.settings, count, in_channels = settings, settings.resolutions, graph.num_features
-        self.depths = tuple(range(min(2, count), count + 1))
-        self.width = in_channels * count + 4 * settings.units
-        weights = RandomMatrix("uniform", size=1.0, measure="norm", seed=seed)
-        options = {"activation": "identity", "bias": 0.1}
-        layers = [
-            RandomLayer(in_channels * k, settings.units, weights, layer=k, **options) for k in range(1, count + 1)
-        ]
-        self.resolutions = nn.ModuleList(nn.Sequential(layer, Standard(settings.units)) for layer in layers)
+        units, count, in_channels = settings["units"], settings["resolutions"], graph.num_features
+        self.matrix, self.depths = settings["matrix"], tuple(range(min(2, count), count + 1))
+        self.width = in_channels * count + 4 * units
+        weights, how = RandomMatrix("uniform", measure="norm", seed=seed), {"activation": "identity", "bias": 0.1}
+        layers = [RandomLayer(in_channels * k, units, weights, layer=k, **how) for k in range(1, count + 1)]
+        self.resolutions = nn.ModuleList(nn.Sequential(layer, Standard(units)) for layer in layers)
 
     def context(self, graph: Graph) -> GraphOperator:
         """A, or the normalised one that the Laplacian is made of."""
-        return graph_operator(graph, "adjacency" if self.settings.matrix == "adjacency" else "normalised")
+        return graph_operator(graph, "adjacency" if self.matrix == "adjacency" else "normalised")
 
     def hops(self, x: Features, operator: GraphOperator) -> Iterator[Tensor]:
         h = dense(x)
         seen = h
         yield seen
-        for _ in range(self.settings.resolutions - 1):
+        for _ in range(len(self.resolutions) - 1):
             sent = operator.matrix @ h
-            h = torch.tanh(sent if self.settings.matrix == "adjacency" else h - sent)
+            h = torch.tanh(sent if self.matrix == "adjacency" else h - sent)
             seen = torch.cat([seen, h], dim=1)
             yield seen
 

@@ -16,13 +16,12 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from rapgnn.errors import InputError
+from rapgnn import Graph, InputError
+from rapgnn.compare import Record
 from rapgnn.graph.backbones import symmetric
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.sparse import Features, SparseMatrix, matrix_shape
-from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import ReservoirEncoder, first, fixed_point, graph_operator
+from rapgnn_lab.baselines.reservoir import RandomMatrix, Reservoir, ReservoirEncoder, graph_operator
 
 SAME = 1e-8  # numbers that differ by less are the same
 
@@ -169,29 +168,6 @@ def build_pyramid(graph: Graph, poolings: int, threshold: float = 0.0) -> Pyrami
     return Pyramid(tuple(levels), tuple(staying))
 
 
-@dataclass(frozen=True)
-class PRGNNSettings:
-    """P-RGNN's settings. A tuple holds the values that validation chooses from.
-
-    Args:
-        units: of every reservoir.
-        levels: T, reservoirs, each followed by a pooling.
-        radius: spectral radius of the recurrent weights.
-        input_scaling: bound of the weights from the features; hidden_scaling: from the level below.
-        threshold: edges of a pooled graph with less weight are left out.
-        tolerance, max_iterations: when the iteration stops.
-    """
-
-    units: int = 50
-    levels: int = 3
-    radius: float | tuple[float, ...] = (0.5, 0.2, 0.8)
-    input_scaling: float | tuple[float, ...] = (0.7, 0.2)
-    hidden_scaling: float | tuple[float, ...] = 0.5
-    threshold: float = 0.01
-    tolerance: float = 1e-5
-    max_iterations: int = 50
-
-
 class PRGNN(ReservoirEncoder):
     r"""Reservoirs and poolings in turn, up to a small graph whose states are summed.
 
@@ -202,31 +178,25 @@ class PRGNN(ReservoirEncoder):
     """
 
     cumulative = False
-    recurrent: Tensor
-    hidden_recurrent: Tensor
 
-    def __init__(self, graph: Graph, settings: PRGNNSettings, seed: int):
+    def __init__(self, graph: Graph, seed: int, settings: Record):
         super().__init__()
-        self.settings, width = settings, settings.units
-        self.depths, self.width = (settings.levels,), 3 * width
-        above = RandomMatrix("uniform", size=first(settings.input_scaling), seed=seed)
-        between = RandomMatrix("uniform", size=first(settings.hidden_scaling), seed=seed)
-        self.input = RandomLayer(graph.num_features, width, above, activation="identity")
-        self.hidden = RandomLayer(width, width, between, activation="identity", layer=1)
-        weights = RandomMatrix("uniform", size=first(settings.radius), measure="radius", seed=seed)
-        self.register_buffer("recurrent", weights.draw(0, width, width, slot=2))
-        self.register_buffer("hidden_recurrent", weights.draw(1, width, width, slot=2))
+        s, units = settings, settings["units"]
+        self.levels, self.threshold = s["levels"], s["threshold"]
+        self.depths, self.width = (self.levels,), 3 * units
+        recurrent = RandomMatrix("uniform", size=s["radius"], measure="radius", seed=seed)
+        above, between = (RandomMatrix("uniform", size=s[f"{of}_scaling"], seed=seed) for of in ("input", "hidden"))
+        self.first = Reservoir(graph.num_features, s, above, recurrent, 0)
+        self.later = Reservoir(units, s, between, recurrent, 1)
 
     def context(self, graph: Graph) -> Pyramid:
-        return build_pyramid(graph, self.settings.levels, self.settings.threshold)
+        return build_pyramid(graph, self.levels, self.threshold)
 
     def states(self, x: Features, pyramid: Pyramid) -> Iterator[Tensor]:
-        s, h = self.settings, x
+        h = x
         for number, stays in enumerate(pyramid.staying):
-            layer, recurrent = (self.hidden, self.hidden_recurrent) if number else (self.input, self.recurrent)
-            states = fixed_point(layer(h), pyramid.levels[number].matrix, recurrent, s.tolerance, s.max_iterations)
-            h = states[stays]
-            yield h
+            reservoir = self.later if number else self.first
+            yield (h := reservoir(h, pyramid.levels[number].matrix)[stays])
 
     def parts(self, x: Features, context: Pyramid) -> Iterator[Tensor]:
         for level, h in zip(context.levels[1:], self.states(x, context), strict=True):

@@ -1,24 +1,133 @@
-"""What the reservoir systems share: matrices of the graph, the fixed point, the encoder, the network with a readout."""
+"""What the reservoir systems share: random matrices and layers, matrices of the graph, the reservoir, the encoder, the
+network with a readout."""
 
+import math
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from rapgnn.compare import Record
+from rapgnn.errors import check_choice
 from rapgnn.graph.backbones import Backbone, plain, symmetric
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.network.config import ACTIVATIONS
 from rapgnn.network.encode import Standard
 from rapgnn.network.heads import TargetScale
 from rapgnn.network.network import graph_blocks
+from rapgnn.network.weights import DISTRIBUTIONS
+from rapgnn.prng import random_words
 from rapgnn.sparse import Features, SparseMatrix, row_block
-from rapgnn_lab.baselines.random_layer import RandomLayer
 
-S = TypeVar("S")
+_SLOT_BITS = 20  # layer numbers below 2^20, the matrix's place in the layer above them
+_STREAMS = 2  # of a matrix: its values, and which of them count
+WEIGHT, BIAS = 0, 1  # slots
+
+BOUNDS: dict[str, Callable[[int, int], float]] = {
+    "uniform": lambda inputs, units: 1.0,
+    "glorot": lambda inputs, units: math.sqrt(6.0 / max(1, inputs + units)),
+}
+"""Entries are drawn from U[-b, b]; b by the name of the distribution."""
+
+
+def spectral_radius(matrix: Tensor) -> float:
+    return float(torch.linalg.eigvals(matrix).abs().max()) if matrix.numel() else 0.0
+
+
+MEASURES: dict[str, Callable[[Tensor], float]] = {
+    "radius": spectral_radius,
+    "absolute radius": lambda matrix: spectral_radius(matrix.abs()),
+    "norm": lambda matrix: float(torch.linalg.matrix_norm(matrix, 2)) if matrix.numel() else 0.0,
+}
+"""What ``RandomMatrix.size`` is the value of: ρ(W), ρ(|W|) or ‖W‖₂."""
+
+
+@dataclass(frozen=True)
+class RandomMatrix:
+    """A matrix with signs that is drawn, never trained: a pure function of (seed, layer).
+
+    Args:
+        connections: how many inputs each unit (column) is joined to; None: all of them.
+        size: a factor; with ``measure`` the value that this measure of the matrix has.
+        measure: a name from ``MEASURES``; None: entries are as drawn, times ``size``.
+
+    A matrix whose measure is zero is not scaled. The numbers are the same on every device.
+    """
+
+    distribution: str = "glorot"
+    connections: int | None = None
+    size: float = 1.0
+    measure: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("matrix distribution", self.distribution, BOUNDS)
+        if self.measure is not None:
+            check_choice("matrix measure", self.measure, MEASURES)
+
+    def draw(self, layer: int, rows: int, columns: int, slot: int = WEIGHT) -> Tensor:
+        """The matrix ``[rows, columns]`` of a layer, dense; a sparse one holds zeros."""
+        inputs = min(rows, self.connections or rows)
+        bound = BOUNDS[self.distribution](inputs, columns)
+        values = DISTRIBUTIONS["uniform"].sample(self._words(layer, slot, 0, rows * columns), -bound, bound)
+        matrix = values.view(rows, columns).double()
+        if inputs < rows:
+            order = self._words(layer, slot, 1, rows * columns).view(rows, columns).argsort(dim=0, stable=True)
+            chosen = order[:inputs]
+            matrix = torch.zeros_like(matrix).scatter_(0, chosen, matrix.gather(0, chosen))
+        measured = 1.0 if self.measure is None else MEASURES[self.measure](matrix)
+        return (matrix * (self.size / measured if measured > 0 else 1.0)).float()
+
+    def _words(self, layer: int, slot: int, part: int, count: int) -> Tensor:
+        stream = layer + ((slot * _STREAMS + part) << _SLOT_BITS)
+        return random_words(self.seed, torch.tensor([0]), torch.tensor([stream]), count)[0, 0]
+
+
+class RandomLayer(nn.Module):
+    r"""A random map of rows, with a non-linearity: :math:`h = σ(x W + b)`. Nothing is trained.
+
+    Args:
+        weights: how W is drawn; its ``size`` scales the input.
+        bias: b is drawn from U[-bias, bias]; 0: none.
+        layer: its number, which the draw depends on.
+
+    Shapes:
+        x ``[r, in_channels]`` dense or sparse -> ``[r, out_channels]``.
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        weights: RandomMatrix | None = None,
+        *,
+        activation: str = "tanh",
+        bias: float = 0.0,
+        layer: int = 0,
+    ):
+        super().__init__()
+        weights = weights or RandomMatrix()
+        self.activation = activation
+        offsets = RandomMatrix("uniform", size=bias, seed=weights.seed)
+        self.register_buffer("weight", weights.draw(layer, in_channels, out_channels))
+        drawn = offsets.draw(layer, 1, out_channels, BIAS)[0]
+        self.register_buffer("bias", drawn if bias else torch.zeros(out_channels))
+
+    def forward(self, x: Features) -> Tensor:
+        return self.activate(x @ self.weight)
+
+    def activate(self, z: Tensor) -> Tensor:
+        return ACTIVATIONS[self.activation](z + self.bias)
+
+
 _RULES = {"adjacency": plain, "normalised": symmetric}
 
 
@@ -36,26 +145,36 @@ def pool_all(operator: GraphOperator, h: Tensor) -> Tensor:
     return torch.cat([operator.pool(h, how) for how in ("mean", "sum", "max")], dim=1)
 
 
-def fixed_point(drive: Tensor, matrix: SparseMatrix, weight: Tensor, tolerance: float, max_iterations: int) -> Tensor:
-    r"""The states h with h = tanh(drive + S h W).
+class Reservoir(nn.Module):
+    r"""The states that the graph determines: :math:`h = \tanh(x W_I + S h W_H)`, iterated from tanh(x W_I) on.
 
-    The map is a contraction, and the fixed point the same from every start, where ρ(|S|) ρ(|W|) < 1: differences of two
-    states shrink entry by entry at least as fast as by the matrix \|S\| ⊗ \|W\|.
+    The map is a contraction, and the fixed point the same from every start, where ρ(|S|) ρ(|W_H|) < 1: differences of
+    two states shrink entry by entry at least as fast as by the matrix \|S\| ⊗ \|W_H\|.
 
     Args:
-        drive: what the input adds at every step ``[n, d]``.
-        matrix: S ``[n, n]``; weight: W ``[d, d]``.
-        tolerance: stop when no entry changes by more.
-        max_iterations: stop after so many steps in any case.
+        settings: ``units``, and when to stop: ``tolerance``, the largest change of an entry, and ``max_iterations``.
+        drive, recurrent: how W_I and W_H are drawn; layer: the number that the draw depends on.
     """
-    h = torch.tanh(drive)
-    for _ in range(max_iterations - 1):
-        following = torch.tanh(drive + (matrix @ h) @ weight)
-        moved = float((following - h).abs().max()) if h.numel() else 0.0
-        h = following
-        if moved <= tolerance:
-            break
-    return h
+
+    recurrent: Tensor
+
+    def __init__(self, in_channels: int, settings: Record, drive: RandomMatrix, recurrent: RandomMatrix, layer: int):
+        super().__init__()
+        units = settings["units"]
+        self.tolerance, self.max_iterations = settings["tolerance"], settings["max_iterations"]
+        self.input = RandomLayer(in_channels, units, drive, activation="identity", layer=layer)
+        self.register_buffer("recurrent", recurrent.draw(layer, units, units, slot=2))
+
+    def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
+        drive = self.input(x)
+        h = torch.tanh(drive)
+        for _ in range(self.max_iterations - 1):
+            following = torch.tanh(drive + (matrix @ h) @ self.recurrent)
+            moved = float((following - h).abs().max()) if h.numel() else 0.0
+            h = following
+            if moved <= self.tolerance:
+                break
+        return h
 
 
 class ReservoirEncoder(nn.Module):
@@ -104,13 +223,8 @@ class ReservoirEncoder(nn.Module):
 
 
 class ReservoirNetwork(nn.Module):
-    """Encoder, a random projection where the system has one, standardised columns where it wants them, readout.
-
-    Args:
-        depth: of the encoder, one of its ``depths``.
-        output: gives targets that are numbers back in their own scale.
-        head: maps columns to raw scores: the readout, once it is chosen.
-    """
+    """Encoder up to one of its depths, a random projection where the system has one, standardised columns where it
+    wants them, and the head, once it is chosen; ``output`` gives targets that are numbers back in their own scale."""
 
     def __init__(self, encoder: ReservoirEncoder, depth: int, output: TargetScale, projection: RandomLayer | None):
         super().__init__()
@@ -130,13 +244,7 @@ class ReservoirNetwork(nn.Module):
         return self.head(self.columns(self.encoder.encode(x, context, rows, self.depth)))
 
 
-def first(value: Any) -> Any:
-    """The value of a setting, or the first of those to choose from."""
-    return value[0] if isinstance(value, tuple) else value
-
-
-def choices(settings: S) -> list[S]:
-    """The settings one by one, where fields that are tuples hold the values to choose from."""
-    given = {f.name: getattr(settings, f.name) for f in fields(settings)}  # type: ignore[arg-type]
-    tried = {name: values for name, values in given.items() if isinstance(values, tuple)}
-    return [replace(settings, **dict(zip(tried, point, strict=True))) for point in product(*tried.values())]  # type: ignore[type-var]
+def choices(settings: Record) -> list[Record]:
+    """The settings one by one, where lists hold the values to choose from."""
+    tried = [value if isinstance(value, list | tuple) else [value] for value in settings.values()]
+    return [dict(zip(settings, point, strict=True)) for point in product(*tried)]

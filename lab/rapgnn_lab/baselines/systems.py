@@ -3,28 +3,25 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from rapgnn import compare
-from rapgnn.compare import Method
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
+from rapgnn import Config, Graph, InputError, compare
+from rapgnn.compare import Method, Record
 from rapgnn.network.encode import Standard
 from rapgnn.network.heads import Head, RidgeHead, RidgeRegression, TargetScale
 from rapgnn.prng import Stream, seeded
 from rapgnn.training.fit import Fitted, ridge_targets, row_weights, train_on_features
 from rapgnn.training.loop import Loop, OnEpoch
 from rapgnn.training.predict import Prediction, as_prediction
-from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN, FDGNNSettings, MRGNNSettings, UGCNSettings
-from rapgnn_lab.baselines.prgnn import PRGNN, PRGNNSettings
-from rapgnn_lab.baselines.random_layer import RandomLayer, RandomMatrix
-from rapgnn_lab.baselines.reservoir import ReservoirEncoder, ReservoirNetwork, choices
+from rapgnn_lab.baselines.encoders import FDGNN, MRGNN, UGCN
+from rapgnn_lab.baselines.prgnn import PRGNN
+from rapgnn_lab.baselines.reservoir import RandomLayer, RandomMatrix, ReservoirEncoder, ReservoirNetwork, choices
+from rapgnn_lab.store import packaged
 
 PENALTIES = tuple(10.0**k for k in range(-4, 3))
 """The λ that validation chooses a readout's from."""
@@ -32,39 +29,29 @@ PENALTIES = tuple(10.0**k for k in range(-4, 3))
 
 @dataclass(frozen=True)
 class System:
-    """A reservoir system.
-
-    Args:
-        settings: of its paper; tuples hold what validation chooses from.
-        build: (graph, settings, seed) -> the encoder.
-        nodes: whether nodes can be classified with it, or graphs alone.
-        standardize: whether the readout's columns get mean 0 and variance 1 over the training rows.
-    """
+    """A reservoir system with its paper's settings (``systems.toml``), whose lists hold what validation chooses from;
+    ``nodes``: for nodes too, not graphs alone; ``standardize``: the readout's columns, over the training rows."""
 
     title: str
-    settings: Any
-    build: Callable[[Graph, Any, int], ReservoirEncoder]
+    settings: Record
+    build: Callable[[Graph, int, Record], ReservoirEncoder]
     nodes: bool = False
     standardize: bool = False
 
 
+_OF = packaged("baselines/systems.toml")
 SYSTEMS = {
-    "fdgnn": System("FDGNN", FDGNNSettings(), FDGNN, nodes=True),
-    "u-gcn": System("U-GCN", UGCNSettings(), UGCN, nodes=True, standardize=True),
-    "mrgnn": System("MRGNN", MRGNNSettings(), MRGNN, standardize=True),
-    "p-rgnn": System("P-RGNN", PRGNNSettings(), PRGNN),
+    "fdgnn": System("FDGNN", _OF["fdgnn"], FDGNN, nodes=True),
+    "u-gcn": System("U-GCN", _OF["u-gcn"], UGCN, nodes=True, standardize=True),
+    "mrgnn": System("MRGNN", _OF["mrgnn"], MRGNN, standardize=True),
+    "p-rgnn": System("P-RGNN", _OF["p-rgnn"], PRGNN),
 }
 """The reservoir systems by name."""
 
 
 @dataclass(frozen=True)
 class Readout:
-    """A readout that was tried.
-
-    Args:
-        history: the validation metric, of a network's after each epoch; none without validation rows.
-        best: the place of the best in ``history``; merit: what this one is worth.
-    """
+    """A readout that was tried: the validation metric, of a network's after each epoch, and the place of the best."""
 
     head: nn.Module
     named: dict[str, float | str]
@@ -75,17 +62,17 @@ class Readout:
 
 @torch.inference_mode(False)  # also where a user has switched it on
 def fit_reservoir(
-    name: str, graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None, settings: Any = None
+    name: str, graph: Graph, config: Config, seed: int, on_epoch: OnEpoch | None = None, **settings: Any
 ) -> Fitted:
     """Try the system's settings one after another, and keep those whose readout is best on validation.
 
-    ``config`` is RAP-GNN's and plays no part; ``settings`` are by default those of the system's paper.
+    ``config`` is RAP-GNN's and plays no part; ``settings`` in the place of those of the system's paper.
     """
     system = SYSTEMS[name]
     if graph.ptr is None and not system.nodes:
         raise InputError(f"{system.title} classifies graphs, not nodes: leave {name} out with --methods.")
     begun, best, at, history = time.perf_counter(), None, 0, []
-    for point, encoder, context, parts in _encoded(system, settings or system.settings, graph, seed):
+    for point, encoder, context, parts in _encoded(system, choices(system.settings | settings), graph, seed):
         for network in _networks(system, point, encoder, parts, graph, seed):
             with torch.no_grad():
                 train, val = network.columns(parts).split([len(graph.train), len(graph.val)])
@@ -107,22 +94,22 @@ def fit_reservoir(
     def predict(rows: Tensor) -> Prediction:
         return as_prediction(network(graph.x, context, rows), graph.objective, network.output)
 
-    chosen = asdict(point) | {"depth": network.depth} | readout.named
+    chosen = point | {"depth": network.depth} | readout.named
     return Fitted(network.eval(), predict, loop, "stepwise", "random layers with a non-linearity", "expected", chosen)
 
 
 def _encoded(
-    system: System, settings: Any, graph: Graph, seed: int
-) -> Iterator[tuple[Any, ReservoirEncoder, Any, list[Tensor]]]:
+    system: System, points: list[Record], graph: Graph, seed: int
+) -> Iterator[tuple[Record, ReservoirEncoder, Any, list[Tensor]]]:
     """Each point of the settings with its encoder and its features; made once where only the readout differs."""
     rows = torch.cat([graph.train, graph.val])
     last: tuple[Any, Any] = (None, None)
     contexts: dict[Any, Any] = {}
-    for point in choices(settings) if len(graph.val) else choices(settings)[:1]:  # the first, if nothing can choose
-        same = replace(point, projection_scaling=0.0) if hasattr(point, "projection_scaling") else point
+    for point in points if len(graph.val) else points[:1]:  # the first, if nothing can choose
+        same = {name: value for name, value in point.items() if name != "projection_scaling"}
         if last[0] != same:
-            encoder = system.build(graph, point, seed).to(graph.y.device)
-            kind = getattr(point, "matrix", None)
+            encoder = system.build(graph, seed, point).to(graph.y.device)
+            kind = point.get("matrix")
             if kind not in contexts:
                 contexts[kind] = encoder.context(graph)
             encoder.fit(graph.x, contexts[kind], graph.train)
@@ -131,18 +118,18 @@ def _encoded(
 
 
 def _networks(
-    system: System, point: Any, encoder: ReservoirEncoder, parts: list[Tensor], graph: Graph, seed: int
+    system: System, point: Record, encoder: ReservoirEncoder, parts: list[Tensor], graph: Graph, seed: int
 ) -> Iterator[ReservoirNetwork]:
     """The system without a readout, for each depth; the deepest alone where nothing can choose."""
     output = TargetScale(graph.num_outputs).to(graph.y.device)
     if graph.objective.metric == "rmse":
         output.fit(graph.y[graph.train])
-    units = getattr(point, "projection", 0)
+    units = point.get("projection", 0)
     for depth in encoder.depths if len(graph.val) else encoder.depths[-1:]:
         width = encoder.columns(parts, depth).shape[1]
         projection = None
         if units:
-            weights = RandomMatrix("uniform", size=point.projection_scaling, measure="norm", seed=seed)
+            weights = RandomMatrix("uniform", None, point["projection_scaling"], "norm", seed)
             projection = RandomLayer(width, units, weights, layer=len(encoder.depths)).to(graph.y.device)
         network = ReservoirNetwork(encoder, depth, output, projection)
         if system.standardize:
@@ -154,7 +141,7 @@ def _networks(
 
 
 def _readouts(
-    network: ReservoirNetwork, point: Any, train: Tensor, val: Tensor, graph: Graph, seed: int
+    network: ReservoirNetwork, point: Record, train: Tensor, val: Tensor, graph: Graph, seed: int
 ) -> Iterator[Readout]:
     """Ridge for one penalty after another, and a small network on the deepest columns where the system has one.
 
@@ -176,13 +163,13 @@ def _readouts(
         worth, loss = rule.merit(metric), float(rule.loss(scores, y))
         merit = -math.inf if math.isnan(worth) else worth, -math.inf if math.isnan(loss) else -loss
         yield Readout(head, named, [metric], merit=merit)
-    epochs = getattr(point, "epochs", 0)
+    epochs = point.get("epochs", 0)
     if epochs and network.depth == max(network.encoder.depths):
         start, noise = seeded(seed, Stream.START_VALUES), seeded(seed, Stream.DROPOUT)
-        hidden = max(1, point.units // 2) * network.depth
-        head = Head(channels, hidden, graph.num_outputs, 2, dropout=point.dropout, generator=start).to(train.device)
-        how = {"lr": point.learning_rate, "weight_decay": point.weight_decay, "epochs": epochs, "patience": None}
-        loop = train_on_features(head, graph, train, val, network.output, seed, noise, point.batch_size, **how)
+        hidden = max(1, point["units"] // 2) * network.depth
+        head = Head(channels, hidden, graph.num_outputs, 2, dropout=point["dropout"], generator=start).to(train.device)
+        how = {"lr": point["learning_rate"], "weight_decay": point["weight_decay"], "epochs": epochs, "patience": None}
+        loop = train_on_features(head, graph, train, val, network.output, seed, noise, point["batch_size"], **how)
         yield Readout(head, {"readout": "network", "epoch": loop.best_epoch}, loop.history, loop.best_epoch, loop.best)
 
 

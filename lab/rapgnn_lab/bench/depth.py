@@ -17,13 +17,10 @@ from pathlib import Path
 
 import torch
 
-from rapgnn import compare
+from rapgnn import Config, Graph, compare, load_dataset
 from rapgnn.compare import Record, fit, warm_up
-from rapgnn.datasets import load_dataset
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.graph.graph import Graph
 from rapgnn.memory import PeakMemory
-from rapgnn.network.config import Config
 from rapgnn.search.start import graph_backbone
 from rapgnn.training.fit import build_rapgnn
 from rapgnn_lab.bench import rivals, timing

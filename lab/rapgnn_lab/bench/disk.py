@@ -19,18 +19,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from rapgnn import RAPNodeClassifier
-from rapgnn.compare import Record
-from rapgnn.errors import InputError
+from rapgnn import Config, InputError, RAPNodeClassifier
 from rapgnn.graph.validate import SPLITS
 from rapgnn.memory import PeakAnonymous, anonymous_bytes, read_size
-from rapgnn.network.config import Config
 from rapgnn.scale.disk_graph import DiskGraph
 from rapgnn.scale.hops import Budget, DiskHops, untrained
 from rapgnn.scale.plan import Machines, Problem, Rates, from_disk, measure_rates
 from rapgnn.training.predict import model_on
 from rapgnn_lab.bench.generated import PowerLaw, write_power_law
-from rapgnn_lab.store import Row, answer, in_child, machine
+from rapgnn_lab.store import Record, Row, answer, in_child, machine
 
 
 def plan(

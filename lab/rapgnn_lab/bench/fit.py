@@ -20,18 +20,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from rapgnn import Graph, RAPNodeClassifier, make_graph
 from rapgnn.compare import Record, warm_up
-from rapgnn.estimators.estimators import RAPNodeClassifier
-from rapgnn.graph.graph import Graph, make_graph
 from rapgnn.graph.rows import split_per_class
 from rapgnn.memory import anonymous_bytes
-from rapgnn.network.config import Config
 from rapgnn.sparse import SparseMatrix, dense
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.bench.suite.compare import PLAIN, as_given, time_run
 from rapgnn_lab.bench.suite.graphs import documents
 from rapgnn_lab.bench.timing import copy_bandwidth, fits, log_slopes, seconds_of
-from rapgnn_lab.store import Row, answer, in_child, machine
+from rapgnn_lab.store import Row, answer, in_child, machine, packaged
 
 KINDS = {"numbers": "dense numbers", "words": "sparse 0/1 words", "dense-words": "the same words as a dense table"}
 WIDE = 512  # columns from which features are words
@@ -40,16 +38,7 @@ MOST_BYTES = 1 << 32  # of a dense table of features
 LOOK_SECONDS = 0.004
 TREE_COLUMNS = 128  # columns up to which trees are grown
 QUANTITIES = ("fit_seconds", "peak_memory_mb", "floor_seconds")  # whose growth is told
-STAGES = (
-    ("encoding", "network.encode", ""),
-    ("calibration", "search.average", "temperature_of"),
-    ("averaging", "search.average", "chosen_members"),
-    ("averaging", "search.average", "with_draws"),
-    ("averaging", "search.average", "finished"),
-    ("hops", "network.hops", ""),
-    ("hops", "network.polynomial", ""),
-    ("hops", "graph.operator", ""),
-)
+STAGES = [(s, *at.partition(":")[::2]) for s, places in packaged("bench/stages.toml").items() for at in places]
 """(stage, module of rapgnn, function; any where it is empty): what is innermost counts. A candidate's own kind is that
 of its configuration; before the first one and outside of all it is reading."""
 KINDS_OF_CANDIDATES = ("random coefficients", "trained heads", "kernels", "linear filters")
@@ -57,12 +46,7 @@ KINDS_OF_CANDIDATES = ("random coefficients", "trained heads", "kernels", "linea
 
 @dataclass(frozen=True)
 class Cell:
-    """A graph of the grid.
-
-    Args:
-        kind: of the features, a name in ``KINDS``.
-        labels: training rows: below 1 a share of all, else so many of every class.
-    """
+    """A graph of the grid; ``labels`` are training rows: below 1 a share of all, else so many of every class."""
 
     nodes: int
     columns: int
@@ -182,14 +166,11 @@ def stage_of(frame: FrameType | None) -> str:
             if module == f"rapgnn.{name}" and wanted in ("", function):
                 return stage
         if module == "rapgnn.search.search" and function == "attempt":
-            return kind_of(frame.f_locals["config"])
+            config = frame.f_locals["config"]
+            kinds = (config.coefficients == "random", config.head != "ridge", config.kernel != "none", True)
+            return KINDS_OF_CANDIDATES[kinds.index(True)]
         frame = frame.f_back
     return "reading"
-
-
-def kind_of(config: Config) -> str:
-    kinds = (config.coefficients == "random", config.head != "ridge", config.kernel != "none", True)
-    return KINDS_OF_CANDIDATES[kinds.index(True)]
 
 
 def floor(graph: Graph) -> Record:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph
+from rapgnn import Graph, InputError
 from rapgnn.memory import blocks
 from rapgnn.scale.disk_graph import DiskGraph, is_sealed
+from rapgnn_lab.store import packaged
 
 CHUNK = 1 << 23  # edges that are drawn at a time
 ROWS = 1 << 18  # whose features are moved together
@@ -74,27 +74,9 @@ class PowerLaw:
         return out
 
 
-SIZES = {
-    "tiny": PowerLaw(2_000, 20_000, train=200, val=200, test=200),
-    "small": PowerLaw(20_000, 200_000, train=2_000, val=1_000, test=2_000),
-    "medium": PowerLaw(60_000, 1_000_000, train=5_000, val=2_000, test=5_000),
-    "large": PowerLaw(200_000, 5_000_000, train=16_000, val=4_000, test=16_000),
-    "products": PowerLaw(2_449_029, 123_718_280, train=196_615, val=39_323, test=2_213_091),
-}
-"""The sizes of ``bench scale``; the last one is ogbn-products'."""
-
-DISK_SIZES = {
-    "products": SIZES["products"],
-    "wide": PowerLaw(20_000_000, 200_000_000, 64, classes=16, train=200_000, val=50_000, test=1_000_000),
-}
-"""The sizes of ``bench disk``: ogbn-products', and one with more nodes, whose features alone are 5 GB."""
-
-
-LARGE = {
-    "ogbn-proteins": PowerLaw(132_534, 79_122_504, 8, classes=2, labels=112, train=86_619, val=21_236, test=24_679),
-    "ogbn-products": SIZES["products"],
-}
-"""The numbers of nodes, edges, features and labels of the large published graphs."""
+SIZES, DISK_SIZES, LARGE = (
+    {name: PowerLaw(**size) for name, size in sizes.items()} for sizes in packaged("bench/sizes.toml").values()
+)
 
 
 def share_of(size: PowerLaw, share: float) -> PowerLaw:

@@ -6,10 +6,8 @@ are hidden links, the published protocol of the citation graphs; ``hard_`` measu
 """
 
 import time
-import tomllib
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -19,41 +17,22 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from rapgnn.compare import Record
-from rapgnn.datasets import load_dataset
+from rapgnn import Graph, load_dataset
 from rapgnn.datasets.sources import FileSet, Package, locate
 from rapgnn.estimators.links import links_of, node_features
-from rapgnn.graph.graph import Graph
 from rapgnn.pairs.links import Links
 from rapgnn.pairs.measures import against_others, held_out_measures
 from rapgnn.pairs.model import fit_links
 from rapgnn.pairs.ranking import ranked
 from rapgnn.pairs.rivals import RIVALS, Product, autoencoder
 from rapgnn.sparse import dense
-from rapgnn_lab.store import Row, machine
+from rapgnn_lab.store import Record, Row, machine, packaged
 
 K = 20
 OURS = "RAPLinkPredictor()"
 SHARES = (0.7, 0.8)
 PENALTIES, NEIGHBOURS = (20.0, 100.0, 500.0), (50, 200)  # of EASE and item-kNN, tuned on the links that judge
 AUTOENCODERS = [{"channels": channels, "lr": lr} for channels in (32, 64) for lr in (0.01, 0.003)]
-
-
-def road(seed: int) -> Any:
-    """A grid whose streets are partly closed, with a few short cuts."""
-    draw, grid = np.random.default_rng(seed), nx.convert_node_labels_to_integers(nx.grid_2d_graph(70, 70))
-    edges = np.array(grid.edges)
-    kept = edges[draw.random(len(edges)) < 0.75]
-    return np.concatenate([kept, np.stack([kept[:200, 0], (kept[:200, 0] + 71) % 4900], 1)])
-
-
-def web(seed: int) -> Any:
-    """Pages that copy half of the links of an earlier page (Kleinberg et al., 1999)."""
-    draw, out = np.random.default_rng(seed), [[1], [0]]
-    for page in range(2, 3000):
-        copied = [v for v in out[draw.integers(page)] if draw.random() < 0.5]
-        out.append(sorted({*copied, *draw.integers(page, size=2).tolist()}))
-    return np.array([(u, v) for u, row in enumerate(out) for v in row if u != v])
 
 
 def bipartite(seed: int) -> Any:
@@ -73,14 +52,12 @@ GENERATED: dict[str, Callable[[int], Any]] = {
     "blocks": lambda seed: nx.planted_partition_graph(20, 50, 0.2, 0.004, seed=seed).edges,
     "power-law": lambda seed: nx.powerlaw_cluster_graph(2000, 5, 0.5, seed=seed).edges,
     "geometric": lambda seed: nx.random_geometric_graph(2000, 0.04, seed=seed).edges,
-    "road": road,
-    "web": web,
     "bipartite": bipartite,
 }
 """Graphs without features: seed -> edges."""
 
 
-PACKAGED = tomllib.loads(Path(__file__).with_name("packages.toml").read_text())
+PACKAGED = packaged("bench/packages.toml")
 """Real graphs without features: what to fetch, and the columns of the ends."""
 OF_ITEMS = ("bipartite", "listens", "films")  # links from users to items
 LISTENERS = 5  # of an artist, at least: a matrix of all artists, as EASE has, would take gigabytes
@@ -148,18 +125,11 @@ def item_knn(links: Links, x: Any, seed: int, neighbours: int = 100) -> Product:
     return Product(A, np.concatenate([np.zeros((border, len(alike))), alike.T]))
 
 
-def candidates(method: str) -> list[Callable[..., Product]]:
-    """A rival with each of its settings."""
-    if method == "GCN autoencoder":
-        return [partial(autoencoder, **how) for how in AUTOENCODERS]
-    if method == "EASE":
-        return [partial(ease, penalty=penalty) for penalty in PENALTIES]
-    if method == "item-kNN":
-        return [partial(item_knn, neighbours=count) for count in NEIGHBOURS]
-    return [RIVALS[method]]
-
-
-ITEM_METHODS = ("item-kNN", "EASE")
+ITEM_METHODS = {
+    "item-kNN": [partial(item_knn, neighbours=count) for count in NEIGHBOURS],
+    "EASE": [partial(ease, penalty=penalty) for penalty in PENALTIES],
+}
+"""A rival with each of its settings."""
 METHODS = (OURS, *RIVALS, *ITEM_METHODS)
 
 
@@ -207,7 +177,8 @@ def _ours(known: Links, x: Any, judging: Tensor, hidden: Tensor, seed: int) -> R
 def _rival(method: str, known: Links, x: Any, judging: Tensor, hidden: Tensor, seed: int, metric: str) -> Record:
     """The best of its settings on the links that judge; the seconds are those of one setting."""
     inputs, tried = None if x is None else dense(x), list[tuple[float, float, Product]]()
-    for make in candidates(method):
+    tuned = {"GCN autoencoder": [partial(autoencoder, **how) for how in AUTOENCODERS]} | ITEM_METHODS
+    for make in tuned.get(method) or [RIVALS[method]]:
         begun = time.perf_counter()
         product = make(known, inputs, seed)
         seconds, best = time.perf_counter() - begun, partial(product.best, known)

@@ -11,21 +11,17 @@ import numpy as np
 from torch import nn
 from torch.optim import Adam
 
-from rapgnn.compare import Record
+from rapgnn import Config, Graph, InputError, RAPNodeClassifier
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.errors import InputError
-from rapgnn.estimators.estimators import RAPNodeClassifier
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
 from rapgnn.search.portfolio import constrained
 from rapgnn.sparse import dense
-from rapgnn_lab.bench.rivals import Personalized, Run, Settings, Stack, read_spaces, train_rival
+from rapgnn_lab.bench.rivals import Personalized, Run, Settings, Stack, train_rival
 from rapgnn_lab.bench.suite.compare import best_trial, search
 from rapgnn_lab.bench.timing import seconds_of
-from rapgnn_lab.store import Row, machine, with_ratios
+from rapgnn_lab.store import Record, Row, machine, packaged, with_ratios
 from rapgnn_lab.tune.search import open_study
 
-PEERS: Record = read_spaces()["peers"]
+PEERS: Record = packaged("bench/spaces.toml")["peers"]
 """Title, the authors' settings, what a search draws from, and what the authors chose on validation themselves."""
 TITLES = {"rap": "RAP, settings known", "rap-search": "RAP, search included"}
 TITLES |= {name: peer["title"] for name, peer in PEERS.items()}

@@ -2,12 +2,9 @@
 validation epoch counts: GCN, GraphSAGE, APPNP, SGC and SIGN for one graph, GIN for sets of graphs."""
 
 import time
-import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
@@ -16,31 +13,24 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from rapgnn.compare import Record
-from rapgnn.graph.graph import Graph
+from rapgnn import Config, Graph
 from rapgnn.graph.operator import edge_bounds
 from rapgnn.graph.scores import metrics_for
-from rapgnn.network.config import Config
 from rapgnn.sparse import Features, SparseMatrix, dense, ranges
 from rapgnn_lab.bench.suite.graphs import both_ways
 from rapgnn_lab.bench.timing import Network, train, wait
+from rapgnn_lab.store import packaged
 
 Settings = dict[str, Any]
 Ranges = dict[str, Sequence[Any]]
 Stop = Callable[[Sequence[float]], bool]  # asked after every epoch with the best merit after each
 
 
-@cache
-def read_spaces() -> Record:
-    """What is searched, by ``"rivals"`` and ``"peers"``."""
-    return tomllib.loads(files("rapgnn_lab.bench").joinpath("spaces.toml").read_text(encoding="utf-8"))
-
-
 TITLES = {"gcn": "GCN", "sage": "GraphSAGE", "appnp": "APPNP", "gin": "GIN"}
 EPOCHS = 200
 WIDE = 256  # columns from which sparse features stay sparse
 EVALUATED = 1024  # graphs that are scored at a time
-SPACES: dict[str, Ranges] = read_spaces()["rivals"]
+SPACES: dict[str, Ranges] = packaged("bench/spaces.toml")["rivals"]
 """What a search draws from, each value as likely as the others."""
 
 
@@ -54,13 +44,8 @@ def sparse_adjacency(edge_index: Tensor, nodes: int) -> Tensor:
 
 
 def rival_features(graph: Graph, scale: str, ids: bool = False) -> Features:
-    """The node features.
-
-    Args:
-        scale: ``"none"``; ``"rows"``: each node's divided by their sum; ``"columns"``: mean 0 and deviation 1, sparse
-            ones without moving the mean.
-        ids: a column per node instead.
-    """
+    """The node features: as they are; by ``"rows"``, each node's divided by their sum; by ``"columns"``, mean 0 and
+    deviation 1, sparse ones without moving the mean; or with ``ids`` a column per node."""
     if ids:
         return SparseMatrix(sp.identity(graph.num_nodes, format="csr"))
     x = (graph.normalized_features() if scale == "rows" else graph).x
@@ -296,7 +281,7 @@ def node_network(rival: str, graph: Graph, settings: Settings, device: str = "cp
     return Network(module, steps, lambda: scores("val"), lambda: scores("test"))
 
 
-def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Network:
+def set_network(graph: Graph, settings: Settings, device: str = "cpu", factors: int = 0) -> Network:
     """GIN on a set of graphs: an epoch is one pass over the shuffled training graphs.
 
     Numbers to be told are scaled by the training graphs' mean and deviation.
@@ -313,7 +298,7 @@ def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Networ
         known = y[graph.train]
         shift, spread = known.mean(0), known.std(0).clamp(min=1e-6)
         y = (y - shift) / spread
-    module = GIN(x.shape[1], graph.num_edge_features, graph.num_outputs, settings).to(device)
+    module = GIN(x.shape[1], graph.num_edge_features, graph.num_outputs, settings, factors).to(device)
 
     def batch(rows: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Tensor, int]:
         sizes, counts = ptr[rows + 1] - ptr[rows], bounds[rows + 1] - bounds[rows]
@@ -338,42 +323,11 @@ def set_network(graph: Graph, settings: Settings, device: str = "cpu") -> Networ
 
 
 def gin(graph: Graph, config: Config, factors: int) -> Network:
-    """GIN with PyG's loader of batches."""
-    from torch_geometric.loader import DataLoader
-
-    device, size = graph.y.device, config.batch_size or len(graph.train)
-    sizes = graph.num_features, graph.num_edge_features, graph.num_outputs
+    """GIN as in PyTorch Geometric's examples."""
+    given = {name: getattr(config, name) for name in SIZES} | {"scale": "none"}
     with torch.random.fork_rng():
-        module = GIN(*sizes, {name: getattr(config, name) for name in SIZES}, factors).to(device)
-    loaders = {s: DataLoader(data_list(graph, s), size, shuffle=s == "train") for s in ("train", "val", "test")}
-
-    def batches(split: str) -> Iterator[tuple[Tensor, Tensor]]:
-        for batch in loaders[split]:
-            b = batch.to(device)
-            edges = (b.edge_index,) if b.edge_attr is None else (b.edge_index, b.edge_attr)
-            yield module(b.x, edges, b.batch, b.num_graphs), b.y
-
-    def scores(split: str) -> Tensor:
-        return torch.cat([out for out, _ in batches(split)])
-
-    return Network(module, lambda: batches("train"), lambda: scores("val"), lambda: scores("test"))
-
-
-def data_list(graph: Graph, split: str) -> list[Any]:
-    """The graphs of a split as PyG takes them."""
-    from torch_geometric.data import Data
-
-    assert graph.ptr is not None
-    ptr, x = graph.ptr.cpu(), dense(graph.x).cpu()
-    bounds = edge_bounds(ptr, graph.edge_index[0].numpy())
-    edge_attr = None if graph.edge_attr is None else dense(graph.edge_attr).cpu()
-    data = []
-    for g in graph.rows(split).tolist():
-        nodes, edges = slice(int(ptr[g]), int(ptr[g + 1])), slice(int(bounds[g]), int(bounds[g + 1]))
-        attributes = None if edge_attr is None else edge_attr[edges]
-        ends = graph.edge_index[:, edges] - ptr[g]
-        data.append(Data(x=x[nodes], edge_index=ends, edge_attr=attributes, y=graph.y[g : g + 1].cpu()))
-    return data
+        size = config.batch_size or len(graph.train)
+        return set_network(graph, given | {"batch_size": size}, str(graph.y.device), factors)
 
 
 @dataclass(frozen=True)
@@ -400,8 +354,7 @@ def merit(metric: str, task: str, value: float) -> float:
     return value if metrics_for(task)[metric].higher else -value
 
 
-def adam(module: nn.Module, settings: Settings) -> torch.optim.Adam:
-    return torch.optim.Adam(module.parameters(), lr=settings["lr"], weight_decay=settings["weight_decay"])
+adam = lambda module, s: torch.optim.Adam(module.parameters(), lr=s["lr"], weight_decay=s["weight_decay"])  # noqa: E731
 
 
 def train_rival(

@@ -12,7 +12,7 @@ import torch
 from rapgnn.compare import Record, warm_up
 from rapgnn.memory import PeakMemory
 from rapgnn.network.config import Config
-from rapgnn.network.representation import PolynomialRepresentation, Representation
+from rapgnn.network.representation import PolynomialRepresentation
 from rapgnn.training.fit import build_rapgnn, fit_rap
 from rapgnn_lab.bench import timing
 from rapgnn_lab.bench.depth import MEASURES, bench_config
@@ -58,7 +58,8 @@ def measure(graph: timing.ReadyGraph, build_seconds: float, settings: Record) ->
     with torch.no_grad():
         walk = lambda: hops.append(model.embed(seen.x, operator).rows(graph.train, expect=graph.val))  # noqa: E731
         hops_seconds = timing.seconds_of(walk, device)
-    hop_bytes = _hop_bytes(hops.pop())
+    found = hops.pop()  # what every epoch reads; nothing where the layers run one by one
+    hop_bytes = found.filter.hops.nbytes if isinstance(found, PolynomialRepresentation) else 0
     with PeakMemory(device) as peak:
         start = time.perf_counter()
         fitted = fit_rap(graph, config, 0)
@@ -90,14 +91,6 @@ def measure(graph: timing.ReadyGraph, build_seconds: float, settings: Record) ->
         }
         | slow
     )
-
-
-def _hop_bytes(representation: Representation) -> int:
-    """Bytes of what every epoch reads; 0 where the layers run one by one."""
-    if not isinstance(representation, PolynomialRepresentation):
-        return 0
-    hops = representation.filter.hops
-    return hops.element_size() * hops.numel()
 
 
 def _end_to_end(graph: timing.ReadyGraph, config: Config, repeats: int) -> Record:

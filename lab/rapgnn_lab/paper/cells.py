@@ -6,30 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rapgnn import Config, Graph
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import DATASETS, load_dataset
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.rows import FOLDS
-from rapgnn.network.config import Config
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.plots import Figure
-from rapgnn_lab.store import Store, plain, read_records
+from rapgnn_lab.store import Store, packaged, plain, read_records
 
 KEY_DIGITS = 16
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement.
-
-    Args:
-        kind: how it is measured, a name in ``KINDS`` or ``PARTS``.
-        dataset: a dataset's name, or the name of a generated graph.
-        spec: all else that decides the result, as JSON holds it: method, configuration, seeds, epochs. A kind whose
-            own code changes what it measures counts a ``"version"`` up here.
-        labels: what tables need and the result does not depend on: ``column``, ``row``, ``title``.
-    """
+    """One measurement: how (a name in ``KINDS`` or ``PARTS``), of which dataset or generated graph, and all else that
+    decides the result, as JSON holds it. A kind whose own code changes what it measures counts a ``"version"`` up
+    there. ``labels`` are what tables need and the result does not depend on: ``column``, ``row``, ``title``."""
 
     kind: str
     dataset: str
@@ -37,14 +30,7 @@ class Cell:
     labels: Record = field(default_factory=dict)
 
 
-KEYED = (
-    *("activation", "backbone", "batch_norm", "batch_size", "distribution", "dropout", "embedding", "embedding_layers"),
-    *("embedding_output", "engine", "epochs", "eps", "factors", "head", "head_layers", "hidden_channels", "inference"),
-    *("jumping", "keep_draw", "layer_dropout", "lr", "normalize_features", "num_layers", "params"),
-    *("num_samples", "patience", "pooling", "pretrain_dropout", "pretrain_epochs", "pretrain_lr", "random_features"),
-    *("pretrain_weight_decay", "rescale", "residual", "ridge", "schedule", "self_loops", "standardize", "structure"),
-    *("train_eps", "weight_decay"),
-)
+KEYED: list[str] = packaged("paper/keyed.json")
 """Settings that every key holds. A younger one is left out where it has its usual value, so that stored records are
 found."""
 FORMER = {"hop_precision": "float32"}
@@ -71,13 +57,8 @@ CAPS = {"walked": 20, "stored": 200, "pretrained": 100}
 
 @dataclass(frozen=True)
 class Scale:
-    """How large the measurements are. The quick ones are cut; every table says how.
-
-    Args:
-        quick: fewer seeds, folds and epochs.
-        caps: the most epochs of a quick run, by what an epoch is.
-        many_graphs: of more graphs than these a quick run trains on every 20th.
-    """
+    """How large the measurements are. The quick ones have fewer seeds, folds and epochs (``caps``), and of more than
+    ``many_graphs`` every 20th; every table says how they are cut."""
 
     quick: bool = False
     caps: dict[str, int] = field(default_factory=lambda: CAPS)
@@ -124,12 +105,8 @@ class Graphs:
 
 @dataclass(frozen=True)
 class Parts:
-    """A kind whose cells are measured and stored in parts, so that a stopped run loses little.
-
-    Args:
-        split: the parts of a cell, cells of a kind in ``KINDS``.
-        join: the cell and the records of its parts -> the record of the cell.
-    """
+    """A kind whose cells are measured and stored in parts, cells of a kind in ``KINDS``, so that a stopped run loses
+    little; ``join``: the cell and the records of its parts -> the record of the cell."""
 
     split: Callable[[Cell, Graphs], list[Cell]]
     join: Callable[[Cell, Sequence[Record]], Record]
@@ -144,14 +121,8 @@ PARTS: dict[str, Parts] = {}
 
 @dataclass(frozen=True)
 class Item:
-    """A table or a figure.
-
-    Args:
-        name: what a user types.
-        cells: what is measured, in the order of the table. ``InputError`` where data or settings are missing.
-        show: the records of all cells -> Markdown: tables, ours beside the published values, notes below them.
-        figures: the records -> what is drawn of them.
-    """
+    """A table or a figure, by the name that a user types: the cells in their order (``InputError`` where data or
+    settings are missing), the records as Markdown, and what is drawn of them."""
 
     name: str
     title: str

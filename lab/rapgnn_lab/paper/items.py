@@ -3,34 +3,22 @@
 The items here are tables of accuracies: rows on datasets, with notes below them, as ``items.toml`` lists them.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
-from rapgnn.compare import Record
 from rapgnn.errors import InputError
 from rapgnn.files import is_regular
+from rapgnn_lab import results
 from rapgnn_lab.paper import layers, rows, timed
 from rapgnn_lab.paper.accuracy import ESTIMATOR
 from rapgnn_lab.paper.cells import Cell, Graphs, Item, Scale
-from rapgnn_lab.results import (
-    COLUMNS,
-    NONE,
-    format_figure,
-    format_ms,
-    format_published,
-    format_table,
-    make_table,
-    one_published,
-    title_of,
-)
-from rapgnn_lab.store import read_records
+from rapgnn_lab.results import COLUMNS, NONE, format_figure, format_table, make_table, title_of
+from rapgnn_lab.store import Record, packaged, read_records
 
 FOLDS_CUT = "the first 2 of 10 folds are held out, the others only train"
 SYSTEMS = ", ".join(rows.RESERVOIRS.values())
-_TABLES: Record = tomllib.loads(files("rapgnn_lab.paper").joinpath("items.toml").read_text(encoding="utf-8"))
+_TABLES: Record = packaged("paper/items.toml")
 
 
 def _rows(listed: Sequence[Record]) -> list[rows.Row]:
@@ -41,8 +29,10 @@ def _rows(listed: Sequence[Record]) -> list[rows.Row]:
             lines += rows.strategies(
                 line["strategies"], line.get("methods", rows.METHODS_OF_TABLES), line.get("both", ())
             )
+        elif "own" in line:  # with the settings of their own search instead of RAP-GNN's
+            lines += [rows.Row(f"{rows.METHODS[m].title}, {rows.OWN}", m, rows.OWN) for m in line["own"]]
         else:
-            lines += rows.own_searches(*line["own"]) if "own" in line else [rows.Row(**line)]
+            lines.append(rows.Row(**line))
     return lines
 
 
@@ -72,7 +62,8 @@ def _show_embeddings(records: list[Record]) -> str:
     lines = _rows(_TABLES["embeddings"]["rows"])
     titles = ("learnable", "learnable, linear", "pretrained (RAP-GNN)")
     trained = {(r["title"], r["dataset"]): r for r in records if r["column"] in (rows.FAITHFUL, rows.LINEAR)}
-    body = [[title, *(_time(trained.get((title, dataset))) for dataset in rows.PLANETOID)] for title in titles]
+    time = lambda r: f"{results.format_ms(r['train_ms_per_epoch'])}, {ENGINES[r['engine']]}" if r else rows.NOT_SEARCHED  # noqa: E731
+    body = [[title, *(time(trained.get((title, dataset))) for dataset in rows.PLANETOID)] for title in titles]
     return rows.show_seeds(
         records,
         lines,
@@ -80,12 +71,6 @@ def _show_embeddings(records: list[Record]) -> str:
         "Training, ms per epoch, faithful settings:\n\n" + format_table(["", *map(title_of, rows.PLANETOID)], body),
         rows.note("learnable-linear"),
     )
-
-
-def _time(record: Record | None) -> str:
-    if record is None:
-        return rows.NOT_SEARCHED
-    return f"{format_ms(record['train_ms_per_epoch'])}, {ENGINES[record['engine']]}"
 
 
 # Past the paper: the estimators with nothing set beside RAP-GNN and End-to-End, on folds by the strict protocol too.
@@ -105,13 +90,18 @@ def _cells_beside(scale: Scale, graphs: Graphs) -> list[Cell]:
 def _show_estimators(records: list[Record]) -> str:
     there = []
     for table, dataset in ((table, dataset) for table, datasets in _ALL.items() for dataset in datasets):
-        mine = {r["method"]: _strict(r) for r in records if r["dataset"] == dataset}
+        strict = "strict_"  # figures of that protocol take the place of the others
+        mine = {
+            r["method"]: r | {k.removeprefix(strict): v for k, v in r.items() if k.startswith(strict)}
+            for r in records
+            if r["dataset"] == dataset
+        }
         if ESTIMATOR not in mine:
             continue
         ours, others = mine[ESTIMATOR], {name: mine.get(name) for name in _BESIDE}
         said = {name: NONE if other is None else format_figure(other) for name, other in others.items()}
         said |= {"title": title_of(dataset), "unit": rows.UNITS[ours["metric"]].partition(",")[0]}
-        paper = format_published(one_published(table=table, dataset=dataset, method="rap"))
+        paper = results.format_published(results.one_published(table=table, dataset=dataset, method="rap"))
         gap = _gap(ours, others[_BESIDE[0]])
         there.append(ours | said | {"ours": format_figure(ours), "paper": paper, "gap": gap})
     return rows.below(
@@ -120,11 +110,6 @@ def _show_estimators(records: list[Record]) -> str:
         rows.note("estimators-on-folds"),
         rows.show_cuts(records, "2 seeds instead of 5, 1 of the estimators, 2 of 10 folds"),
     )
-
-
-def _strict(record: Record) -> Record:
-    """The strict figures of a record in the place of the others, where it has them."""
-    return record | {k.removeprefix("strict_"): value for k, value in record.items() if k.startswith("strict_")}
 
 
 def _gap(ours: Record, other: Record | None) -> str:

@@ -15,15 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rapgnn import Config, EndToEnd, Graph, Propagation
 from rapgnn.compare import OnEpoch, Record
-from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
-from rapgnn.network.config import Config
-from rapgnn.network.propagation import Propagation
 from rapgnn.network.rapgnn import model_inputs
 from rapgnn.network.stepwise import Layers, propagate
 from rapgnn.sparse import dense
-from rapgnn.training.baselines import EndToEnd
 from rapgnn.training.fit import build_rapgnn
 from rapgnn.training.loop import optimise, schedule
 from rapgnn.training.pretrain import pretrain
@@ -33,6 +30,7 @@ from rapgnn_lab.paper.cells import KINDS, PARTS, Cell, Graphs, Item, Parts, Scal
 from rapgnn_lab.paper.collapse import collapse_metrics
 from rapgnn_lab.paper.rows import Row, below, by_place, note
 from rapgnn_lab.results import COLUMNS, NONE, make_table
+from rapgnn_lab.store import packaged
 
 FIGURES = ("rank", "rank_float64", "effective_rank", "variance")
 LEVELS = 127  # of each sign, of a packed matrix
@@ -43,18 +41,12 @@ EPOCHS, QUICK_EPOCHS = 1000, 30  # of end-to-end training
 SHOWN = (0, 1, 4, 16, 64)
 # Fixed, inside the paper's ranges, and not searched; full matrices as the frameworks start them.
 SETTINGS = Config(rescale=False, embedding_layers=1, lr=0.01, dropout=0.0, weight_decay=5e-4)
-GLOROT: Record = {"structure": "full", "distribution": "glorot"}
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class Network:
-    """L layers with their weights, and what goes into the first one.
-
-    Args:
-        start: h⁰.
-        weights: of every layer, as ``Propagation.draw_all`` names them.
-    """
+    """L layers with their weights, as ``Propagation.draw_all`` names them, and h⁰, which goes into the first one."""
 
     spec: Propagation
     operator: GraphOperator
@@ -183,21 +175,9 @@ def pack(matrix: Tensor) -> Record:
 # The items: figure 4 and Section 3.2, and figure 5.
 
 
-def _row(method: str, title: str = "", **changes: object) -> Row:
-    return Row(title or METHODS[method].title, method, changes=changes)
-
-
-STRATEGIES = {
-    "end-to-end": _row("end-to-end"),
-    "end-to-end-small": _row("end-to-end", "End-to-End, small start values"),
-    "rap": _row("rap"),
-    "fixed-diagonal": _row("fixed-diagonal"),
-    "fixed-full": _row("fixed-full", **GLOROT),
-    "random-full": _row("random-full", **GLOROT),
-    "random-full-uniform": _row("random-full", "Random Weights, U[0, 1]"),
-    "identity": _row("identity"),
-}
-"""The lines of the figure. Full matrices are Glorot's; the paper's Observation 1 has U[0, 1]."""
+_LINES = packaged("paper/strategies.toml")["layers"]
+STRATEGIES = {name: Row(**{"title": METHODS[row["method"]].title} | row) for name, row in _LINES.items()}
+"""The lines of the figure."""
 TRAINED = {"end-to-end": 1.0, "end-to-end-small": LAYERS**-0.5}
 """What the start values are multiplied by: with Glorot's so deep a network hardly learns; divided by √L they let it."""
 

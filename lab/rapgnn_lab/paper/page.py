@@ -5,7 +5,6 @@ and each item with its figures and tables, coloured by what they say of the pape
 """
 
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rapgnn.compare import Record
@@ -13,21 +12,14 @@ from rapgnn.device import versions
 from rapgnn.report.page import Page
 from rapgnn.report.parts import Cell, Facts, More, Notice, Part, Prose, Section, Table
 from rapgnn_lab.paper import plots
-from rapgnn_lab.paper.claims.judged import (
-    FAILS,
-    HOLDS,
-    MISSING,
-    PART,
-    PROVISIONAL,
-    format_claims,
-    judge_claims,
-)
+from rapgnn_lab.paper.claims import judged
+from rapgnn_lab.paper.claims.judged import FAILS, HOLDS, MISSING, PART
 from rapgnn_lab.paper.claims.scores import METRICS
 from rapgnn_lab.paper.claims.significance import BEHIND, compare_to_quoted, outcome
 from rapgnn_lab.paper.items import ITEMS, Measured, read_measured
 from rapgnn_lab.paper.rows import BEST, REACHABLE, note
 from rapgnn_lab.paper.run import command, describe
-from rapgnn_lab.results import DATASETS, NONE
+from rapgnn_lab.results import DATASETS
 
 PAPER = "[*On the Effectiveness of Random Weights in Graph Neural Networks*](https://arxiv.org/abs/2502.00190)"
 TONES = {HOLDS: "good", PART: "mixed", FAILS: "bad", MISSING: "quiet"}
@@ -40,7 +32,7 @@ def write_report(results: Path, out: Path) -> Measured:
 
 
 def make_page(measured: Measured) -> Page:
-    claims = judge_claims(measured)
+    claims = judged.judge_claims(measured)
     quick = any(r.get("quick") for records in measured.values() for r in records)
     sections = [_claims(claims, measured, quick)]
     sections += [
@@ -50,7 +42,7 @@ def make_page(measured: Measured) -> Page:
     return Page(
         "RAP-GNN: the paper, reproduced",
         f"Every table and figure of {PAPER}, measured again with rapgnn, ours beside the published value.",
-        [*sections, _again(measured)],
+        [*sections, Section("How to measure it again", [Prose(note("again"))])],
         f"Made by `rapgnn paper`, rapgnn {versions()['rapgnn']}. The page holds all it shows; nothing is loaded.",
         {"items": {name: len(records) for name, records in measured.items()}, "quick": quick},
     )
@@ -68,17 +60,17 @@ def _claims(claims: list[Record], measured: Measured, quick: bool) -> Section:
     rows = [
         [
             Cell(c["says"], name=f"claim-{c['claim']}"),
-            Cell(c["verdict"], TONES[c["verdict"]], title=PROVISIONAL if c["quick"] else ""),
+            Cell(c["verdict"], TONES[c["verdict"]], title=judged.PROVISIONAL if c["quick"] else ""),
             Cell(c["figures"], folded="figures"),
         ]
         for c in claims
     ]
-    explained = to_parts(format_claims(claims))
-    judged = [part for part in explained if not (isinstance(part, Table) and part.header[0] == "claim")]
+    explained = to_parts(judged.format_claims(claims))
+    how = [part for part in explained if not (isinstance(part, Table) and part.header[0] == "claim")]
     parts = [
         Facts([(word, str(sum(c["verdict"] == word for c in claims))) for word in TONES]),
         Table(["claim", "verdict", "figures"], rows, "Every claim that was judged", 3),
-        More("How each claim was judged", judged),
+        More("How each claim was judged", how),
     ]
     return Section("The paper's claims", [*notices, *parts], "claims")
 
@@ -95,21 +87,14 @@ def _item(name: str, records: list[Record]) -> Section:
 
 def item_tables(name: str, records: list[Record]) -> list[Part]:
     """The tables of an item as ``rapgnn reproduce`` writes them, coloured; folded notes, and how they were measured."""
-    datasets = {title: dataset for dataset, title in DATASETS.items()}
-
-    def new_table(heading: str, header: list[str], rows: list[list[str]], left: int) -> Table:
-        cells = [[plain_cell(cell) for cell in row] for row in rows]
-        if "difference" not in header:
-            return Table(header, cells, heading, left)
-        title = heading.partition(" (")[0]
-        dataset, at = datasets.get(title, title), header.index("difference")
-        there = [r for r in records if r.get("dataset") == dataset and r.get("column") not in (BEST, REACHABLE)]
-        for row in cells:
-            record = next((r for r in there if r.get("title") == row[0].text), {})
-            row[at] = _difference(row[at], record)
-        return Table(header, cells, heading, left)
-
-    parts = to_parts(describe(ITEMS[name], records), new_table)
+    datasets, parts = {title: dataset for dataset, title in DATASETS.items()}, to_parts(describe(ITEMS[name], records))
+    for table in (part for part in parts if isinstance(part, Table) and "difference" in part.header):
+        title, at = table.caption.partition(" (")[0], list(table.header).index("difference")
+        there = [r for r in records if r.get("dataset") == datasets.get(title, title)]
+        mine = {r.get("title"): r for r in reversed(there) if r.get("column") not in (BEST, REACHABLE)}
+        table.rows = [
+            [*row[:at], _difference(row[at], mine.get(row[0].text, {})), *row[at + 1 :]] for row in table.rows
+        ]
     last = max((i for i, part in enumerate(parts) if isinstance(part, Table)), default=-1)
     *notes, origin = parts[last + 1 :]
     return [*parts[: last + 1], *([More("What the columns mean, and notes", notes)] if notes else []), origin]
@@ -127,23 +112,7 @@ def _difference(cell: Cell, record: Record) -> Cell:
     return Cell(cell.text, "bad", title=f"behind, {tested.test}, p = {tested.p:.2g}")
 
 
-def _again(measured: Measured) -> Section:
-    rows = []
-    for name, item in ITEMS.items():
-        records = measured.get(name, [])
-        again = Cell(command(name, any(r.get("quick") for r in records)), code=True)
-        dates = sorted({r["date"] for r in records if "date" in r})
-        when = " to ".join(dict.fromkeys((dates[0], dates[-1]))) if dates else NONE
-        state = f"{len(records)} measurements" if records else "not measured"
-        rows.append([Cell(name), Cell(item.title), again, Cell(state), Cell(when)])
-    items = Table(["item", "what it is", "command", "state", "measured"], rows, "Items", 5)
-    return Section("How to measure it again", [Prose(note("again")), items])
-
-
 # Markdown -> parts of a page, so that tables are tables of cells.
-
-NewTable = Callable[[str, list[str], list[list[str]], int], Table]
-"""(the heading above it, its header, its rows, how many columns are words) -> a table of the page."""
 
 
 def plain_cell(text: str) -> Cell:
@@ -152,11 +121,7 @@ def plain_cell(text: str) -> Cell:
     return Cell(bold[1], bold=True) if bold else Cell(text)
 
 
-def plain_table(heading: str, header: list[str], rows: Sequence[Sequence[str]], left: int) -> Table:
-    return Table(header, [[plain_cell(cell) for cell in row] for row in rows], heading, left)
-
-
-def to_parts(text: str, new_table: NewTable = plain_table) -> list[Part]:
+def to_parts(text: str) -> list[Part]:
     """The blocks of a text in their order; a heading goes to the table below it, as its caption."""
     found, heading = [], ""
     for block in re.split(r"\n\s*\n", text.strip()):
@@ -164,13 +129,10 @@ def to_parts(text: str, new_table: NewTable = plain_table) -> list[Part]:
         if block.startswith("#"):
             heading = block.lstrip("# ")
         elif block.startswith("|"):
-            lines = [_cells(line) for line in block.splitlines()]
+            lines = [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in block.splitlines()]
             left = sum(not mark.endswith(":") for mark in lines[1])
-            found.append(new_table(heading, lines[0], lines[2:], left))
+            cells = [[plain_cell(cell) for cell in line] for line in lines[2:]]
+            found.append(Table(lines[0], cells, heading, left))
         elif block and not re.fullmatch(r"!\[.*\]\(.*\)", block):
             found.append(Prose(block))
     return found
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]

@@ -10,32 +10,16 @@ from typing import IO, Any
 
 import numpy as np
 
-from rapgnn.compare import Record
 from rapgnn.files import write_atomic
 from rapgnn.report import parts
 from rapgnn_lab.results import NONE, format_number, title_of
+from rapgnn_lab.store import Record, packaged
 
-ORDER = (
-    *("rap", "end-to-end", "rap-stepwise", "random-full", "fixed-full", "end-to-end-pyg", "fixed-diagonal"),
-    *("pretrained-embedding", "identity", "random-full-uniform", "end-to-end-small", "pyg-sgconv", "pyg-sign"),
-)
-"""The strategies; a place is a colour and a marker, the same in all plots."""
+GIVEN: Record = packaged("paper/plots.toml")
+ORDER: list[str] = GIVEN["order"]
 OUTGROWS = "random-full-uniform"  # its variance leaves the image, so that the others can be told apart
 BACKBONES = {"gcn": "GCN", "sage": "GraphSAGE"}
-BY_DEPTH = {
-    "train_ms_per_epoch": ("Training epoch", "ms"),
-    "infer_ms": ("Inference, all that can be kept prepared", "ms"),
-    "infer_all_ms": ("Inference of all nodes, from the graph on", "ms"),
-    "peak_memory_mb": ("Peak memory of training", "MB"),
-}
-BY_LAYER = {"rank": "Rank", "effective_rank": "Effective rank", "variance": "Mean variance"}
-TIMES = {
-    "train_ms_per_epoch": "training epoch, ours",
-    "paper_train_ms": "training epoch, paper (RTX 4090)",
-    "infer_all_ms": "evaluation, ours",
-    "paper_eval_ms": "evaluation, paper (RTX 4090)",
-}
-GAPS = {"paper": "paper", "faithful": "ours, the paper's settings", "best": "ours, best settings"}
+BY_DEPTH, BY_LAYER, TIMES, GAPS = (GIVEN[name] for name in ("by-depth", "by-layer", "times", "gaps"))
 
 
 @dataclass(frozen=True)
@@ -294,40 +278,13 @@ def to_parts(figure: Figure) -> list[parts.Part]:
     return [parts.Prose(f"![{titles}](data:image/png;base64,{data})"), parts.More("The same in words", below)]
 
 
-# Of benchmarks.
-
-DEPTH = {"epoch_ms": "epoch with validation (ms)", "infer_ms": "inference (ms)", "peak_memory_mb": "peak memory (MB)"}
-SCALE = {
-    "seconds": {"build_seconds": "operator", "hops_seconds": "hops", "predict_seconds": "all nodes predicted"},
-    "epoch with validation (ms)": {
-        "epoch_ms": "RAP epoch",
-        "end_to_end_epoch_ms": "end-to-end epoch",
-        "floor_ms": "one read of the hops",
-    },
-    "MB": {"peak_memory_mb": "peak memory", "hop_megabytes": "stored hops"},
-}
-
-
-def save_benchmark(name: str, records: Sequence[Record], path: Path) -> None:
-    """Save the plot of ``bench depth`` or ``bench scale``."""
-    rows = [r for r in records if r["method"] != "slope"]
-    first = rows[0]
-    if name == "depth":
-        title = f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}"
-        panels = [lines(rows, key, "num_layers", "layers", label, label) for key, label in DEPTH.items()]
-    else:
-        title = f"generated graphs, {first['num_layers']} layers, {first['hardware']}"
-        panels = [_by_size(rows, unit, keys) for unit, keys in SCALE.items()]
-    figures, kind = [Figure(panels)], path.suffix[1:].lower()
-    write_atomic(path, lambda temporary: save_image(figures, title, temporary, kind))
-
-
-def _by_size(records: Sequence[Record], unit: str, keys: dict[str, str]) -> Panel:
-    """A line per quantity and width, over the number of edges."""
-    series: dict[str, Series] = {}
-    for width in sorted({r["hidden_channels"] for r in records}):
-        for key, title in keys.items():
-            points = sorted((r["edges"], r[key]) for r in records if r["hidden_channels"] == width and r.get(key))
-            if points:
-                series[f"{title}, width {width}"] = Series(*zip(*points, strict=True), place=len(series))
-    return Panel("lines", unit, "", "directed edges", unit, series)
+def save_depth(records: Sequence[Record], path: Path) -> None:
+    """Save the plot of ``bench depth``."""
+    first = records[0]
+    title = f"{first['dataset']}, {first['hidden_channels']} channels, {first['hardware']}"
+    figures = [
+        Figure(
+            [lines(records, key, "num_layers", "layers", label, label) for key, label in GIVEN["bench-depth"].items()]
+        )
+    ]
+    write_atomic(path, lambda temporary: save_image(figures, title, temporary, path.suffix[1:].lower()))

@@ -1,29 +1,16 @@
 """The tables of accuracies: their rows, the cells that fill them, what a quick run leaves out, and their Markdown."""
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 
-from rapgnn.compare import Record
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
+from rapgnn import Config, Graph, InputError
 from rapgnn.network.encode import EMBEDDINGS
+from rapgnn_lab import results
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper.accuracy import BOTH, ESTIMATOR, PAPER, accuracy_cell
 from rapgnn_lab.paper.cells import Cell, Graphs, Scale
-from rapgnn_lab.results import (
-    NONE,
-    ONE_DIGIT,
-    Published,
-    format_figure,
-    format_published,
-    format_table,
-    one_published,
-    title_of,
-)
+from rapgnn_lab.results import NONE, Published, format_figure, format_table, title_of
+from rapgnn_lab.store import Record, packaged
 from rapgnn_lab.tuned import REACHABLE, chosen_config
 
 FAITHFUL, BEST, EXPECTATION = "faithful", "best", "expectation"
@@ -41,14 +28,9 @@ RESERVOIRS = {name: METHODS[name].title for name in ("mrgnn", "u-gcn", "p-rgnn",
 class Row:
     """A row: a method, and what is particular about its settings.
 
-    Args:
-        column: None: a cell with the faithful settings, and one with the best and the reachable ones where the method
-            has them. A name: one cell, of the faithful settings and ``changes``, with this name for its column in the
-            records.
-        changes: settings beside those that were chosen.
-        embedding: None takes the paper's.
-        published: which figures of the paper are this row's, fields of ``Published`` beside the method and the dataset;
-            None: the paper has no such row.
+    Without a ``column`` it has a cell with the faithful settings, and one with the best and the reachable ones where
+    the method has them; with one a single cell, of the faithful settings and ``changes``. ``published``: which figures
+    of the paper are this row's, fields of ``Published`` beside the method and the dataset.
     """
 
     title: str
@@ -69,7 +51,7 @@ class Row:
     def paper(self, dataset: str) -> Published | None:
         if self.published is None:
             return None
-        return one_published(**{"dataset": dataset, "method": self.method} | self.published)
+        return results.one_published(**{"dataset": dataset, "method": self.method} | self.published)
 
 
 def strategies(table: str, methods: Sequence[str], both: Sequence[str] = ()) -> tuple[Row, ...]:
@@ -77,11 +59,6 @@ def strategies(table: str, methods: Sequence[str], both: Sequence[str] = ()) -> 
     published = {"table": table}
     protocols = {method: BOTH if method in both else PAPER for method in methods}
     return tuple(Row(METHODS[m].title, m, published=published, protocol=protocols[m]) for m in methods)
-
-
-def own_searches(*methods: str) -> tuple[Row, ...]:
-    """Rows of methods with the settings of their own search instead of RAP-GNN's."""
-    return tuple(Row(f"{METHODS[m].title}, {OWN}", m, OWN) for m in methods)
 
 
 NOTHING_SET = Row("estimator, nothing set", ESTIMATOR, BEST)
@@ -187,23 +164,16 @@ ABSENT: dict[str | None, str] = {EXPECTATION: NO_EXACT_FORM, OF_LAYER: NONE}  # 
 UNITS = {"accuracy": "accuracy, %", "rocauc": "ROC-AUC, %", "rmse": "RMSE, lower is better"}
 
 
-@cache
-def _notes() -> dict[str, str]:
-    return tomllib.loads(files("rapgnn_lab.paper").joinpath("notes.toml").read_text(encoding="utf-8"))
+NOTES: dict[str, str] = packaged("paper/notes.toml")
 
 
 def note(name: str, **values: object) -> str:
     """A paragraph of ``notes.toml``, with these values in it."""
-    return _notes()[name].format(**values)
+    return NOTES[name].format(**values)
 
 
 def write_line(row: Row, records: Mapping[str, Record], paper: Published | None, searched: bool) -> dict[str, str]:
-    """What every column says of a row on one dataset.
-
-    Args:
-        records: by their column.
-        searched: whether the method has faithful settings there.
-    """
+    """What every column says of a row on one dataset, by its records; ``searched``: in the paper's ranges."""
     ours = records.get(row.column or FAITHFUL)
     faithful = ABSENT.get(row.column if searched else None, NOT_SEARCHED) if ours is None else format_figure(ours)
     best = format_figure(records.get(BEST)) if BEST in records or row.method == ESTIMATOR else NOT_SEARCHED
@@ -215,7 +185,7 @@ def write_line(row: Row, records: Mapping[str, Record], paper: Published | None,
         "best": best,
         "reachable": format_figure(records[REACHABLE]) if REACHABLE in records else "",
         "strict": NONE if ours is None else format_figure(ours, "strict_"),
-        "paper": format_published(paper),
+        "paper": results.format_published(paper),
         "difference": _difference(row, ours, paper),
     }
 
@@ -229,7 +199,7 @@ def _difference(row: Row, ours: Record | None, paper: Published | None) -> str:
         mean = ours["strict_mean"]
     if paper.metric == "rmse":
         return f"{mean - paper.mean:+.3f}"
-    return f"{100 * mean - paper.mean:+.{1 if paper.table in ONE_DIGIT else 2}f}"
+    return f"{100 * mean - paper.mean:+.{1 if paper.table in results.ONE_DIGIT else 2}f}"
 
 
 def show_datasets(
@@ -302,16 +272,8 @@ def show_cuts(records: Sequence[Record], usual: str) -> str:
     """What a quick run left out; ``usual``: of seeds or folds, in words."""
     if not any(r.get("quick") for r in records):
         return ""
-    said = [f"Quick run, cut: {usual}."]
-    for dataset in dict.fromkeys(r["dataset"] for r in records):
-        by_cut: dict[str, list[str]] = {}
-        for r in records:
-            if r["dataset"] == dataset and "cut" in r:
-                name = r["title"] if r["column"] != BEST else f"{r['title']} (best)"
-                by_cut.setdefault(r["cut"], []).append(name)
-        what = "; ".join(f"{cut}: {', '.join(dict.fromkeys(names))}" for cut, names in by_cut.items())
-        said += [f"{title_of(dataset)}: {what}."] if what else []
-    return "\n\n".join(said)
+    cuts = dict.fromkeys(r["cut"] for r in records if "cut" in r)
+    return f"Quick run, cut: {'; '.join([usual, *cuts])}."
 
 
 def below(*notes: str) -> str:

@@ -25,13 +25,8 @@ class CellError(Exception):
 
 @dataclass
 class Reproduced:
-    """What a run gives.
-
-    Args:
-        records: of the items that are complete, by name.
-        failed: a sentence for each item that is not.
-        cells, earlier: how many cells there were, and how many of them an earlier run had measured.
-    """
+    """What a run gives: records of the items that are complete, a sentence for each that is not, how many cells there
+    were, and how many of them an earlier run had measured."""
 
     records: dict[str, list[Record]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 
+from rapgnn import Config
 from rapgnn.compare import OnEpoch, Record
 from rapgnn.datasets import find_dataset
 from rapgnn.datasets.sources import cache_dir, data_dir, find_in
-from rapgnn.graph.graph import Graph
-from rapgnn.network.config import Config
 from rapgnn_lab import results
 from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.bench import depth as bench
@@ -24,29 +23,11 @@ from rapgnn_lab.bench.timing import ReadyGraph, fits, ready
 from rapgnn_lab.paper import plots, rows
 from rapgnn_lab.paper.accuracy import accuracy_cell
 from rapgnn_lab.paper.cells import KINDS, Cell, Graphs, Item, Scale
-from rapgnn_lab.results import (
-    COLUMNS,
-    NONE,
-    Published,
-    find_published,
-    format_figure,
-    format_published,
-    make_table,
-    title_of,
-)
-from rapgnn_lab.store import machine, measure_or_say
+from rapgnn_lab.results import COLUMNS, NONE, Published, find_published, format_figure, make_table
+from rapgnn_lab.store import machine, measure_or_say, packaged
 
-TITLES = {
-    "pretrained-embedding": METHODS["pretrained-embedding"].title,
-    "end-to-end": "End-to-End",
-    "end-to-end-pyg": "End-to-End, PyG's layers",
-    "fixed-diagonal": METHODS["fixed-diagonal"].title,
-    "fixed-full": METHODS["fixed-full"].title,
-    "random-full": METHODS["random-full"].title,
-    "rap-stepwise": "RAP-GNN, layer by layer",
-    "rap": "RAP-GNN, shortcut",
-}
-"""What is timed, in the order of the tables; a strategy's own name is that of its fastest exact way."""
+TITLES: dict[str, str] = packaged("paper/strategies.toml")["timed"]
+"""What is timed, in the order of the tables."""
 SHARE = 0.05  # of a large graph's size, where the whole is too much
 VERSION = 1
 WARM_UP = cache(bench.warm_up_methods)  # once in a process: loading libraries is not charged to the first cell
@@ -58,13 +39,8 @@ def share_of(scale: Scale, device: str, quick: float) -> float:
 
 
 def cost_cell(kind: str, graph: str | PowerLaw, method: str, sizes: Record, device: str, **labels: object) -> Cell:
-    """A cell of the kind "time" or "memory".
-
-    Args:
-        graph: a dataset's name, or a graph to be generated.
-        sizes: ``num_layers``, ``hidden_channels``, and ``backbone`` where it is not GCN; of times ``epochs``,
-            ``repeats``.
-    """
+    """A cell of the kind "time" or "memory", of a dataset or a graph to be generated; ``sizes`` are layers, channels,
+    the backbone where it is not GCN, and of times epochs and repeats."""
     spec = {"method": method, "backbone": "gcn"} | sizes | {"version": VERSION} | machine(device)
     spec |= {} if isinstance(graph, str) else {"generated": asdict(graph)}
     return Cell(kind, graph if isinstance(graph, str) else graph.name, spec, {"title": TITLES[method]} | labels)
@@ -139,16 +115,14 @@ def depth_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
     graph = graphs.get(DATASET)
     for method in SCORED:
         config = rows.settings(graph, rows.Row(METHODS[method].title, method, embedding="pretrained"), rows.FAITHFUL)
-        cells += [] if config is None else [score_cell(graph, method, config, n, scale) for n in depths]
+        if config is None:
+            continue
+        for depth in depths:
+            deep = config.update(num_layers=depth, hidden_channels=CHANNELS_SCORED)
+            short, said = rows.cut(graph, method, deep, scale)
+            labels = {"column": rows.FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
+            cells.append(accuracy_cell(DATASET, method, short, range(1 if scale.quick else SEEDS), labels))
     return cells
-
-
-def score_cell(graph: Graph, method: str, config: Config, num_layers: int, scale: Scale) -> Cell:
-    """The accuracy of a method with its settings at another depth."""
-    config = config.update(num_layers=num_layers, hidden_channels=CHANNELS_SCORED)
-    short, said = rows.cut(graph, method, config, scale)
-    labels = {"column": rows.FAITHFUL, "title": METHODS[method].title} | ({"cut": said} if said else {})
-    return accuracy_cell(DATASET, method, short, range(1 if scale.quick else SEEDS), labels)
 
 
 def show_depth(records: list[Record]) -> str:
@@ -227,7 +201,7 @@ def show_memory(records: list[Record]) -> str:
             r | {"mb": r.get("note") or results.format_number(r.get("peak_memory_mb")), "paper": _saving(r)}
             for r in mine
         ]
-        where = f"{title_of(name)}, {mine[0]['num_layers']} layers, {mine[0]['hidden_channels']} channels"
+        where = f"{results.title_of(name)}, {mine[0]['num_layers']} layers, {mine[0]['hidden_channels']} channels"
         parts.append(f"## {where}\n\n{make_table(said, COLUMNS['figure-memory'])}")
     gpu = str(records[0]["device"]).startswith("cuda")
     how = "peak of torch's allocator" if gpu else "peak resident size of a process of its own"
@@ -262,12 +236,7 @@ ABSENT, LEFT_OUT = "not available here", "left out"
 
 @dataclass(frozen=True)
 class LargeTable:
-    """A table of the paper, or the half of one backbone.
-
-    Args:
-        config: inside the paper's ranges, not searched.
-        published: fields of the paper's cells beside the table, which has the dataset's name.
-    """
+    """A table of the paper, or the half of one backbone; settings inside its ranges, and fields of its cells."""
 
     dataset: str
     config: Config
@@ -300,7 +269,9 @@ def large_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
     cells = []
     share = share_of(scale, graphs.device, LARGE_SHARE)
     for table in TABLES:
-        missing = ABSENT if not _is_here(table.dataset, graphs) else LEFT_OUT if scale.quick else ""
+        files = find_dataset(table.dataset).files
+        here = any(find_in(files, folder) for folder in (data_dir(graphs.data_dir), cache_dir()))
+        missing = ABSENT if not here else LEFT_OUT if scale.quick else ""
         sizes = {name: getattr(table.config, name) for name in ("backbone", "num_layers", "hidden_channels")}
         epochs, repeats = (QUICK_EPOCHS, 1) if scale.quick else (LARGE_EPOCHS, LARGE_REPEATS)
         sizes |= {"epochs": epochs, "repeats": repeats}
@@ -311,11 +282,6 @@ def large_cells(scale: Scale, graphs: Graphs) -> list[Cell]:
             cells.append(cost_cell("time", large_size(table.dataset, share), method, sizes, graphs.device, **labels))
         cells += [] if missing else [_accuracy(table, method, scale) for method in rows.METHODS_OF_TABLES]
     return cells
-
-
-def _is_here(dataset: str, graphs: Graphs) -> bool:
-    files = find_dataset(dataset).files
-    return any(find_in(files, folder) is not None for folder in (data_dir(graphs.data_dir), cache_dir()))
 
 
 def _accuracy(table: LargeTable, method: str, scale: Scale) -> Cell:
@@ -353,7 +319,7 @@ def _table(table: LargeTable, records: Sequence[Record]) -> str:
         score = NONE if method == "rap-stepwise" else format_figure(scores.get(method)) if scores else r["no_accuracy"]
         said = {"name": rows.bold(r["title"], method == "rap"), "score": score}
         said |= {key: r.get("note") or results.format_ms(r[key]) for key in ("train_ms_per_epoch", "infer_all_ms")}
-        shown.append(r | said | {"paper": format_published(table.paper(method))})
+        shown.append(r | said | {"paper": results.format_published(table.paper(method))})
     first = next(iter(times.values()))
     metric = "rocauc" if table.dataset == "ogbn-proteins" else "accuracy"
     where = f"{first['num_layers']} layers, {first['hidden_channels']} channels; times at {first['dataset']}"

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rapgnn import Graph, load_dataset
 from rapgnn.compare import Record, run
-from rapgnn.datasets import load_dataset
-from rapgnn.graph.graph import Graph
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import start_config
 from rapgnn_lab.results import one_sentence, results_folder
@@ -28,17 +27,16 @@ Trial = dict[str, Any]
 
 
 def trials_of(searches: Sequence[Record], dataset: str) -> list[Trial]:
-    """RAP-GNN's trials with an embedding that is the paper's, each with the name of its search."""
+    """RAP-GNN's trials that ended, with an embedding that is the paper's, each with the name of its search."""
     mine = [s for s in searches if s["search"].startswith(f"{dataset}-rap")]
     trials = [trial | {"search": s["search"], "own": trial} for s in mine for trial in s["trials"]]
-    ended = [t for t in trials if None not in t["values"].values()]
-    return [t for t in ended if EMBEDDINGS[t["settings"]["embedding"]].trained == "before"]
+    before = [t for t in trials if EMBEDDINGS[t["settings"]["embedding"]].trained == "before"]
+    return [t for t in before if None not in t["values"].values()]
 
 
 def best_of(trials: Sequence[Trial], key: str, count: int, higher: bool) -> list[Trial]:
     """The best trials by their mean over the seeds, of validation (``values``) or of the test rows (``test``)."""
-    mean = lambda t: statistics.fmean(t[key].values())  # noqa: E731
-    return sorted(trials, key=mean, reverse=higher)[:count]
+    return sorted(trials, key=lambda t: statistics.fmean(t[key].values()), reverse=higher)[:count]
 
 
 def choose(searches: Sequence[Record], dataset: str, metric: str) -> Record | None:
@@ -54,28 +52,25 @@ def choose(searches: Sequence[Record], dataset: str, metric: str) -> Record | No
     return record | {"trials": len(scored), "settings": best["settings"]}
 
 
-def score(
-    graph: Graph, searches: Sequence[Record], best: int, finalists: int, stored: Callable[[], None] = lambda: None
-) -> None:
+def score(graph: Graph, searches: Sequence[Record], best: int, finalists: int, stored: Callable[[], None]) -> None:
     """Give trials their test values by seed: the best of each search, then the best of all; ``stored`` after each."""
     higher, trials = graph.objective.higher, trials_of(searches, graph.name)
-    names = dict.fromkeys(t["search"] for t in trials)
-    first = [t for n in names for t in best_of([t for t in trials if t["search"] == n], "values", best, higher)]
 
-    def run_on(trial: Trial, seeds: Sequence[int]) -> None:
-        test = trial["own"].setdefault("test", {})
-        missing = [seed for seed in seeds if str(seed) not in test]
-        if missing:
-            values = run("rap", graph, start_config(graph).update(**trial["settings"]), missing)["values"]
-            test |= dict(zip(map(str, missing), values, strict=True))
-            stored()
+    def run_on(some: Sequence[Trial], seeds: Sequence[int]) -> None:
+        for trial in some:
+            test = trial["own"].setdefault("test", {})
+            missing = [seed for seed in seeds if str(seed) not in test]
+            if missing:
+                values = run("rap", graph, start_config(graph).update(**trial["settings"]), missing)["values"]
+                test |= dict(zip(map(str, missing), values, strict=True))
+                stored()
 
-    for trial in first:
-        run_on(trial, FIRST)
-    first_seeds = {str(seed) for seed in FIRST}  # alone, so that the same trials are chosen when the command goes on
-    scored = [t | {"test": {k: v for k, v in t["own"].get("test", {}).items() if k in first_seeds}} for t in trials]
-    for trial in best_of([t for t in scored if t["test"]], "test", finalists, higher):
-        run_on(trial, ALL)
+    for name in dict.fromkeys(t["search"] for t in trials):
+        run_on(best_of([t for t in trials if t["search"] == name], "values", best, higher), FIRST)
+    # By the first seeds alone, so that the same trials are chosen when the command goes on.
+    tests = [{k: v for k, v in t["own"].get("test", {}).items() if int(k) in FIRST} for t in trials]
+    scored = [t | {"test": test} for t, test in zip(trials, tests, strict=True) if test]
+    run_on(best_of(scored, "test", finalists, higher), ALL)
 
 
 @one_sentence

@@ -77,16 +77,8 @@ class Search:
         on_trial: Callable[[int, float], None] = lambda count, best: None,
         say: Callable[[str], None] = lambda line: None,
     ) -> Record:
-        """Search until the study holds ``trials`` that ended, then decide among the best on further seeds.
-
-        Args:
-            on_trial: called with how many trials ended and the best value so far.
-            say: called with a line where there was no time to decide.
-
-        Returns:
-            The chosen trial: ``settings``, ``val_mean``, ``val_values``, ``origin`` (the ``"estimator"`` or the
-            ``"search"``), ``trials`` and the study's name.
-        """
+        """Search until the study holds ``trials`` that ended, then decide among the best on further seeds: the chosen
+        trial's ``settings``, ``val_mean``, ``val_values``, ``origin`` (``"estimator"`` or ``"search"``), ``trials``."""
         graph = self.graph
         if not len(graph.val):
             raise InputError("a search needs validation rows, and this graph has none.")

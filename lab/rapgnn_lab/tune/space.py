@@ -10,19 +10,17 @@ pooling, by the mean in OGB's example where nothing is set, and whether the clas
 there. "any" fits any graph.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
-from rapgnn.errors import InputError
+from rapgnn import Graph, InputError
 from rapgnn.graph.backbones import BACKBONES
-from rapgnn.graph.graph import Graph
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import MANY_GRAPHS
 from rapgnn.sparse import nonnegative
 from rapgnn_lab.baselines.systems import METHODS
+from rapgnn_lab.store import packaged
 from rapgnn_lab.tuned import FAITHFUL
 
 ANY = "any"
@@ -42,12 +40,9 @@ MOST_STORED = 1 << 24  # training rows × features up to which the features may 
 class Table:
     """One column of the paper's tables; intervals as pairs, sets as tuples.
 
-    Args:
-        factors: linear maps in a GIN layer's MLP: one hidden layer for TU, two for OGB; 1 elsewhere.
-        signed: whether an h⁰ with signs is searched too. It goes layer by layer, which on PROTEINS takes ten minutes
-            a trial; OGB's embedding is a layer like all others, and these end with σ.
-        embeddings: of RAP-GNN and its variants: an MLP, one layer of the backbone, or both.
-        pooling: how graphs are pooled; more than one way on OGB's molecules.
+    ``factors`` are the linear maps in a GIN layer's MLP: one hidden layer for TU, two for OGB; 1 elsewhere. ``signed``:
+    whether an h⁰ with signs is searched too; it goes layer by layer, which on PROTEINS takes ten minutes a trial, and
+    OGB's embedding is a layer like all others, and these end with σ.
     """
 
     embedding_layers: tuple[int, ...]
@@ -64,8 +59,7 @@ class Table:
     pooling: tuple[str, ...] = ("sum",)
 
 
-_TEXT = files("rapgnn_lab.tune").joinpath("tables.toml").read_text(encoding="utf-8")
-TABLES = {dataset: Table(**row) for dataset, row in tomllib.loads(_TEXT).items()}
+TABLES = {dataset: Table(**row) for dataset, row in packaged("tune/tables.toml").items()}
 _LINEAR = {"embedding": "learnable", "embedding_layers": 1, "embedding_output": "none", "activation": "identity"}
 VARIANTS: dict[str, dict[str, Any]] = {"learnable-linear": _LINEAR}
 """Embeddings past the paper's five, by what they fix: a linear one trains at the shortcut's cost."""
@@ -91,11 +85,6 @@ class Point:
         self.size(f"{phase}lr", *lr)
         self.settings[f"{phase}dropout"] = self.trial.suggest_float(f"{phase}dropout", *dropout)
         self.size(f"{phase}weight_decay", *decay)
-
-
-def graph_epochs(graph: Graph, method: str) -> int:
-    """Many batches make an epoch of many steps, and one through trained layers is expensive."""
-    return GRAPH_EPOCHS // ((4 if len(graph.train) > MANY_GRAPHS else 1) * (2 if METHODS[method].trained else 1))
 
 
 def is_slow(method: str, embedding: str) -> bool:
@@ -210,7 +199,9 @@ def suggest_any(trial: Any, method: str, embedding: str | None, graph: Graph) ->
     if head == "mlp":
         point.choose("head_layers", [2, 3])
     if many:
-        point.settings |= {"epochs": graph_epochs(graph, method), "patience": 40}
+        # Many batches make an epoch of many steps, and one through trained layers is expensive.
+        less = (4 if len(graph.train) > MANY_GRAPHS else 1) * (2 if trained else 1)
+        point.settings |= {"epochs": GRAPH_EPOCHS // less, "patience": 40}
         point.training((5e-4, 0.05), (0.0, 0.6), (1e-7, 1e-2))
     else:
         point.settings |= {"epochs": 500, "patience": 100}

@@ -17,7 +17,6 @@ from rapgnn_lab.bench.suite import compare, graphs
 from rapgnn_lab.bench.suite.compare import (
     bench,
     best_trial,
-    fit_ours,
     plan,
     read_search,
     space_of,
@@ -165,14 +164,6 @@ def test_a_trial_below_the_median_ends_early(monkeypatch):
     assert [trial["epochs"] for trial in tried] == [6] * compare.LEAST + [3]
 
 
-def test_folds_are_searched_one_by_one(monkeypatch):
-    monkeypatch.setitem(graphs.GRAPHS, "folds", Entry("", "accuracy", (TINY.generate, OTHER.generate)))
-    record = tune("folds", "gcn", 2, 3, None, epochs=2)
-    assert [len(split["trials"]) for split in record["splits"]] == [2, 2]
-    assert len(record["values"]) == 2  # one training per fold, whatever the number of seeds
-    assert all("chosen" in split for split in record["splits"])
-
-
 def test_ours_is_joined_with_the_rivals_that_are_there(tmp_path, fresh_random_state):
     assert plan(["tiny"], 2, 2, tmp_path, search=False)[0].settings["definitions"] == {}
     alone = bench("tiny", [], 2, 2, tmp_path, epochs=2)
@@ -187,14 +178,3 @@ def test_ours_is_joined_with_the_rivals_that_are_there(tmp_path, fresh_random_st
     assert joined["mean"] > 0.9
     assert min(joined["fit_seconds"], joined["rival_seconds"]) > 0
     assert len(joined["all_fit_seconds"]) == len(joined["all_rival_seconds"]) == 2
-
-
-def test_ours_gets_no_features_where_there_are_none():
-    graph = graphs.roles(15)
-    bare, given = (Entry("", "accuracy", (), features=has) for has in (False, True))
-    assert compare.as_given(graph, bare.features)[0] is None
-    value, seconds, chosen = fit_ours(bare, graph, 0)
-    assert value > 0.6
-    assert seconds > 0
-    assert chosen["candidates"] >= 1
-    assert compare.as_given(graph, given.features)[0] is graph

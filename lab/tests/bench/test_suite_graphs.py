@@ -72,14 +72,6 @@ def test_the_kinds_of_links():
     assert len(graphs.many_classes(3000, 30).y.unique()) == 30
 
 
-def test_motifs_decide_about_molecules():
-    clean, noisy_labels = graphs.molecules(200, noise=0.0), graphs.molecules(200, noise=0.1)
-    assert 0.02 < float((clean.y != noisy_labels.y).double().mean()) < 0.2
-    assert 0.25 < float(clean.y.double().mean()) < 0.6
-    kinds = torch.bincount(dense(clean.x).argmax(1), minlength=36)
-    assert kinds[0] > 5 * kinds[10]
-
-
 def test_the_number_of_cycles_is_counted():
     graph = graphs.cycles(20)
     assert graph.ptr is not None

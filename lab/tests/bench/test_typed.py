@@ -1,22 +1,15 @@
 """``bench typed``: labels lie where the kinds say, and every rival is trained on every split."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from rapgnn_lab.bench.typed import tables
-from rapgnn_lab.bench.typed.graphs import Kind, TypedData, place_of_label
-from rapgnn_lab.bench.typed.rivals import RIVALS, bench, neighbours, paths, tune
+from rapgnn_lab.bench.typed import rivals, tables
+from rapgnn_lab.bench.typed.graphs import place_of_label
+from rapgnn_lab.bench.typed.rivals import RIVALS, neighbours, tune
 from rapgnn_lab.bench.typed.tables import TimedTables, means_before
 
-SMALL = Kind(
-    ("paper", 120, 2, 2, 40),
-    {"author": 60, "subject": 8},
-    [("paper", "by", "author", 250, 0.5, 0.4), ("paper", "about", "subject", 120, 0.5, 0.4)],
-    (6, 0.5),
-)
+SMALL = place_of_label("relation", each=8, n=300)
 
 
 @pytest.mark.parametrize("where", ["relation", "path", "features", "noise", "quiet"])
@@ -30,18 +23,12 @@ def test_splits_have_rows_of_every_class(where):
 
 
 def test_what_rivals_see():
-    data = SMALL.make(each=5)
-    together = paths(data)["paper", "by", "paper"].numpy()
-    first, second = data.edges["paper", "by", "author"]
-    of = {i: set(second[first == i]) for i in range(120)}
-    assert all(of[i] & of[j] for i, j in together.T)
-    assert neighbours(data)[:, 0].sum() == 250 or neighbours(data)[:, 0].sum() == len(first)
+    assert neighbours(SMALL)[:, 0].sum() == SMALL.edges["item", "of", "owner"].shape[1]
 
 
 @pytest.mark.parametrize("rival", list(RIVALS))
 def test_every_rival_is_trained(rival):
-    data: TypedData = SMALL.make(each=8)
-    record = tune(rival, [data], trials=1, epochs=5)
+    record = tune(rival, [SMALL], trials=1, epochs=5)
     assert 0 <= record["mean"] <= 1
     assert record["run_seconds"] > 0
 
@@ -65,8 +52,6 @@ def test_what_trees_see_of_facts_is_earlier_than_the_row(monkeypatch):
 
 
 def test_a_record_says_who_is_best(monkeypatch):
-    from rapgnn_lab.bench.typed import rivals
-
-    monkeypatch.setitem(rivals.GRAPHS, "small", lambda each, seed: replace(SMALL.make(each, seed)))
-    record = bench("small", 8, 1, 1, ["trees"], epochs=5)
+    monkeypatch.setitem(rivals.GRAPHS, "small", lambda each, seed: place_of_label("relation", each, seed, 300))
+    record = rivals.bench("small", 8, 1, 1, ["trees"], epochs=5)
     assert record["difference"] == pytest.approx(100 * (record["mean"] - record["best_rival_mean"]))

@@ -79,7 +79,7 @@ def test_bench_memory(rapgnn, bench, monkeypatch):
 def test_bench_scale(rapgnn, bench, monkeypatch):
     for name, factor in (("tiny", 1), ("small", 3)):
         monkeypatch.setitem(SIZES, name, PowerLaw(100 * factor, 400 * factor, 6, 3, train=20, val=10, test=10))
-    records, out, _ = bench("scale", "--sizes", "tiny,small", "--widths", "4,8", plot=True)
+    records, out, _ = bench("scale", "--sizes", "tiny,small", "--widths", "4,8")
     assert [r["size"] for r in records if r["method"] == "rap"] == ["tiny", "tiny", "small", "small"]
     assert {r["against"] for r in records if r["method"] == "slope"} == {"edges", "hidden_channels"}
     assert "log-log slopes" in out
@@ -91,10 +91,8 @@ def test_bench_spmm(rapgnn, bench, monkeypatch):
     monkeypatch.setattr(spmm, "GENERATED", PowerLaw(60, 200, features=1, train=1, val=0, test=0))
     records, out, _ = bench("spmm", "sbm,generated", "--widths", "4", "--repeats", 2)
     assert {r["dataset"] for r in records} == {"sbm", "power-law"}
-    assert {r["order"] for r in records} == {"given", "degree", "rcm"}
     assert all(r["ms"] > 0 for r in records)
     assert "of a copy" in out
-    refused(rapgnn("bench", "spmm", "sbm", "--orders", "random"), "'random'")
 
 
 def test_bench_peers(rapgnn, bench, monkeypatch):
@@ -139,16 +137,15 @@ def tiny(monkeypatch):
 
 
 def test_rivals_first_then_ours(rapgnn, bench, tiny, tmp_path):
-    folder, table = tmp_path / "rivals", tmp_path / "suite.md"
+    folder = tmp_path / "rivals"
     common = ("auto", "--suite", "nodes", "--graphs", "tiny", "--trials", 1, "--seeds", 1, "--rivals", folder)
     code, _, err = rapgnn("bench", *common, "--measure", "rivals")
     assert code == 0, err
     assert sorted(path.name for path in folder.iterdir()) == ["tiny-appnp.json", "tiny-gcn.json", "trials.db"]
-    (record,), out, _ = bench(*common, "--measure", "ours", "--table", table)
+    (record,), out, _ = bench(*common, "--measure", "ours")
     assert len(record["rivals"]) == 2
     assert record["command"].startswith("rapgnn ")
     assert record["best_rival"] in out
-    assert "| tiny | for tests | accuracy |" in table.read_text()
 
 
 def test_what_does_not_go_together_is_refused(rapgnn):

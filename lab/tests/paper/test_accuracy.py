@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from rapgnn import RAPNodeClassifier, fit
+from rapgnn import Config, RAPNodeClassifier, fit
 from rapgnn.compare import at_best_mean_epoch, paper_folds, run, strict_folds
 from rapgnn.graph.tasks import TASKS
-from rapgnn.network.config import Config
 from rapgnn_lab.paper.accuracy import ESTIMATOR, accuracy_cell, join, split, train
 from rapgnn_lab.paper.cells import Graphs
 from samples import GRAPH_CONFIG as MOLECULES
@@ -49,14 +48,6 @@ def test_the_folds_one_by_one_are_the_folds_together(protocol, folds):
     assert len(record["values"]) == 20
 
 
-def test_the_first_folds_are_those_of_all(folds):
-    """The epoch is chosen by the folds that are held out; the strict protocol chooses it in each by itself."""
-    few, full = (whole(accuracy_cell("given", "rap", GRAPH_CONFIG, [0], {}, "both", n), folds) for n in (2, 10))
-    assert few["strict_values"] == full["strict_values"][:2]
-    assert few["protocol"] == f"{full['protocol']}, the first 2 held out"
-    assert len(few["values"]) == 2
-
-
 def test_parts_are_shared_by_longer_lists_of_seeds_and_by_both_protocols():
     """Labels and the length of the list have no part in them."""
     few, many = (split(accuracy_cell(TINY, "rap", CONFIG, range(n), {"column": str(n)}), Graphs()) for n in (2, 5))
@@ -64,18 +55,6 @@ def test_parts_are_shared_by_longer_lists_of_seeds_and_by_both_protocols():
     paper, both = (split(accuracy_cell(TINY, "rap", CONFIG, [0], {}, p, 3), Graphs()) for p in ("paper", "both"))
     assert paper == both[:3]
     assert len(both) == 6
-
-
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_every_second_graph_is_trained_on(task):
-    """The graphs that are gone had no part in it."""
-    graphs = Given(collection(task, graphs=60))
-    graph = graphs.get("given")
-    fewer = replace(graph, train=graph.train[::2], val=graph.val[::2])
-    config = GRAPH_CONFIG.update(backbone="gine", embedding="pretrained-gnn")
-    cell = accuracy_cell("given", "rap", config, [0], {}, every=2)
-    assert whole(cell, graphs)["values"] == pytest.approx(run("rap", fewer, config, [0])["values"], rel=1e-5)
-    assert split(cell, graphs) != split(accuracy_cell("given", "rap", config, [0], {}), graphs)
 
 
 def test_a_training_that_diverged_stays_as_such(folds):
@@ -122,13 +101,3 @@ def test_a_diverged_run_never_wins():
     graph = collection()
     fitted = fit("end-to-end", graph, MOLECULES.update(lr=1e18, epochs=4), 0)
     assert np.isnan(fitted.loop.history).any()
-
-
-def test_cross_validation_record(molecules):
-    graph = replace(molecules, folds=True)
-    record = run("rap", graph, MOLECULES.update(epochs=3, pretrain_epochs=2), [0])
-    assert len(record["values"]) == len(record["strict_values"]) == 10
-    assert record["mean"] == pytest.approx(np.mean(record["values"]))
-    searching = run("rap", graph, MOLECULES.update(epochs=3, pretrain_epochs=2), [0], splits=("val",))
-    assert "strict_mean" not in searching
-    assert searching["val_mean"] == record["val_mean"]

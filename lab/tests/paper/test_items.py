@@ -1,8 +1,5 @@
 """The items: what they measure, and that their tables say what was measured, what was not, and what was cut."""
 
-import re
-from dataclasses import replace
-
 import pytest
 
 from rapgnn.network.config import Config
@@ -10,9 +7,8 @@ from rapgnn_lab.baselines.systems import METHODS
 from rapgnn_lab.paper import rows
 from rapgnn_lab.paper.cells import PARTS, Cell, Scale, cell_key, open_store
 from rapgnn_lab.paper.items import ITEMS
-from rapgnn_lab.paper.rows import METHODS_OF_TABLES, cut, walks
+from rapgnn_lab.paper.rows import cut, walks
 from rapgnn_lab.paper.run import reproduce
-from rapgnn_lab.results import one_published
 from small_items import QUICK, SMALL, Stand, small_config
 
 TABLES = ("table1", "table2", "table3", "identity", "embeddings", "batches", "molbace")
@@ -26,11 +22,6 @@ def _searched(monkeypatch):
     monkeypatch.setattr(rows, "chosen_config", small_config)
 
 
-def only(name: str, *datasets: str):
-    item = MINE[name]
-    return replace(item, cells=lambda *given: [c for c in item.cells(*given) if c.dataset in datasets])
-
-
 @pytest.fixture
 def measure(tmp_path):
     """Measures an item: its records and its page."""
@@ -41,18 +32,6 @@ def measure(tmp_path):
         return run.records[item.name], (tmp_path / f"{item.name}.md").read_text()
 
     return call
-
-
-def one(records: list[dict], method: str, column: str) -> dict:
-    (found,) = [r for r in records if (r["method"], r["column"]) == (method, column)]
-    return found
-
-
-def line(page: str, heading: str, title: str) -> list[str]:
-    """The cells of one row of one dataset's table."""
-    part = page.partition(f"## {heading}")[2].partition("## ")[0]
-    (found,) = [row for row in part.splitlines() if row.strip("|* ").split(" |")[0].strip("* ") == title]
-    return [cell.strip() for cell in found.strip("|").split("|")]
 
 
 def trainings(name: str) -> list[Cell]:
@@ -99,45 +78,6 @@ def test_identity_shares_the_cells_of_table_1():
         keys[name] = {cell_key(c, "") for c in MINE[name].cells(Scale(), Stand())}
     assert len(keys["identity"] - keys["table1"]) == 6  # identity weights on three graphs, with two settings
     assert len(keys["embeddings"] & keys["table1"]) == 12  # end-to-end and RAP-GNN
-
-
-def test_a_table_has_ours_beside_the_papers(measure):
-    records, page = measure(only("table1", "cora"))
-    for method in METHODS_OF_TABLES:
-        paper = one_published("planetoid", dataset="cora", method=method)
-        mine = {r["column"]: r for r in records if r["title"] == METHODS[method].title}
-        faithful = mine["faithful"]
-        shown = [f"{100 * r['mean']:.2f} ± {100 * r['std']:.2f}" for r in mine.values()]
-        assert ("best" in mine) == (method in ("rap", "end-to-end"))
-        assert ("reachable" in mine) == (method == "rap")
-        shown += ["–"] * (2 - len(shown))
-        shown += [""] * (3 - len(shown))
-        gap = f"{100 * faithful['mean'] - paper.mean:+.2f}"
-        title = METHODS[method].title
-        assert line(page, "Cora", title)[1:] == [*shown, f"{paper.mean:.2f} ± {paper.std:.2f}", gap]
-        assert faithful["paper_mean"] == pytest.approx(paper.mean / 100)
-    assert line(page, "PubMed", "RAP-GNN")[1:3] == ["not searched"] * 2
-    assert line(page, "Cora", "RAP-GNN, exact expectation")[2:] == ["", "", "–", "–"]
-    assert "over 2 seeds" in page
-    assert re.search(r"Cora: .*4 of 500 epochs: End-to-End", page)
-    assert "3 of 300 of phase 1" in page
-
-
-def test_folds_have_both_protocols(measure):
-    records, page = measure(only("table2", "ptc"))
-    rap = one(records, "rap", "faithful")
-    accuracy, strict = (f"{100 * rap[f'{k}mean']:.1f} ± {100 * rap[f'{k}std']:.1f}" for k in ("", "strict_"))
-    assert line(page, "PTC", "RAP-GNN")[1:4] == [accuracy, strict, "64.2 ± 9.8"]
-    assert line(page, "PTC", "Fixed Random Weights")[2] == "–"
-    for method, paper in (("fdgnn", "64.3 ± 5.4"), ("mrgnn", "57.6 ± 10.0"), ("p-rgnn", "N/A")):
-        mine = one(records, method, "faithful")
-        gap = "–" if paper == "N/A" else f"{100 * mine['strict_mean'] - float(paper[:4]):+.1f}"
-        shown = [f"{100 * mine[f'{k}mean']:.1f} ± {100 * mine[f'{k}std']:.1f}" for k in ("", "strict_")]
-        assert line(page, "PTC", METHODS[method].title)[1:] == [*shown, paper, gap]
-    assert one(records, "end-to-end", "best")["strict_values"]
-    assert line(page, "PTC", "End-to-End, best")[-2:] == ["–", "–"]
-    assert line(page, "MUTAG", "RAP-GNN")[1] == "not searched"
-    assert "the first 2 of 10 folds" in page
 
 
 @pytest.mark.parametrize("name", list(MINE))

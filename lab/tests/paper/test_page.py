@@ -37,22 +37,6 @@ def records_of(folder: Path, item: str) -> list[dict]:
     return json.loads((folder / f"{item}.json").read_text())
 
 
-def test_a_table_says_what_the_records_say(folder, page):
-    table = page.table("table1", "Cora")
-    assert table.header[:6] == ["", "faithful", "best", "reachable", "paper", "difference"]
-    checked = 0
-    for r in records_of(folder, "table1"):
-        column = r["column"] if r["column"] in ("best", "reachable") else "faithful"
-        spread = f" ± {100 * r['std']:.2f}" if len(r["seeds"]) > 1 else ""
-        assert table.cell(r["title"], column) == f"{100 * r['mean']:.2f}{spread}"
-        if column == "faithful" and "paper_mean" in r:
-            assert table.cell(r["title"], "paper") == f"{100 * r['paper_mean']:.2f} ± {100 * r['paper_std']:.2f}"
-            gap = 100 * (r["mean"] - r["paper_mean"])
-            assert float(table.cell(r["title"], "difference")) == pytest.approx(gap, abs=0.006)
-            checked += 1
-    assert checked == 6
-
-
 def test_a_difference_is_green_only_where_the_papers_figure_is_reached(folder, page):
     table = page.table("table1", "Cora")
     at = table.header.index("difference")
@@ -78,32 +62,12 @@ def test_every_claim_stands_on_top_and_is_judged_by_what_the_items_measure(folde
     assert judged >= ranks | {"q1-competitive", "q2-diagonal", "q3-inference", "q3-gap"}
 
 
-def test_figures_hold_the_measured_times_and_stand_on_the_page(folder, page):
-    records = records_of(folder, "depth")
-    times = [r for r in records if r["kind"] == "time"]
-    drawn = ITEMS["depth"].figures(records)[0].panels[0].series
-    assert set(drawn) == {r["title"] for r in times}
-    for title, one in drawn.items():
-        mine = sorted((r for r in times if r["title"] == title), key=lambda r: r["num_layers"])
-        assert list(one.x) == [r["num_layers"] for r in mine]
-        assert list(one.y) == [r["train_ms_per_epoch"] for r in mine]
-    images = [given for tag, given in page.tags if tag == "img"]
-    assert all(given["src"].startswith("data:image/png;base64,iVBOR") and given["alt"] for given in images)
-    count = sum(len(ITEMS[name].figures(records_of(folder, name))) for name in THERE if ITEMS[name].figures)
-    assert len(images) == count + 1  # the first one stands on top
-
-
 def test_what_is_missing_is_said_and_how_to_measure_it(page):
     missing = [name for name in ITEMS if name not in THERE]
     assert f"{len(missing)} of {len(ITEMS)} items are not measured yet" in page.words["claims"]
     for name in missing:
         assert f"Not measured yet: rapgnn reproduce {name}." in page.words[name]
         assert page.sections[name] == []
-    table = page.table("how-to-measure-it-again", "Items")
-    commands = {row[0]: row[2] for row in table.rows}
-    assert list(commands) == list(ITEMS)
-    assert commands["table1"] == "rapgnn reproduce table1 --quick"
-    assert commands["table2"] == "rapgnn reproduce table2"
 
 
 @pytest.mark.parametrize("text", [None, '{"a": 1}', "[{"])

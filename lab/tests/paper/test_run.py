@@ -15,10 +15,8 @@ import torch
 from rapgnn.compare import Record
 from rapgnn.errors import InputError, OutputError
 from rapgnn_lab import store as store_module
-from rapgnn_lab.paper.cells import CELLS, KINDS, Cell, Graphs, Scale, open_store
-from rapgnn_lab.paper.claims.judged import CLAIMS
+from rapgnn_lab.paper.cells import CELLS, KINDS, Cell
 from rapgnn_lab.paper.plots import Figure, Panel, Series
-from rapgnn_lab.paper.run import reproduce
 from rapgnn_lab.store import read_records
 from small_items import TINY, run_in, scores, small_item
 
@@ -151,19 +149,6 @@ def test_a_folder_has_everything(tmp_path):
     assert all(text in page for text in (item.show(records), "![The meadow](meadow.png)", records[0]["hardware"]))
     assert (tmp_path / "meadow.png").read_bytes().startswith(b"\x89PNG")
     assert {path.name for path in run.written} == {path.name for path in tmp_path.iterdir()} - {CELLS}
-
-
-def test_the_page_of_all_shows_what_is_there_whatever_was_asked_for(tmp_path):
-    items = [small_item(name, RAP) for name in ("meadow", "wood", "lake")]
-    for item in items[:2]:
-        reproduce([item], Scale(), Graphs(), open_store(tmp_path), items)
-    page = (tmp_path / "README.md").read_text()
-    judged = json.loads((tmp_path / "claims.json").read_text())
-    assert [claim["claim"] for claim in judged] == [claim.name for claim in CLAIMS]
-    assert page.index("## The paper's claims") < page.index("## The meadow") < page.index("## The wood")
-    assert "The lake" not in page
-    assert page.count("| rap |") == 2
-    assert page.count("\n# ") == 0  # one heading of the first order, on top
 
 
 @pytest.mark.parametrize("error", [InputError("it would not be exact."), torch.OutOfMemoryError("CUDA")])

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from rapgnn.compare import fit
 from rapgnn.datasets.published import NODE_GRAPHS
-from rapgnn.network.config import Config
 from rapgnn_lab.bench.depth import load_graph, peak_of
 from rapgnn_lab.bench.generated import PowerLaw
 from rapgnn_lab.paper import timed
@@ -14,7 +12,6 @@ from rapgnn_lab.paper.rows import METHODS_OF_TABLES
 from rapgnn_lab.paper.timed import (
     ABSENT,
     LEFT_OUT,
-    TABLES,
     TIMED_LARGE,
     TITLES,
     cost_cell,
@@ -68,9 +65,6 @@ def test_what_cannot_fit_is_said_and_not_tried(graphs):
     assert "train_ms_per_epoch" not in record
 
 
-SIXTY = "sbm:nodes=60,classes=3,features=6,train=4,val=12,test=12"
-
-
 @pytest.fixture
 def nowhere(tmp_path, monkeypatch) -> Graphs:
     """No dataset is in the cache or in the user's folder."""
@@ -108,17 +102,3 @@ def test_a_dataset_that_is_there_is_trained_on(place, nowhere, tmp_path):
         ("ogbn-proteins'", ABSENT),
         ("ogbn-products'", LEFT_OUT),
     }
-
-
-def test_the_settings_train(nowhere, tmp_path):
-    """Every method of every table, on a small graph for a moment."""
-    put(tmp_path / "data", *NODE_GRAPHS)
-    trained = [cell for cell in large_cells(Scale(), nowhere) if cell.kind == "accuracy"]
-    assert len(trained) == len(TABLES) * len(METHODS_OF_TABLES)
-    graph = nowhere.get(SIXTY)
-    for cell in trained:
-        config = Config(**cell.spec["config"]).update(hidden_channels=4, epochs=2, pretrain_epochs=2)
-        fitted = fit(cell.spec["method"], graph, config, 0)
-        assert fitted.predict(graph.test).scores.isfinite().all()
-        assert (config.structure == "full") == cell.spec["method"].endswith("full")
-        assert fitted.inference == "sample" or cell.spec["method"] != "rap"

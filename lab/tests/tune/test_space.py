@@ -7,9 +7,8 @@ import optuna
 import pytest
 import torch
 
+from rapgnn import Graph, InputError
 from rapgnn.compare import STRATEGIES, fit
-from rapgnn.errors import InputError
-from rapgnn.graph.graph import Graph
 from rapgnn.network.encode import EMBEDDINGS
 from rapgnn.search.start import start_config
 from rapgnn_lab.baselines.systems import METHODS

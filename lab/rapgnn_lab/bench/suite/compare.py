@@ -27,23 +27,12 @@ from rapgnn.compare import Record, warm_up
 from rapgnn.datasets.catalog import BlockModel
 from rapgnn.device import hardware
 from rapgnn.estimators.estimators import estimator_for
-from rapgnn.files import is_regular, write_atomic
+from rapgnn.files import is_regular
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metrics_for
 from rapgnn.graph.validate import SPLITS
 from rapgnn.sparse import SparseMatrix, dense
-from rapgnn_lab.bench.rivals import (
-    EPOCHS,
-    SPACES,
-    TITLES,
-    Ranges,
-    Run,
-    Settings,
-    Stop,
-    merit,
-    rival_features,
-    train_rival,
-)
+from rapgnn_lab.bench.rivals import EPOCHS, SPACES, TITLES, WIDE, Ranges, Run, Settings, Stop, merit, train_rival
 from rapgnn_lab.bench.suite.graphs import GRAPHS, Entry
 from rapgnn_lab.bench.timing import seconds_of
 from rapgnn_lab.results import COLUMNS, NONE, make_table
@@ -201,7 +190,7 @@ def bench(
     entry = GRAPHS[name]
     graphs = [make() for make in entry.makes]
     rivals = [tune(name, rival, trials, seeds, folder, device, epochs) for rival in against]
-    best = pick_best(entry.metric, graphs[0].task, rivals)
+    best = max(rivals, key=lambda r: merit(entry.metric, graphs[0].task, r["mean"]), default=None)
     _warm(entry, graphs[0])
     runs = [(graph, seed) for graph in graphs for seed in range(1 if len(graphs) > 1 else seeds)]
     values, fits, theirs, chosen = [], [], [], []
@@ -283,15 +272,10 @@ def time_run(
 
 def time_plain(graph: Graph, metric: str, epochs: int) -> Record:
     """Seconds of a plain GCN's run, with features as PyG's examples have them, and sparse where the graph's are."""
-    sparse = isinstance(rival_features(graph, PLAIN["scale"]), SparseMatrix)
+    sparse = isinstance(graph.x, SparseMatrix) and graph.num_features >= WIDE
     given = {"plain": replace(graph, x=dense(graph.x))} | ({"sparse": graph} if sparse else {})
     seconds = {name: time_run("gcn", one, metric, PLAIN, 0, epochs)[0] for name, one in given.items()}
     return {f"{name}_gcn_seconds": seconds.get(name) for name in ("plain", "sparse")}
-
-
-def pick_best(metric: str, task: str, rivals: Sequence[Record]) -> Record | None:
-    sign = 1.0 if metrics_for(task)[metric].higher else -1.0
-    return max(rivals, key=lambda record: sign * record["mean"], default=None)
 
 
 def points(metric: str, task: str, ours: float, theirs: float) -> float:
@@ -312,27 +296,16 @@ def _warm(entry: Entry, graph: Graph) -> None:
     train_rival(rival, graph, graph.objective.metric, point, 0, epochs=1)
 
 
-def suite_row(r: Record) -> Record:
-    percent = metrics_for(r["task"])[r["metric"]].percent
-
-    def score(value: float | None) -> str:
-        return NONE if value is None else f"{100 * value:.2f}" if percent else f"{value:.3f}"
-
-    scores = {"name": metric_title(r), "ours": score(r["mean"]), "theirs": score(r["best_rival_mean"])}
-    ratio = None if r["rival_seconds"] is None else r["rival_seconds"] / r["fit_seconds"]
-    return r | scores | {"ratio": ratio, "error": r.get("calibration_error")}
-
-
 def suite_table(records: Sequence[Record]) -> str:
     """One row per graph, and below it how many are level, ahead and faster."""
-    return f"{make_table(map(suite_row, records), COLUMNS['suite'])}\n\n{goals(records)}\n"
-
-
-def write_table(records: Sequence[Record], path: Path | None) -> list[Record]:
-    """The records, after their table was written as Markdown."""
-    if path is not None:
-        write_atomic(path, lambda temporary: temporary.write_text(suite_table(records), encoding="utf-8"))
-    return list(records)
+    rows = []
+    for r in records:
+        factor, digits = (100, 2) if metrics_for(r["task"])[r["metric"]].percent else (1, 3)
+        means = {"ours": r["mean"], "theirs": r["best_rival_mean"]}
+        scores = {name: NONE if v is None else f"{factor * v:.{digits}f}" for name, v in means.items()}
+        ratio = None if r["rival_seconds"] is None else r["rival_seconds"] / r["fit_seconds"]
+        rows.append(r | scores | {"name": metric_title(r), "ratio": ratio, "error": r.get("calibration_error")})
+    return f"{make_table(rows, COLUMNS['suite'])}\n\n{goals(records)}\n"
 
 
 def goals(records: Sequence[Record]) -> str:

@@ -13,12 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from rapgnn.datasets import load_dataset
+from rapgnn import Graph, load_dataset, make_graph, make_graphs
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn.graph.graph import Graph, make_graph, make_graphs
 from rapgnn.graph.labels import split_rows
 from rapgnn.graph.rows import make_folds, split_per_class
 from rapgnn.graph.table import structural_features
+from rapgnn_lab.store import Record, packaged
 
 MOST_SHOWN, MOST_DEGREE = 5, 12  # larger numbers share the last column
 PAIR = 2  # main topics of a class
@@ -394,22 +394,13 @@ def molecules(graphs: int = 2000, nodes: float = 26.0, labels: int = 36, noise: 
 # Every graph by name.
 
 FOLDS = 5
-PUBLISHED = ("cora", "citeseer", "pubmed")
 Make = Callable[[], Graph]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A graph, or a set of graphs, of the suite.
-
-    Args:
-        about: what kind it is.
-        metric: what it is judged by, a name from ``rapgnn.graph.scores``.
-        makes: one function per split; a dataset that is judged by folds has one per fold.
-        features: False: the nodes have none; x then holds what ``structural_features`` finds.
-        directed: whether edges are listed one way on purpose.
-        rivals: the networks it is measured against.
-    """
+    """A graph, or a set of graphs, of the suite, as ``graphs.toml`` says it: one function per split, or per fold, and
+    the networks it is measured against."""
 
     about: str
     metric: str
@@ -418,13 +409,6 @@ class Entry:
     features: bool = True
     directed: bool = False
     rivals: tuple[str, ...] = ("gcn", "appnp", "sage")
-
-
-def _one(about: str, *makes: Make, metric: str = "accuracy", **more: Any) -> Entry:
-    return Entry(about, metric, makes, **more)
-
-
-_set = partial(_one, sets=True, rivals=("gin",))
 
 
 def _divided(name: str, seed: int) -> Graph:
@@ -443,46 +427,26 @@ def _fold(name: str, k: int, seed: int) -> Graph:
     return replace(graph, train=train, val=val, test=test, name=f"{name}, fold {k}")
 
 
-def _folds(name: str, times: int = 1) -> tuple[Make, ...]:
-    return tuple(partial(_fold, name, k, seed) for seed in range(times) for k in range(FOLDS))
+def _entry(name: str, row: Record, sets: bool) -> Entry:
+    """A row of ``graphs.toml``."""
+    how = {key: row[key] for key in ("features", "directed") if key in row} | {"metric": row.get("metric", "accuracy")}
+    if "make" in row:
+        makes = [partial(globals()[row["make"]], **row.get("settings", {}))]
+    elif "divisions" in row:
+        makes = [partial(_divided, name.removesuffix("-60"), seed) for seed in range(row["divisions"])]
+    elif "folds" in row:
+        makes = [partial(_fold, name, k, seed) for seed in range(row["folds"]) for k in range(FOLDS)]
+    else:
+        makes = [partial(load_dataset, name)]
+    rivals = ("gin",) if sets else ("gcn", "appnp", "sage")
+    return Entry(row["about"], makes=tuple(makes), sets=sets, rivals=rivals, **how)
 
 
-def _splits(name: str, times: int) -> Entry:
-    about = "citations, 60 % labelled" + (f", {times} splits" if times > 1 else "")
-    return _one(about, *(partial(_divided, name, seed) for seed in range(times)))
-
-
-FEW = partial(documents, 15_000, 6000, 15, counts=False, per_class=20, name="documents-few", seed=1)
-NODES = {
-    "minesweeper": _one("grid, 7 features, half of them hidden", minesweeper, metric="rocauc"),
-    "crowd": _one("dense, 10 features, 22 % positive", crowd, metric="rocauc"),
-    "documents": _one("word counts, 40 classes, 60 % labelled", partial(documents, length=30.0, own=0.4)),
-    "documents-few": _one("0/1 words, 15 classes, 20 labels per class", FEW),
-    "roles": _one("no features, place in a shape decides", roles, features=False),
-    "communities": _one("no features, community decides, 20 % labelled", communities, features=False),
-    "rare": _one("5 % positive", rare, metric="rocauc"),
-    "many-classes": _one("60 classes in 10 groups", many_classes),
-    "compatible": _one("heterophilous, each class linked to two others", compatible),
-    "noisy": _one("weak features, homophilous, 40 labels per class", noisy),
-    "useless": _one("features decide, edges by chance", useless),
-    "directed": _one("directed, both directions tell", directed, directed=True),
-    **{name: _one("citations, public split", partial(load_dataset, name)) for name in PUBLISHED},
-    # Where one split tests few rows, chance decides by more than what counts as level.
-    **{f"{name}-60": _splits(name, times) for name, times in zip(PUBLISHED, (5, 5, 1), strict=True)},
-}
-"""Single graphs whose nodes are labelled."""
-
-SETS = {
-    "molecules": _set("2,000 labelled graphs, motifs decide", molecules),
-    "circles": _set("1,500 graphs without features, teams decide", circles, features=False),
-    "cycles": _set("2,000 graphs with degrees only, number of cycles", cycles, metric="rmse"),
-    "mutag": _set("188 compounds, 4 times 5 strict folds", *_folds("mutag", 4)),
-    "ptc": _set("344 compounds, 5 strict folds", *_folds("ptc")),
-    "proteins": _set("1,113 proteins, 5 strict folds", *_folds("proteins")),
-    "molbace": _set("1,513 molecules, scaffold split", partial(load_dataset, "molbace"), metric="rocauc"),
-    "molesol": _set("1,128 molecules, scaffold split", partial(load_dataset, "molesol"), metric="rmse"),
-}
-"""Sets of graphs, each labelled as a whole."""
+NODES, SETS = (
+    {name: _entry(name, row, kind == "sets") for name, row in rows.items()}
+    for kind, rows in packaged("bench/suite/graphs.toml").items()
+)
+"""Single graphs whose nodes are labelled, and sets of graphs, each labelled as a whole."""
 
 SUITES = {"nodes": NODES, "sets": SETS, "all": NODES | SETS}
 GRAPHS = SUITES["all"]

@@ -19,17 +19,15 @@ from sklearn.metrics import f1_score
 from torch import Tensor, nn
 
 from rapgnn import RAPNodeClassifier
-from rapgnn.compare import Record
 from rapgnn.graph.typed import build_typed, flattened
 from rapgnn_lab.bench.timing import Network, seconds_of, train
 from rapgnn_lab.bench.typed.graphs import GRAPHS, TypedData
 from rapgnn_lab.bench.typed.tables import RIVALS as OF_TABLES
 from rapgnn_lab.bench.typed.tables import TABLES, bench_tables
-from rapgnn_lab.store import Row, machine
+from rapgnn_lab.store import Record, Row, machine
 
 HIDDEN, HEADS = 64, 4
 EPOCHS, PATIENCE = 150, 30
-MOST_PAIRS = 3_000_000  # of rows that a path joins, of which some by chance are kept
 SPACE = {"lr": (0.01, 0.003), "dropout": (0.5, 0.2), "weight_decay": (5e-4,)}
 
 
@@ -49,39 +47,20 @@ def both_ways(data: TypedData) -> dict[tuple[str, str, str], Tensor]:
     return found
 
 
-def paths(data: TypedData, seed: int = 0) -> dict[tuple[str, str, str], Tensor]:
-    """Pairs of the target's nodes that have a node of another type in common, as HAN wants them."""
-    found, rng = {}, np.random.default_rng(seed)
-    for (source, name, end), edges in data.edges.items():
-        at = edges if source == data.target else edges[::-1]
-        if data.target not in (source, end):
-            continue
-        other = end if source == data.target else source
-        shape = data.counts[data.target], data.counts[other]
-        B = sp.csr_matrix((np.ones(edges.shape[1]), (at[0], at[1])), shape=shape)
-        pairs = np.stack(sp.coo_matrix(B @ B.T if other != data.target else B + B.T).nonzero())
-        if pairs.shape[1] > MOST_PAIRS:
-            pairs = pairs[:, rng.permutation(pairs.shape[1])[:MOST_PAIRS]]
-        found[data.target, name, data.target] = torch.from_numpy(pairs.astype(np.int64))
-    return found
-
-
 class Typed(nn.Module):
     """Layers of PyG between a map or an embedding of every type and a linear one.
 
     Args:
-        kind: ``rgcn``, ``hgt`` or ``han``.
+        kind: ``rgcn`` or ``hgt``.
     """
 
     def __init__(self, kind: str, data: TypedData, edges: dict[Any, Tensor], dropout: float):
-        from torch_geometric.nn import HANConv, HeteroConv, HGTConv, SAGEConv
+        from torch_geometric.nn import HeteroConv, HGTConv, SAGEConv
 
         super().__init__()
         self.target, self.dropout, self.edges = data.target, dropout, edges
-        types = [data.target] if kind == "han" else list(data.counts)
-        about = types, list(edges)
         self.maps, self.x = nn.ModuleDict(), {}
-        for name in types:
+        for name in data.counts:
             given = data.nodes[name]
             if isinstance(given, int):
                 self.maps[name] = nn.Embedding(given, HIDDEN)
@@ -93,11 +72,9 @@ class Typed(nn.Module):
         def layer() -> nn.Module:
             if kind == "rgcn":
                 return HeteroConv({key: SAGEConv((HIDDEN, HIDDEN), HIDDEN) for key in edges}, aggr="sum")
-            if kind == "hgt":
-                return HGTConv(HIDDEN, HIDDEN, about, heads=HEADS)
-            return HANConv(HIDDEN, HIDDEN, about, heads=HEADS, dropout=dropout)
+            return HGTConv(HIDDEN, HIDDEN, (list(data.counts), list(edges)), heads=HEADS)
 
-        self.layers = nn.ModuleList(layer() for _ in range(1 if kind == "han" else 2))
+        self.layers = nn.ModuleList(layer() for _ in range(2))
         self.last = nn.Linear(HIDDEN, int(data.y.max()) + 1)
 
     def forward(self) -> Tensor:
@@ -115,7 +92,7 @@ def run_network(kind: str, data: TypedData, point: Record, seed: int, epochs: in
     """Predictions of all rows by the best epoch."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        module = Typed(kind, data, paths(data) if kind == "han" else both_ways(data), point["dropout"])
+        module = Typed(kind, data, both_ways(data), point["dropout"])
         y, train_rows, val = torch.from_numpy(data.y), torch.from_numpy(data.train), torch.from_numpy(data.val)
         optimizer = torch.optim.Adam(module.parameters(), lr=point["lr"], weight_decay=point["weight_decay"])
 
@@ -177,7 +154,6 @@ POINTS = [dict(zip(SPACE, values, strict=True)) for values in product(*SPACE.val
 RIVALS: dict[str, tuple[str, Run, list[Record]]] = {
     "rgcn": ("R-GCN", run_network, POINTS),
     "hgt": ("HGT", run_network, POINTS),
-    "han": ("HAN", run_network, POINTS),
     "trees": ("trees, own table", run_trees, TREES),
     "trees-neighbours": ("trees, counts and means of neighbours", run_trees, TREES),
     "flat": ("rapgnn fit, without types", run_flat, [{}]),
@@ -204,7 +180,7 @@ def bench(name: str, count: int, seeds: int, trials: int, rivals: Sequence[str],
     ours, seconds = zip(*(fit_ours(data, seed) for seed, data in enumerate(graphs)), strict=True)
     found = [tune(one, graphs, trials, epochs) for one in rivals]
     best = max(found, key=lambda one: one["mean"], default=None)
-    trained = [one for one in found if one["rival"] in ("rgcn", "hgt", "han")]
+    trained = [one for one in found if RIVALS[one["rival"]][1] is run_network]
     first = graphs[0]
     return {
         "task": "node-classification",

@@ -90,13 +90,8 @@ def decisive(rows: Sequence[Record]) -> list[Record]:
 def factors(
     records: Records, item: str, keys: Sequence[str], claimed: float | str, dataset: str = ""
 ) -> Finding | None:
-    """How many times less RAP-GNN takes, beside what is claimed.
-
-    Args:
-        claimed: ours has to be above this factor; or the metric of the factors that the paper prints for PubMed by
-            depth, as whole numbers, so ours is rounded, too.
-        dataset: what is in the names of the graphs that the claim is about.
-    """
+    """How many times less RAP-GNN takes, beside what is claimed: ours has to be above this factor; or the metric of the
+    factors that the paper prints for PubMed by depth, as whole numbers, so ours is rounded, too."""
     rows = []
     for row in ratios(records, item, keys):
         least = _printed(row, claimed) if isinstance(claimed, str) else claimed

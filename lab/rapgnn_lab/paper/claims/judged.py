@@ -6,17 +6,15 @@ claim. Then the claim's rule turns the outcomes into "holds", "holds in part" or
 or only once so that no test is possible, is "not measured".
 """
 
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from itertools import pairwise
 
-from rapgnn.compare import Record
 from rapgnn_lab.paper.claims import figures, scores
 from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, TIED, UNTESTED
 from rapgnn_lab.results import NONE, format_table
+from rapgnn_lab.store import Record, packaged
 
 HOLDS, PART, FAILS, MISSING = "holds", "holds in part", "does not hold", "not measured"
 STABLE, SHARP, SMALL = 2.0, 5.0, 2.0  # points
@@ -26,12 +24,8 @@ Judge = Callable[[Sequence[Record]], bool]
 
 @dataclass(frozen=True)
 class Rule:
-    """How what was measured is judged.
-
-    Args:
-        whole, part: whether a claim with these rows holds, and if not, whether it holds in part.
-        least: with fewer rows it is not measured.
-    """
+    """Whether a claim with these rows holds, and if not, whether it holds in part; with fewer than ``least`` it is not
+    measured."""
 
     whole: Judge
     part: Judge
@@ -118,13 +112,7 @@ MEASURES: dict[str, Callable[..., figures.Finding | None]] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and how it is judged.
-
-    Args:
-        says: what the paper says, and where.
-        rule: a name in ``RULES``.
-        measure: records -> what they say of it; None where they say nothing.
-    """
+    """A sentence of the paper, and how it is judged: by a rule of ``RULES``, of what the records say, or None."""
 
     name: str
     says: str
@@ -148,16 +136,16 @@ class Claim:
         }
 
 
-def _claim(name: str, says: str, rule: str, measure: str, **settings: object) -> Claim:
-    return Claim(name, says, rule, partial(MEASURES[measure], **settings))
-
-
-_ROWS = tomllib.loads(files("rapgnn_lab.paper.claims").joinpath("claims.toml").read_text(encoding="utf-8"))
+_ROWS = packaged("paper/claims/claims.toml")
 _LIMITS = {"stable": STABLE, "sharp": SHARP, "small": SMALL, "one": figures.ONE}
 _LIMITS |= {name: 100 * share for name, share in (("whole", WHOLE), ("half", HALF), ("diagonal", figures.DIAGONAL))}
 SENTENCES = {name: sentence.format(**_LIMITS) for name, sentence in _ROWS["rules"].items()}
 """The rules for people."""
-CLAIMS = tuple(_claim(name, **row) for name, row in _ROWS["claims"].items())
+_OWN = ("says", "rule", "measure")
+CLAIMS = tuple(
+    Claim(name, c["says"], c["rule"], partial(MEASURES[c["measure"]], **{k: c[k] for k in c if k not in _OWN}))
+    for name, c in _ROWS["claims"].items()
+)
 """Every claim, in the order of the table."""
 NOTES: dict[str, list[str]] = _ROWS["notes"]
 """Item -> where the paper contradicts itself."""

@@ -13,18 +13,9 @@ from itertools import chain, combinations, product
 
 from rapgnn.compare import Record
 from rapgnn.graph.scores import CLASS_METRICS, NUMBER_METRICS
+from rapgnn_lab.paper.claims import significance
 from rapgnn_lab.paper.claims.figures import Finding, Records, field, find, title
-from rapgnn_lab.paper.claims.significance import (
-    AHEAD,
-    BEHIND,
-    LEVEL,
-    TIED,
-    UNTESTED,
-    compare_samples,
-    compare_to_quoted,
-    holm,
-    outcome,
-)
+from rapgnn_lab.paper.claims.significance import AHEAD, BEHIND, LEVEL, TIED, UNTESTED, holm, outcome
 from rapgnn_lab.paper.rows import BEST, EXPECTATION, FAITHFUL, OF_LAYER, OF_MLP, OWN, PLANETOID, RESERVOIRS, TU, UNIFORM
 from rapgnn_lab.results import Published, find_published
 
@@ -66,23 +57,20 @@ def compare(
     paired: bool | None = None,
     kind: str = "",
 ) -> list[Record]:
-    """One comparison on one dataset as a flat row, shares in points; none where one side was not measured.
-
-    Args:
-        second: may be a published figure.
-        paired: whether value i of both belong together; None: where both were measured on the same folds.
-        kind: ``"strict_"`` for the values of the strict protocol.
-    """
+    """One comparison on one dataset as a flat row, shares in points; none where one side was not measured. Values are
+    ``paired`` by themselves where both were measured on the same folds; ``kind`` may be ``"strict_"``."""
     quoted, other = (second, {}) if isinstance(second, Published) else (None, second or {})
     x, y = values_of(first, kind), values_of(other, kind) if quoted is None else [(quoted.mean or 0) / 100]
     if first is None or not x or not y:
         return []
     metric, folds = METRICS[first["metric"]], "fold," in first.get("protocol", "")
     if quoted is not None:
-        tested = compare_to_quoted(x, y[0], higher=metric.higher)
+        tested = significance.compare_to_quoted(x, y[0], higher=metric.higher)
     else:
         same = len(x) == len(y) and all(first.get(name) == other.get(name) for name in ("seeds", "protocol"))
-        tested = compare_samples(x, y, higher=metric.higher, paired=same and (folds if paired is None else paired))
+        tested = significance.compare_samples(
+            x, y, higher=metric.higher, paired=same and (folds if paired is None else paired)
+        )
     means = [statistics.fmean(filter(math.isfinite, values)) for values in (x, y)]
     numbers = {"first_mean": means[0], "second_mean": means[1], "difference": tested.difference}
     factor = 100 if metric.percent else 1
@@ -108,12 +96,8 @@ def compared(
     beside: Mapping[str, Sequence[Record]] | None = None,
     words: Callable[[Sequence[Record]], str] | None = None,
 ) -> Finding | None:
-    """The comparisons of a claim, settled and in words.
-
-    Args:
-        beside: further comparisons by what they are, each with a correction of their own; they decide nothing.
-        words: of the settled comparisons; None: ``summary``.
-    """
+    """The comparisons of a claim, settled and in words; those ``beside`` have a correction of their own and decide
+    nothing."""
     if not rows:
         return None
     rows, others = settle(rows), {name: settle(more) for name, more in (beside or {}).items() if more}

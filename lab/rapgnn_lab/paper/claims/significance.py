@@ -30,15 +30,8 @@ SAME = 1e-12  # differences below this, in units of the values, are rounding
 
 @dataclass(frozen=True)
 class Comparison:
-    """The first against the second.
-
-    Args:
-        difference: of the means, positive where the first is better.
-        test: its name, or why there is none.
-        low, high: 95 % confidence interval of the difference; None without a test.
-        p: two-sided; None without a test.
-        p_shared: for folds, p corrected for the training graphs they share.
-    """
+    """The first against the second: the difference of the means, positive where the first is better, the name of the
+    test or why there is none, the 95 % interval and the two-sided p; ``p_shared`` is corrected for shared folds."""
 
     difference: float
     test: str
