@@ -101,7 +101,7 @@ def data_convert(
     json_file: shared.JsonFile = None,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Convert tables that are larger than memory to a graph on disk, once.
+    """Convert tables that are larger than memory to a graph on disk, once. A run that was stopped goes on.
 
     Example: rapgnn data convert my-graph/ --out my-graph.disk --memory 8GiB
     """

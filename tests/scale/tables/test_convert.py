@@ -169,27 +169,31 @@ def test_a_folder_is_converted_once(tmp_path, monkeypatch):
 
 
 class Stop:
-    """Ends the work when a stage begins, as a user may."""
+    """Ends the work when a stage begins, as a user may; notes the stages."""
 
-    def __init__(self, stage: str):
-        self.stage = stage
+    def __init__(self, stage: str | None):
+        self.stage, self.begun = stage, []
 
     def start(self, title, total):
+        if title not in self.begun:
+            self.begun.append(title)
         if title == self.stage:
             raise KeyboardInterrupt
 
     def set(self, done, title): ...
 
 
-@pytest.mark.parametrize("stage", ["labels", "features", "checksums"])
-def test_a_conversion_that_was_stopped_begins_again(tmp_path, stage):
+@pytest.mark.parametrize("stage", ["labels", "joining", "sorting", "features", "checksums"])
+def test_a_conversion_goes_on_where_it_was_stopped(tmp_path, stage):
     nodes, edge_table = plain()
     folder = folders.write(tmp_path / "g", "csv", nodes=nodes, edges=edge_table)
     with pytest.raises(KeyboardInterrupt):
         convert_folder(folder, tmp_path / "found", memory=MEMORY, track=Stop(stage))
     with pytest.raises(InputError, match="no graph on disk"):
         DiskGraph.open(tmp_path / "found")
-    found = convert_folder(folder, tmp_path / "found", memory=MEMORY)
+    second = Stop(None)
+    found = convert_folder(folder, tmp_path / "found", memory=MEMORY, track=second)
+    assert second.begun[0] == stage
     assert found.fingerprint == convert_folder(folder, tmp_path / "other", memory=MEMORY).fingerprint
     assert not (tmp_path / "found" / "work").exists()
 

@@ -1,7 +1,9 @@
-"""The way from a user's folder to a graph on disk."""
+"""The way from a user's folder to a graph on disk, in stages; a stage that is done is not done again."""
 
 import contextlib
+import json
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,7 +28,7 @@ from rapgnn.datasets.frames import Frame, checked
 from rapgnn.datasets.sources import cache_dir
 from rapgnn.datasets.tables import edge_table, ignoring
 from rapgnn.errors import InputError
-from rapgnn.files import locked, write_error
+from rapgnn.files import locked, read_regular, write_atomic, write_error
 from rapgnn.graph.convert import RawGraph
 from rapgnn.graph.graph import build_graph
 from rapgnn.graph.labels import UNKNOWN
@@ -49,7 +51,7 @@ from rapgnn.scale.tables.database import Database, Sources, find_sources, litera
 FIRST = 1 << 24  # cells of a table's first rows, by which its columns are known; at least LEAST rows
 LEAST = 1000
 BATCH = 1 << 18  # rows of labels at a time
-WORK = "work"  # the folder of the database; it stays where a conversion was stopped
+WORK, STAGES = "work", "stages.json"
 MEMORY = 4 << 30
 
 
@@ -124,26 +126,27 @@ class _Conversion:
     track: Track
 
     def run(self, name: str, memory: int, threads: int | None) -> None:
+        """All stages that are not done."""
         work = self.target / WORK
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir()
+        if _noted(work).get("key") != self.key:
+            shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(exist_ok=True)
         unseal(self.target)
         reading, roles = self.reading, Roles()
         with Database(work, memory, threads) as base:
-            self.track.start("nodes", None)
-            nodes = self._nodes(base)
+            nodes = self._stage("nodes", lambda: self._nodes(base))
             n, numbered = nodes["rows"], nodes["id"] is None
+            base.columns = nodes["columns"]
             first = self._first(base)
             roles |= {} if numbered else {nodes["id"]: "id"}
             find_labels(first["nodes"], reading, roles)
             weighted = edge_table(first["edges"], reading).weight is not None
-            self.track.start("labels", None)
-            labels = self._labels(base, first["nodes"], n)
-            self.track.start("joining", None)
-            notes = map_edges(base, first["edges"], first["nodes"], n, numbered, reading)
-            self.track.start("sorting", None)
-            edges = self._edges(base, n, weighted)
-            made = self._features(base, first["nodes"], n, roles, labels["column"])
+            labels = self._stage("labels", lambda: self._labels(base, first["nodes"], n))
+            notes = self._stage(
+                "joining", lambda: map_edges(base, first["edges"], first["nodes"], n, numbered, reading)
+            )
+            edges = self._stage("sorting", lambda: self._edges(base, n, weighted))
+            made = self._stage("features", lambda: self._features(base, first["nodes"], n, roles, labels["column"]))
         manifest = about(
             name, n, edges, made["width"], len(labels["classes"]), weighted, labels["task"], labels["classes"]
         )
@@ -153,6 +156,17 @@ class _Conversion:
         self.track.start("checksums", None)
         seal(self.target, {**manifest, "encoding": made["encoding"], "notes": notes, "source": self.key})
         shutil.rmtree(work, ignore_errors=True)
+
+    def _stage(self, name: str, make: Callable[[], Any]) -> Any:
+        """What a stage gave, or gives now; it is noted when it is done."""
+        work = self.target / WORK
+        done = _noted(work).get("done", {})
+        if name not in done:
+            self.track.start(name, None)
+            done[name] = make()
+            text = json.dumps({"key": self.key, "done": done})
+            write_atomic(work / STAGES, lambda temporary: temporary.write_text(text))
+        return done[name]
 
     def _nodes(self, base: Database) -> dict[str, Any]:
         """Both tables as views, the columns checked by their names, the nodes numbered."""
@@ -182,7 +196,7 @@ class _Conversion:
         with faults.collect():
             edge_table(first["edges"], reading)
         faults.check()
-        return {"rows": n, "id": None if column is None else column[0], "forms": forms}
+        return {"rows": n, "id": None if column is None else column[0], "forms": forms, "columns": base.columns}
 
     def _words(self, base: Database) -> tuple[str, ...]:
         """The columns of the edges whose cells are words: their ends, where the nodes' ids are."""
@@ -243,6 +257,13 @@ class _Conversion:
             base, nodes, n, self.target, roles, array, reading, lambda done: self.track.set(done, "features")
         )
         return {"width": width, "encoding": reading.remembered(encoding, label).to_dict(), "notes": notes}
+
+
+def _noted(work: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        noted = json.loads(read_regular(work / STAGES, 1 << 26))
+        return noted if isinstance(noted, dict) else {}
+    return {}
 
 
 ROW = "number_of_the_row"
