@@ -146,7 +146,7 @@ NOT_LINEAR = {
 @pytest.mark.parametrize("wide", [0, 40, 600])
 @pytest.mark.parametrize("name", NOT_LINEAR)
 def test_removals_are_those_in_copies_of_the_features(name, wide, monkeypatch):
-    """Networks that ask for hops alone are measured without copies; many columns, one of which is all that a row has."""
+    """Networks that ask for hops alone are measured without copies; one of many columns is all that some rows have."""
     graph = graph_of()
     if wide:
         rng = np.random.default_rng(3)

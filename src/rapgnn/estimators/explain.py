@@ -419,7 +419,7 @@ class _CopiedHops(Hops):
         count, self.one, self.copies, self.place = len(copies.removals), hops, copies, place
         ways = [replace(way, matrix=_side_by_side(way.matrix, count)) for way in hops.ways]
         inputs: Any = copies @ torch.eye(copies.shape[1]) if copies.shape[1] <= narrow else copies
-        super().__init__(ways[0], inputs, *ways[1:])
+        super().__init__(ways[0], inputs, ways[1] if len(ways) > 1 else None)
 
     def joined(self, config: Config, rows: Tensor | None = None) -> Tensor:
         if rows is None or len(rows) != len(self.copies.removals):
