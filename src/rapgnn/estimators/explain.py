@@ -36,7 +36,7 @@ MEASURED = 20  # columns, neighbours and known labels each, of networks that are
 FARTHEST = 3  # steps; farther nodes are removed together there
 NONE = np.zeros(0, dtype=np.int64)
 AT_ONCE = 1 << 25  # numbers of changed copies that are predicted together
-LITTLE = 1e-2  # share of a squared length that is left where it is added up anew
+LITTLE = 1e-12  # share of a squared length up to which what is left of it is rounding
 
 
 @dataclass(frozen=True)
@@ -357,21 +357,27 @@ class _Copies:
         self.shape, self.width = (len(removals) * part.num_nodes, inputs.shape[1]), scaling.width
         self.basis = scaling.basis if scaling.components else None
         self.u, self.none, self.gone = (*map(scaling.by_column, (part.x, average)), dense(scaling(average)))
-        self.squares, self.by_length = _squares(self.u), scaling.kind.by_length
-        self.without = {at: self._without(one.columns) for at, one in enumerate(removals) if len(one.columns)}
+        by_length = scaling.kind.by_length
+        squares = _squares(self.u) if by_length else torch.ones(part.num_nodes, dtype=torch.float64)
+        self.shares = dict[int, Tensor]()  # what is left of u without some columns is divided by: 1 / ‖u‖, or 1
+        for place, one in enumerate(removals):
+            if len(one.columns):
+                at = torch.from_numpy(one.columns)
+                less = self.none[:, at].double().square().sum() - _squares(_picked(self.u, at)) if by_length else 0.0
+                left = squares + less
+                left = torch.where(left > LITTLE * squares, left, torch.inf)
+                self.shares[place] = left.rsqrt()[:, None].to(self.none)
 
     def __matmul__(self, weight: Tensor) -> Tensor:
         top, whole, copies = weight[: self.width], self.inputs @ weight, []
         gone, top = self.gone @ top, top if self.basis is None else self.basis @ top
-        product = self.u @ top if self.without else whole
+        product = self.u @ top if self.shares else whole
         rest = column_block(self.inputs, self.width, self.shape[1]) @ weight[self.width :]
         for place, one in enumerate(self.removals):
-            if place in self.without:
-                factor, again, changed = self.without[place]
+            if place in self.shares:
                 at = torch.from_numpy(one.columns)
                 own = product + self.none[:, at] @ top[at] - _picked(self.u, at) @ top[at]
-                own[again] = changed @ top
-                copy = own * factor + rest
+                copy = own * self.shares[place] + rest
             else:
                 copy = whole.index_put((torch.from_numpy(one.nodes),), gone + rest[one.nodes])
             copies.append(copy)
@@ -382,8 +388,8 @@ class _Copies:
         whole, copies = _sums(influence, self.inputs), []
         for place, one in enumerate(self.removals):
             copy = whole.clone()
-            if place in self.without:
-                own = influence * self.without[place][0].T
+            if place in self.shares:
+                own = influence * self.shares[place].T
                 u = _sums(own, self.u)
                 u[:, one.columns] = own.sum(1, keepdim=True) * self.none[:, one.columns]
                 copy[:, : self.width] = u if self.basis is None else u @ self.basis
@@ -393,17 +399,6 @@ class _Copies:
                 copy[:, : self.width] += own.sum(1, keepdim=True) * self.gone - was
             copies.append(copy.flatten())
         return torch.stack(copies)
-
-    def _without(self, columns: np.ndarray) -> tuple[Tensor, Tensor, Features]:
-        """1 / ‖u‖ without some columns (or 1); the rows of which little is left, or of which most goes, and these u."""
-        at, few = torch.from_numpy(columns), 2 * len(columns) <= self.u.shape[1]
-        left = self.squares - _squares(_picked(self.u, at)) if few else self.squares.clone()
-        again = (left < LITTLE * self.squares).nonzero()[:, 0] if few else torch.arange(len(left))
-        changed = _changed(row_block(self.u, again), [_Removal(columns=columns)], self.none)
-        left = (left + self.none[:, at].double().square().sum()).index_put((again,), _squares(changed))
-        tiny = torch.finfo(self.none.dtype).tiny
-        factor = torch.where(left > tiny, left, torch.inf).rsqrt() if self.by_length else torch.ones_like(left)
-        return factor[:, None].to(self.none), again, changed
 
 
 class _CopiedHops(Hops):
