@@ -8,8 +8,10 @@ import statistics
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from rapgnn.compare import Record
 from rapgnn.estimators.conformal import coverage_table, half_widths, least_probabilities
@@ -37,11 +39,11 @@ def measure(request: Record) -> Record:
 
 def _coverage(request: Record) -> Record:
     """Means over splits and seeds; ``classes`` are those with enough test rows, in the order of their numbers."""
-    tables = []
+    tables: list[pd.DataFrame] = []
+    numbers = GRAPHS[request["dataset"]].metric == "rmse"
     for make in GRAPHS[request["dataset"]].makes:
         graph = make()
-        numbers, sets = graph.task.endswith("regression"), graph.ptr is not None
-        kind = (RAPGraphRegressor if numbers else RAPGraphClassifier) if sets else RAPNodeClassifier
+        kind: Any = RAPNodeClassifier if graph.ptr is None else RAPGraphRegressor if numbers else RAPGraphClassifier
         test = graph.test.numpy()
         for seed in request["seeds"]:
             model = kind(seed=seed).fit(graph)
@@ -60,8 +62,8 @@ def _coverage(request: Record) -> Record:
         "coverage": COVERAGE,
         "mean": float(covered[:, 0].mean()),
         "values": covered[:, 0].tolist(),
-        "set_size": None if numbers else float(np.mean([table["size"][0] for table in tables])),
-        "test_rows": int(tables[0]["rows"][0]),
+        "set_size": None if numbers else float(np.mean([table["size"].to_numpy()[0] for table in tables])),
+        "test_rows": int(tables[0]["rows"].to_numpy()[0]),
         "classes": classes,
         "farthest_class": max((abs(one - COVERAGE) for one in classes), default=None),
     }
@@ -75,7 +77,8 @@ def _new_nodes(nodes: int) -> Record:
     fitted = time.perf_counter()
     served = model.serve(graph)
     walked = time.perf_counter()
-    rng, wall, own = np.random.default_rng(0), [], []
+    rng, wall, own = np.random.default_rng(0), list[float](), list[float]()
+    new, answers = np.arange(0), np.zeros((0, CLASSES))
     for _ in range(TIMES + 1):
         first = len(served)
         new = np.arange(first, first + NEW)
