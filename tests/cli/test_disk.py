@@ -101,6 +101,7 @@ def test_workers_fit_what_one_process_does(graph: DiskGraph, rapgnn, tmp_path: P
         ("", "hops must be"),
         ("memroy", 'did you mean "memory"'),
         ("rya", 'did you mean "ray"'),
+        ("disc", 'A new folder is "./disc"'),
         ("rays://host", "hops must be"),
     ],
 )

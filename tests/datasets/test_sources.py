@@ -257,7 +257,7 @@ def test_data_check_says_where_no_checksum_is_known(rapgnn, tmp_path, monkeypatc
     files = open_set(tmp_path)
     said: list[str] = []
     folder = locate(files, None, said.append)
-    assert said[-1] == f"no checksum is known for 1 files in {folder}: they are used as they are"
+    assert said[-1].startswith(f"no checksum is known for 1 files in {folder}: they are used as they are; a later")
     monkeypatch.setitem(DATASETS, "cora", replace(DATASETS["cora"], files=files))
     code, out, _ = rapgnn("data", "check", "cora")
     assert code == 1
@@ -265,6 +265,18 @@ def test_data_check_says_where_no_checksum_is_known(rapgnn, tmp_path, monkeypatc
     monkeypatch.setitem(DATASETS, "cora", replace(DATASETS["cora"], files=replace(files, files=FILES)))
     code, out, _ = rapgnn("data", "check", "cora", "--data-dir", folder)
     assert (code, "are intact" in out) == (0, True)
+
+
+def test_what_was_downloaded_without_a_checksum_is_fetched_again_where_it_changed(tmp_path):
+    files, said = open_set(tmp_path), list[str]()
+    folder = locate(files)
+    (path,) = [folder / name for name in files.files]
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"?")
+    locate(files, None, said.append)
+    assert any("its SHA-256 differs" in line for line in said)
+    assert path.read_bytes() == content
+    assert locate(files, folder) == folder  # a folder of the user's own has nothing to compare with, or the same
 
 
 def test_pipes_in_a_data_folder_are_not_waited_for(tmp_path):

@@ -10,11 +10,13 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
 from rapgnn import InputError, RAPGraphClassifier, RAPNodeClassifier, make_graph
+from rapgnn.estimators import explain
 from rapgnn.estimators.explain import Explainer
 from rapgnn.network.config import Config
 from rapgnn.network.network import Average
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.start import HOPS
+from rapgnn.sparse import SparseMatrix
 from rapgnn.training.predict import model_on
 from samples import FAST, collection, node_data
 
@@ -126,6 +128,45 @@ def test_what_a_removal_changes_is_measured_where_a_network_is_not_linear():
         x[far == steps] = graph.x.mean(0)
         after = float(model_on(net, replace(graph, x=x))(torch.tensor([17])).scores[0] @ outputs)
         assert before - after == pytest.approx(moved, abs=1e-4)
+
+
+BEFORE = SHAPE.update(scaling="length", components=4, jumping="ppr", num_layers=5)
+NOT_LINEAR = {
+    "units": SHAPE.update(units=64, jumping="cat", known_labels=2, edges="both"),
+    "kernel": SHAPE.update(scaling="tfidf", kernel="gauss", landmarks=20, bandwidth=2.0, degree_columns=True),
+    "mlp": SHAPE.update(head="mlp", epochs=3, hidden_channels=8, components=3, scaling="none", jumping="ppr"),
+    "trees": SHAPE.update(head="trees", jumping="cat"),
+    "previous": SHAPE.update(scaling="length", components=4, jumping="cat", num_layers=1, previous=BEFORE),
+    "two inputs": SHAPE.update(jumping="cat", num_layers=1, previous=BEFORE, known_labels=2),
+    "units on previous": SHAPE.update(units=32, num_layers=1, previous=BEFORE.update(components=0)),
+    "layers": SHAPE.update(coefficients="layers", width=8, jumping="cat"),
+}
+
+
+@pytest.mark.parametrize("wide", [0, 40, 600])
+@pytest.mark.parametrize("name", NOT_LINEAR)
+def test_removals_are_those_in_copies_of_the_features(name, wide, monkeypatch):
+    """Networks that ask for hops alone are measured without copies; one of many columns is all that some rows have."""
+    graph = graph_of()
+    if wide:
+        rng = np.random.default_rng(3)
+        x = np.where(rng.random((200, wide)) < 6 / wide, rng.random((200, wide)), 0.0)
+        x[::7], x[::7, 1] = 0.0, 1.0
+        x[20:25] = 0.0
+        graph = replace(graph, x=SparseMatrix(csr_matrix(x)) if wide > 512 else torch.from_numpy(x).float())
+    net = network(graph, NOT_LINEAR[name])
+    found = [Explainer(net, graph, "abc", 1).of(row) for row in (17, 21)]
+    assert explain.is_walked(net) == (name != "layers")
+    monkeypatch.setattr(explain, "is_walked", lambda network: False)
+    for one, row in zip(found, (17, 21), strict=True):
+        wanted = Explainer(net, graph, "abc", 1).of(row)
+        scale = max(1.0, abs(wanted.score))
+        assert one.base == pytest.approx(wanted.base, abs=2e-4 * scale)
+        for table in ("columns", "hops", "neighbours", "labels"):
+            a, b = (getattr(e, table).set_index(getattr(e, table).columns[0]).contribution for e in (one, wanted))
+            assert set(a.index) == set(b.index)
+            np.testing.assert_allclose(a, b[a.index], atol=2e-4 * scale)
+        assert wanted.columns.contribution.abs().max() > 1e-3 * scale
 
 
 def test_graphs_are_explained_by_their_nodes_and_columns():

@@ -96,6 +96,21 @@ def test_no_split_is_made_seeded_and_reported():
     assert set(other.split_["test"]) != set(model.split_["test"])
 
 
+@pytest.mark.parametrize("classes", [1100, 2200])
+def test_many_classes_of_two_rows_or_of_one(classes):
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(2200) % classes)
+    x, edges = rng.normal(size=(classes, 8))[y], rng.integers(0, 2200, (2, 3000))
+    if classes == 2200:
+        with pytest.raises(InputError, match="one row of each class"):
+            RAPNodeClassifier(num_layers=2).fit(x, y, edge_index=edges)
+        return
+    with pytest.warns(InputNotice, match="divided 1320 / 440 / 440"):
+        model = RAPNodeClassifier(num_layers=2).fit(x, y, edge_index=edges)
+    assert len(np.unique(y[model.split_["train"]])) == 1100
+    assert np.isfinite(model.validation_score_)
+
+
 def test_no_validation_rows_are_held_out_of_training():
     data = node_data()
     del data.val_mask

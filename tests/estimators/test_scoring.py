@@ -93,6 +93,13 @@ def test_without_a_search_what_is_set_is_kept(small_graph, settings, head, embed
     assert {name: getattr(model.config_, name) for name in given} == given
 
 
+@pytest.mark.parametrize("settings", [{"bandwidth": 3.0}, {"lr": 0.1, "head": "ridge"}, {"width": 16}])
+def test_without_a_search_settings_that_decide_nothing_are_named(small_graph, settings):
+    with pytest.warns(InputNotice, match=f"decide nothing here: {next(iter(settings))}"):
+        model = RAPNodeClassifier(search=False, **settings).fit(small_graph)
+    assert any("decide nothing" in note for note in model.notes_)
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -165,6 +165,18 @@ def test_the_factor_gives_the_rows_that_judge_the_lowest_loss():
         assert 0.8 < factor * spoiled < 1.7
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rows_that_are_told_apart_do_not_make_a_model_certain(classes):
+    """Scores had gaps of thousands after 60 rows, and probabilities were 1.0000001."""
+    rng, n = np.random.default_rng(14), 300
+    y = rng.integers(0, classes, n)
+    x = rng.normal(size=(n, 5)) + 9 * np.eye(5)[y]
+    model = RAPNodeClassifier().fit(x, y, edge_index=rng.integers(0, n, (2, 900)))
+    judged = model.model_.fit_rows
+    assert float((1 - judged.probabilities.amax(1)).mean()) > 0.2 / (len(judged.y) + 1)
+    assert judged.probabilities.max() <= 1
+
+
 @pytest.mark.parametrize(
     "config",
     [

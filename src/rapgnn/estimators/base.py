@@ -25,8 +25,9 @@ from rapgnn.network.config import SETTINGS, Config, refuse_unknown
 from rapgnn.network.heads import RidgeHead
 from rapgnn.network.known_labels import FitRows
 from rapgnn.network.network import Average, engine_of
+from rapgnn.search.portfolio import idle_note
 from rapgnn.search.search import OnTrial, train
-from rapgnn.search.start import check_settings, start_config
+from rapgnn.search.start import check_settings, first_point, start_config
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
 
@@ -151,6 +152,8 @@ class RAPEstimator(Predicting, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         positive = self._positive_of(whole)
         scoring = goal_metric(self.scoring, graph, positive)
         with_goal(graph, None, self.class_weight)
+        if not self.search:
+            graph = replace(graph, notes=(*graph.notes, *idle_note(first_point(graph, start, fixed), fixed)))
         for note in graph.notes:
             notice(note)
         with show_log(bool(self.verbose)):

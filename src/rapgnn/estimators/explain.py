@@ -7,7 +7,7 @@ values of the average node; to remove a label is not to know it.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,10 +21,12 @@ from rapgnn.estimators.importances import changes_of, columns_of
 from rapgnn.graph.graph import Graph, Part
 from rapgnn.graph.part import taken
 from rapgnn.graph.typed import with_types
+from rapgnn.network.config import Config
+from rapgnn.network.hops import Hops
 from rapgnn.network.known_labels import KnownLabels
-from rapgnn.network.network import Average, HopNetwork, Shared, inputs_of, once
-from rapgnn.sparse import Features, SparseMatrix, dense, row_block
-from rapgnn.training.attribution import Shares, is_linear, shares_of
+from rapgnn.network.network import Average, HopNetwork, Shared, inputs_of, once, walk_of
+from rapgnn.sparse import Features, SparseMatrix, column_block, dense, row_block, row_sums
+from rapgnn.training.attribution import Shares, influence_of, is_linear, seen_hops, shares_of
 from rapgnn.training.predict import Nearby, looks_back, model_on
 
 NARROW = 512  # features up to which the average node is the mean; of more, which are mostly zeros, it has none
@@ -32,6 +34,7 @@ MEASURED = 20  # columns, neighbours and known labels each, of networks that are
 FARTHEST = 3  # steps; farther nodes are removed together there
 NONE = np.zeros(0, dtype=np.int64)
 AT_ONCE = 1 << 25  # numbers of changed copies that are predicted together
+LITTLE = 1e-12  # share of a squared length up to which what is left of it is rounding
 
 
 @dataclass(frozen=True)
@@ -137,17 +140,17 @@ class Explainer:
         """One row's."""
         part, place = self.part(row)
         assert part.part is not None
-        values = model_on(self.model, part)(torch.tensor([place])).probabilities[0]
+        around = _Around(self, part, place)
+        values = model_on(self.model, part, around.shared)(torch.tensor([place])).probabilities[0]
         values = values if self.learned is None else values[list(self.learned)]
         label = int(values.argmax()) if self.label is None else self.label
         outputs = torch.eye(len(values))[label]
-        outputs = outputs - 1 / len(values) if self.graph.objective.metric == "accuracy" else outputs
-        around = _Around(self, part, place, outputs)
+        around.outputs = outputs - 1 / len(values) if self.graph.objective.metric == "accuracy" else outputs
         for member, weight in self.linear:
-            around.add(shares_of(member, part, place, outputs, self.average), weight)
+            around.add(shares_of(member, part, place, around.outputs, self.average, around.shared), weight)
         if self.rest:
             around.measure()
-        score = around.score([*self.linear, *self.rest], part, torch.tensor([place]))
+        score = around.score([*self.linear, *self.rest], part, torch.tensor([place]), around.shared)
         ids, numbers = self.graph.ids, part.part.nodes.numpy()
         own = ids if ids is not None and self.graph.ptr is None else None
         called = np.array([n if own is None else own[n] for n in numbers], dtype=object)
@@ -217,9 +220,11 @@ class _Around:
         part: what the row depends on, and ``place`` where it is there.
     """
 
-    def __init__(self, explainer: Explainer, part: Graph, place: int, outputs: Tensor):
-        self.whole, self.part, self.place, self.outputs = explainer, part, place, outputs
-        self.base, n, self.inputs = 0.0, part.num_nodes, dict[Any, Any]()
+    outputs: Tensor  # how much each counts in the score that is explained
+
+    def __init__(self, explainer: Explainer, part: Graph, place: int):
+        self.whole, self.part, self.place = explainer, part, place
+        self.base, n, self.shared = 0.0, part.num_nodes, dict[Any, Any]()
         self.columns = defaultdict[str, float](float)
         self.nodes, self.labels = np.zeros(n), np.zeros(n)
         A, single = _receives(part, explainer.back), part.ptr is None
@@ -291,38 +296,155 @@ class _Around:
         tried += [(self.nodes, j, _Removal(nodes=np.array([j]))) for j in first[self.near[first] > 0][:MEASURED]]
         tried += [(self.labels, j, _Removal(labels=np.array([j]))) for j in first[known[first]][:MEASURED]]
         removals = [_Removal(), _Removal(nodes=every, labels=every), *(removal for *_, removal in tried)]
-        scores = np.concatenate(list(self._scores(removals)))
+        scores = self._scores(removals)
         self.base += float(scores[1])
         for (into, key, _), moved in zip(tried, (scores[0] - scores[2:]).tolist(), strict=True):
             into[key] += moved
 
-    def _scores(self, removals: list["_Removal"]) -> Iterator[np.ndarray]:
+    def _scores(self, removals: list["_Removal"]) -> np.ndarray:
         """The score after each removal, of copies of the part that lie side by side."""
-        x, n = self.part.x, self.part.num_nodes
+        x, n, edges = self.part.x, self.part.num_nodes, self.part.edge_index.shape[1]
         size = x.nnz + n if isinstance(x, SparseMatrix) else x.numel()
-        step = max(1, AT_ONCE // max(1, size + 64 * (n + self.part.edge_index.shape[1])))
-        for start in range(0, len(removals), step):
-            some = removals[start : start + step]
-            copies = torch.arange(len(some))
-            rows = copies if self.part.ptr is not None else copies * n + self.place
-            changed = changed_copies(self.part, some, self.whole.average)
-            yield self.score(self.whole.rest, changed, rows, self._walked(changed, some)).numpy()
+        walked = [one for one in self.whole.rest if self.part.ptr is None and is_walked(one[0])]
+        others = [one for one in self.whole.rest if one not in walked]
+        total = np.zeros(len(removals))
+        for members, numbers in ((walked, 8 * (n * len(self.outputs) + edges)), (others, size + 64 * (n + edges))):
+            step = max(1, AT_ONCE // max(1, numbers))
+            for start in range(0, len(removals) if members else 0, step):
+                some = removals[start : start + step]
+                rows = torch.arange(len(some)) * (n if self.part.ptr is None else 1) + self.place
+                changed, shared = self._walked(walked, some) if members is walked else (self._changed(some), None)
+                total[start : start + step] += self.score(members, changed, rows, shared).numpy()
+        return total
 
-    def _walked(self, changed: Graph, removals: list["_Removal"]) -> Shared:
-        """What is walked over copies that differ in a few rows: features are scaled row by row, so that the others are
-        as they were."""
-        n, shared = self.part.num_nodes, dict[Any, Any]()
-        rows = torch.cat([torch.from_numpy(removal.nodes) + at * n for at, removal in enumerate(removals)])
-        if self.part.ptr is not None or 2 * len(rows) > len(removals) * n or any(len(r.columns) for r in removals):
-            return shared
-        for member, _ in self.whole.rest:
-            if isinstance(member, HopNetwork) and not member.config.node_columns:
-                key = inputs_of(member.config)
-                before = once(self.inputs, key, lambda member=member: member.inputs(self.part))
-                if isinstance(before, Tensor):
-                    shared[key] = before.repeat(len(removals), 1)
-                    shared[key][rows, : member.scaling.width] = dense(member.scaling(row_block(changed.x, rows)))
-        return shared
+    def _changed(self, removals: Sequence["_Removal"]) -> Graph:
+        return changed_copies(self.part, removals, self.whole.average)
+
+    def _walked(self, members: list[tuple[Any, float]], removals: list["_Removal"]) -> tuple[Graph, Shared]:
+        """The copies without features and edges, and the hops that take their place."""
+        shared, empty = dict[Any, Any](), torch.zeros(self.part.num_nodes, 0)
+        for net in [net for member, _ in members for net in (member, member.previous) if net is not None]:
+            own = once(self.shared, walk_of(net.config), lambda net=net: net.hops(self.part, shared=self.shared))
+            about = net, self.part, own.inputs, removals, self.whole.average
+            copies = once(shared, inputs_of(net.config), lambda about=about: _Copies(*about))
+            shared[walk_of(net.config)] = _CopiedHops(own, copies, self.place, 4 * len(self.outputs))
+        bare = replace(self.part, x=empty, edge_index=torch.zeros(2, 0, dtype=torch.int64))
+        labels = [_Removal(labels=one.labels) for one in removals]
+        return changed_copies(replace(bare, edge_weight=None, edge_attr=None), labels, empty[:1]), shared
+
+
+def is_walked(network: Any) -> bool:
+    """Whether a network asks for hops of its inputs alone: at its rows, or times the weights of its head."""
+    if not isinstance(network, HopNetwork):
+        return False
+    config, linear = network.config, network.previous is None or is_linear(network.previous)
+    plain = all(net.coefficients == "fixed" and not net.node_columns for net in (config, config.previous or config))
+    return plain and linear and not config.unit_hops
+
+
+class _Copies:
+    """What is walked over copies of a part that lie side by side, each after a removal. It is never written down: there
+    are only its products. Scaled features are rows u, or u / ‖u‖; a removal changes some rows, or a few columns of u.
+
+    Shapes:
+        of n nodes and r removals ``[r n, d]``.
+    """
+
+    def __init__(self, network: HopNetwork, part: Graph, inputs: Features, removals: list["_Removal"], average: Tensor):
+        scaling, self.inputs, self.removals = network.scaling, inputs, removals
+        self.shape, self.width = (len(removals) * part.num_nodes, inputs.shape[1]), scaling.width
+        self.basis = scaling.basis if scaling.components else None
+        self.u, self.none, self.gone = (*map(scaling.by_column, (part.x, average)), dense(scaling(average)))
+        by_length = scaling.kind.by_length
+        squares = _squares(self.u) if by_length else torch.ones(part.num_nodes, dtype=torch.float64)
+        self.shares = dict[int, Tensor]()  # what is left of u without some columns is divided by: 1 / ‖u‖, or 1
+        for place, one in enumerate(removals):
+            if len(one.columns):
+                at = torch.from_numpy(one.columns)
+                less = self.none[:, at].double().square().sum() - _squares(_picked(self.u, at)) if by_length else 0.0
+                left = squares + less
+                left = torch.where(left > LITTLE * squares, left, torch.inf)
+                self.shares[place] = left.rsqrt()[:, None].to(self.none)
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        top, whole, copies = weight[: self.width], self.inputs @ weight, []
+        gone, top = self.gone @ top, top if self.basis is None else self.basis @ top
+        product = self.u @ top if self.shares else whole
+        rest = column_block(self.inputs, self.width, self.shape[1]) @ weight[self.width :]
+        for place, one in enumerate(self.removals):
+            if place in self.shares:
+                at = torch.from_numpy(one.columns)
+                own = product + self.none[:, at] @ top[at] - _picked(self.u, at) @ top[at]
+                copy = own * self.shares[place] + rest
+            else:
+                copy = whole.index_put((torch.from_numpy(one.nodes),), gone + rest[one.nodes])
+            copies.append(copy)
+        return torch.cat(copies)
+
+    def seen(self, influence: Tensor) -> Tensor:
+        """What a row sees in each copy ``[r, K d]``, for K sums over the nodes ``[K, n]``."""
+        whole, copies = _sums(influence, self.inputs), []
+        for place, one in enumerate(self.removals):
+            copy = whole.clone()
+            if place in self.shares:
+                own = influence * self.shares[place].T
+                u = _sums(own, self.u)
+                u[:, one.columns] = own.sum(1, keepdim=True) * self.none[:, one.columns]
+                copy[:, : self.width] = u if self.basis is None else u @ self.basis
+            else:
+                own, nodes = influence[:, one.nodes], torch.from_numpy(one.nodes)
+                was = _sums(own, row_block(self.inputs, nodes))[:, : self.width]
+                copy[:, : self.width] += own.sum(1, keepdim=True) * self.gone - was
+            copies.append(copy.flatten())
+        return torch.stack(copies)
+
+
+class _CopiedHops(Hops):
+    """The hops of copies that lie side by side. Where the head does not go before the hops, only what the one row of
+    every copy sees is asked for.
+
+    Args:
+        hops: those of a single copy.
+        narrow: columns up to which what is walked is written down.
+    """
+
+    def __init__(self, hops: Hops, copies: _Copies, place: int, narrow: int):
+        count, self.one, self.copies, self.place = len(copies.removals), hops, copies, place
+        ways = [replace(way, matrix=_side_by_side(way.matrix, count)) for way in hops.ways]
+        inputs: Any = copies @ torch.eye(copies.shape[1]) if copies.shape[1] <= narrow else copies
+        super().__init__(ways[0], inputs, ways[1] if len(ways) > 1 else None)
+
+    def joined(self, config: Config, rows: Tensor | None = None) -> Tensor:
+        if rows is None or len(rows) != len(self.copies.removals):
+            return super().joined(config, rows)
+        influence = [influence_of(way, self.place, config.num_layers) for way in self.one.ways]
+        return self.copies.seen(torch.stack(seen_hops(config, influence)).to(self.copies.none))
+
+
+def _side_by_side(matrix: SparseMatrix, count: int) -> SparseMatrix:
+    """A block-diagonal matrix."""
+    (n, m), entries = matrix.shape, matrix.nnz
+    shift = torch.arange(count)[:, None]
+    crow = torch.cat([matrix.crow[:1].long(), (matrix.crow[1:].long() + shift * entries).flatten()])
+    return SparseMatrix.from_csr(
+        crow, (matrix.col.long() + shift * m).flatten(), matrix.values.repeat(count), (count * n, count * m)
+    )
+
+
+def _picked(x: Features, columns: Tensor) -> Features:
+    return SparseMatrix(x.scipy()[:, columns.numpy()], dtype=x.dtype) if isinstance(x, SparseMatrix) else x[:, columns]
+
+
+def _squares(x: Features) -> Tensor:
+    """The squared length of every row, in double precision."""
+    if isinstance(x, SparseMatrix):
+        return row_sums(x.crow, x.values.double().square())
+    return x.double().square().sum(1)
+
+
+def _sums(influence: Tensor, x: Features) -> Tensor:
+    """Sums of rows with these weights ``[K, n]``."""
+    return (x.T @ influence.T.contiguous()).T.contiguous() if isinstance(x, SparseMatrix) else influence @ x
 
 
 class _Removal(NamedTuple):

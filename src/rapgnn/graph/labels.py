@@ -192,10 +192,14 @@ def as_plain(value: Any) -> Any:
 SHARES = (0.2, 0.2)  # validation and test, where no split is given
 NO_SPLIT = "no split was given"  # what a note begins with where a split is by chance
 AS_GIVEN = (0.1, 0.1)  # the same where graphs are taken as they are
+MANY = 100  # rows from which some are held out however small their classes are
 
 
 def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = AS_GIVEN) -> tuple[Any, Any, Any]:
-    """Training, validation and test rows by chance, each class in proportion and never without a training row."""
+    """Training, validation and test rows by chance, each class in proportion and never without a training row.
+
+    Where all classes are so small that no row of theirs would be held out, many of them give one row each.
+    """
     rng = np.random.default_rng(seed)
     known = labelled_rows(labels).numpy()
     classes = labels.numpy()[known] if labels.dim() == 1 else np.zeros(len(known))
@@ -206,6 +210,12 @@ def split_rows(labels: Tensor, seed: int, shares: tuple[float, float] = AS_GIVEN
         cuts = np.split(members, [len(members) - val - test, len(members) - test])
         for part, chosen in zip(parts, cuts, strict=True):
             part.append(chosen)
+    if not sum(map(len, parts[1])) and len(classes) >= MANY:
+        giving = rng.permutation([i for i, rows in enumerate(parts[0]) if len(rows) > 1])
+        first, second = (round(share * len(classes)) for share in shares)
+        for part, some in zip(parts[1:], np.split(giving, [first, first + second]), strict=False):
+            for i in some.tolist():
+                part[i], parts[0][i] = parts[0][i][:1], parts[0][i][1:]
     train, val, test = (np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *part])) for part in parts)
     return train, val, test
 

@@ -132,12 +132,15 @@ class FeatureScaling(nn.Module):
 
     def scaled(self, x: Features) -> Features:
         """All columns, before components are taken of them."""
+        x = self.by_column(x)
+        return _by_length(x) if self.kind.by_length else x
+
+    def by_column(self, x: Features) -> Features:
+        """Each column by itself, before rows are divided by their lengths."""
         if self.kind.weights is not None:
             weight = self.weight.to(x.dtype)
             x = x.with_values(x.values * weight[x.col.long()]) if isinstance(x, SparseMatrix) else x * weight
-        if self.standard is not None:
-            x = self.standard(dense(x))
-        return _by_length(x) if self.kind.by_length else x
+        return x if self.standard is None else self.standard(dense(x))
 
 
 def _filled(x: Features) -> Tensor:

@@ -221,7 +221,7 @@ class Hops:
     def labels(self, graph: Graph, known: KnownLabels, count: int) -> list[Tensor]:
         """Hops 1 to ``count`` of known labels, for all nodes; then against the edges too, where both ways count."""
         if id(known) not in self._labels:
-            like = self.of(0, known.nodes.keys[:0])
+            like = self.operator.matrix.values
             # The labels stay beside their hops, so that no others get their number.
             self._labels[id(known)] = known, [known.hops(graph, way, like, LABEL_HOPS) for way in self.ways]
         return [hop for way in self._labels[id(known)][1] for hop in way[:count]]

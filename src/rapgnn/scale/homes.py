@@ -193,9 +193,9 @@ def home_of(hops: str | Path) -> tuple[str, str, Path | None]:
         return word, address, None
     if not isinstance(hops, str | Path) or not str(hops) or "://" in str(hops):
         raise InputError(f"hops must be {', '.join(map(repr, HOMES))} or a folder, got {shown(hops)}.")
-    near = get_close_matches(word, HOMES, n=1)
-    if near and not isinstance(hops, Path) and os.sep not in hops and not Path(hops).exists():
-        raise InputError(f'hops {shown(hops)} is no folder: did you mean "{near[0]}"? A new folder is "./{hops}".')
+    if isinstance(hops, str) and os.sep not in hops and not Path(hops).exists():
+        near = "".join(f'did you mean "{one}"? ' for one in get_close_matches(word, HOMES, n=1))
+        raise InputError(f'hops {shown(hops)} is no folder: {near}A new folder is "./{hops}".')
     return "memory", "", Path(hops)
 
 

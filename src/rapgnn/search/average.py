@@ -14,7 +14,7 @@ from torch import Tensor
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.scores import metric_name
 from rapgnn.graph.tasks import rocauc
-from rapgnn.network.heads import best_from_middle, inverse_temperature
+from rapgnn.network.heads import INVERSE_TEMPERATURES, best_from_middle, inverse_temperature
 from rapgnn.network.network import Average, Network
 from rapgnn.network.rapgnn import RAPGNN
 from rapgnn.search.candidate import Candidate, judged_by_left_out
@@ -86,7 +86,7 @@ class Validation:
         raw, rule = candidate.scores(penalty, self.left_out), self.objective
         if not len(raw) or not bool(torch.isfinite(raw).all()):
             return None
-        factor = inverse_temperature(rule, lambda k: self.loss(raw * k))
+        factor = self.inverse_temperature(lambda k: raw * k)
         scores = raw * factor
         merit = self.merit(scores)
         loss, order = self.loss(scores), self._order(scores, merit)
@@ -132,6 +132,24 @@ class Validation:
 
     def loss(self, scores: Tensor) -> float:
         return float(self._mean(scores[self._counted]))
+
+    def inverse_temperature(self, scores: Callable[[float], Tensor]) -> float:
+        """The factor that makes the labels likeliest, but none with which the rows that judge are surer than so few can
+        tell: at least half a row of n + 1 is expected to be an error, however well the classes are told apart.
+
+        Args:
+            scores: what they are with a factor.
+        """
+        best = inverse_temperature(self.objective, lambda factor: self.loss(scores(factor)))
+
+        def errors(factor: float) -> float:
+            p = self.objective.read(scores(factor).double())
+            return float((1 - p.amax(1) if self.objective.metric == "accuracy" else torch.minimum(p, 1 - p)).mean())
+
+        allowed = [one for one in INVERSE_TEMPERATURES if one < best] if self.objective.metric != "rmse" else []
+        while allowed and errors(best) < 0.5 / (len(self.y) + 1):
+            best = allowed.pop()
+        return best
 
     def loss_by_row(self, scores: Tensor) -> Tensor:
         return self.objective.loss(scores[self._counted], self.y[self._counted], by_row=True).double()
@@ -280,9 +298,7 @@ def temperature_of(members: Sequence[Member], validation: Validation) -> float:
     Each member has a temperature of its own. The average of members that are sure of different rows is less sure than
     it should be.
     """
-    return inverse_temperature(
-        validation.objective, lambda factor: validation.loss(mean_of_draws(members, validation, factor))
-    )
+    return validation.inverse_temperature(lambda factor: mean_of_draws(members, validation, factor))
 
 
 def cross_chosen(

@@ -492,6 +492,12 @@ def constrained(config: Config, fixed: dict[str, Any]) -> Config | None:
     return point if all(decides(point, name) for name in fixed) else None
 
 
+def idle_note(config: Config, fixed: dict[str, Any]) -> tuple[str, ...]:
+    """What to say of settings that decide nothing, where there is one point alone and no other is looked for."""
+    idle = [name for name in fixed if not decides(config, name)]
+    return (f"these settings decide nothing here: {', '.join(idle)}.",) if idle else ()
+
+
 def decides(config: Config, name: str) -> bool:
     """Whether a setting decides anything at this point."""
     mapped = EMBEDDINGS[config.embedding].mlp

@@ -350,6 +350,8 @@ def train(
         return _without_search(graph, given, start, fixed, seed, on_epoch)
     if not solved and not len(graph.val):
         raise InputError("a head that is trained needs validation rows: leave its settings out, or give more rows.")
+    if not few and not len(graph.val):
+        raise InputError("no row is left to judge by: there is one row of each class, and prediction needs more.")
     held_out = len(graph.train) < len(given.train)
     everything = replace(graph, train=given.train, val=given.val) if held_out and solved else None
     # A metric of the user's own may be one that rare classes decide.

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
+from rapgnn.network.config import Config
 from rapgnn.network.encode import DEGREE_COLUMNS
 from rapgnn.network.hops import Hops
-from rapgnn.network.network import HopNetwork
+from rapgnn.network.network import HopNetwork, Shared
 from rapgnn.network.propagation import coefficients, expected_coefficients, stored_hops
 from rapgnn.network.rapgnn import RAPGNN, model_inputs
 from rapgnn.sparse import Features, dense
@@ -58,12 +59,15 @@ def is_linear(member: Any) -> bool:
 
 
 @torch.no_grad()
-def shares_of(member: Any, graph: Graph, row: int, outputs: Tensor, average: Tensor) -> Shares:
+def shares_of(
+    member: Any, graph: Graph, row: int, outputs: Tensor, average: Tensor, shared: Shared | None = None
+) -> Shares:
     """The shares in a linear network's score of one node.
 
     Args:
         outputs: how much each output counts in the score ``[t]``.
         average: the features ``[1, c]`` of the average node.
+        shared: what other networks have walked over this graph.
     """
     weight, base = _linear_head(member, outputs.double())
     nodes, others = weight.new_zeros(graph.num_nodes), dict[str, float]()
@@ -74,7 +78,7 @@ def shares_of(member: Any, graph: Graph, row: int, outputs: Tensor, average: Ten
         if member.config.normalize_features:
             average = dense(replace(graph, x=average).normalized_features().x)
     else:
-        walk = member.hops(graph)
+        walk = member.hops(graph, shared=shared)
         x, more, (hops, known) = graph.x, _more_columns(member, walk.inputs), _fixed_hops(member, walk, weight, row)
         for influence, own in known:
             labels += influence * (member.known.columns(graph, own) @ own)
@@ -127,7 +131,7 @@ def _random_hops(member: RAPGNN, operator: GraphOperator, weight: Tensor, row: i
     if spec.weights.schedule == "fixed" or spec.weights.structure == "identity":
         mean = coefficients(spec, [0], channels)[0].double()
     by_hop = (mean * weight.view(len(spec.outputs), 1, channels)).sum(0)  # [K, d]
-    influence = _influence(operator, row, spec.num_layers)
+    influence = influence_of(operator, row, spec.num_layers)
     return [(influence[k] / spec.operator_scale**k, w) for k, w in zip(stored_hops(spec), by_hop, strict=True)]
 
 
@@ -135,23 +139,28 @@ def _fixed_hops(member: HopNetwork, walk: Hops, weight: Tensor, row: int) -> tup
     """For fixed hops: every hop with its part of the weights; likewise the hops of known labels."""
     config = member.config
     depth, label_hops = config.num_layers, config.known_labels
-    influence = [_influence(way, row, max(depth, label_hops)) for way in walk.ways]
+    influence = [influence_of(way, row, max(depth, label_hops)) for way in walk.ways]
     count = label_hops * len(influence)
     width = count * len(member.output.shift)
     own, rest = weight.split([len(weight) - width, width])
-    if config.jumping == "last":
-        hops = [(influence[0][depth], own)]
-    elif config.jumping == "ppr":
-        alpha = config.teleport
-        hops = [(alpha * (1 - alpha) ** k * influence[0][k], own) for k in range(depth + 1)]
-    else:
-        seen = [*influence[0][: depth + 1], *(r for back in influence[1:] for r in back[1 : depth + 1])]
-        hops = list(zip(seen, own.chunk(len(seen)), strict=True))
+    seen = seen_hops(config, influence)
+    hops = [(seen[0], own)] if config.jumping != "cat" else list(zip(seen, own.chunk(len(seen)), strict=True))
     far = [r for way in influence for r in way[1 : label_hops + 1]]
     return hops, list(zip(far, rest.chunk(max(1, count))[:count], strict=True))
 
 
-def _influence(operator: GraphOperator, row: int, depth: int) -> list[Tensor]:
+def seen_hops(config: Config, influence: list[list[Tensor]]) -> list[Tensor]:
+    """What a row sees side by side: sums over all nodes with these weights ``[n]``; of every way S^k of the row."""
+    depth, first = config.num_layers, influence[0]
+    if config.jumping == "cat":
+        return [*first[: depth + 1], *(r for back in influence[1:] for r in back[1 : depth + 1])]
+    if config.jumping == "last":
+        return [first[depth]]
+    alpha = config.teleport
+    return [torch.stack([alpha * (1 - alpha) ** k * first[k] for k in range(depth + 1)]).sum(0)]
+
+
+def influence_of(operator: GraphOperator, row: int, depth: int) -> list[Tensor]:
     """S^k of one row ``[n]``, for k = 0 to ``depth``."""
     backwards = operator.matrix.to(dtype=torch.float64).T
     influence = [torch.zeros(backwards.shape[0], dtype=torch.float64)]

@@ -300,6 +300,7 @@ def mean_prediction(
     if len(predictions) == 1:
         return predictions[0]
     mean = weighted_mean([one.probabilities for one in predictions], weights)
+    mean = mean if objective.metric == "rmse" else mean.clamp(max=1.0)  # of ones it may be 1 and a rounding
     whole = Prediction(scores_of(mean, objective), mean)
     if not spread:
         return whole

@@ -1,5 +1,6 @@
 """A folder of tables gives the same graph on disk as the reader of small files, and the same faults."""
 
+import gzip
 from decimal import Decimal
 
 import numpy as np
@@ -196,6 +197,32 @@ def test_a_conversion_goes_on_where_it_was_stopped(tmp_path, stage):
     assert second.begun[0] == stage
     assert found.fingerprint == convert_folder(folder, tmp_path / "other", memory=MEMORY).fingerprint
     assert not (tmp_path / "found" / "work").exists()
+
+
+@pytest.mark.parametrize("name", ["run?", "run[1]", b"bad\xff".decode(errors="surrogateescape")])
+def test_the_cache_has_plain_names_and_others_are_refused(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("RAPGNN_CACHE", str(tmp_path / "cache"))
+    nodes, edge_table = plain()
+    folder = folders.write(tmp_path / name, nodes=nodes, edges=edge_table)
+    if name.isprintable():
+        same(convert_folder(folder), both(folder, tmp_path)[1])
+        assert convert_folder(folder).name == name
+    else:
+        with pytest.raises(InputError, match="no text in UTF-8"):
+            convert_folder(folder)
+    if name == "run?":
+        with pytest.raises(InputError, match=r"without \? in its name"):
+            convert_folder(folder, tmp_path / "out?")
+
+
+def test_a_packed_file_that_would_fill_the_disk_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("rapgnn.files.UNPACKED", 1 << 20)
+    nodes, edge_table = plain()
+    folder = folders.write(tmp_path / "data", nodes=nodes, edges=edge_table)
+    (folder / "edges.csv").unlink()
+    (folder / "edges.csv.gz").write_bytes(gzip.compress(b"source,target\n" + b"0,0\n" * (1 << 20)))
+    with pytest.raises(InputError, match="unpack it first"):
+        convert_folder(folder, tmp_path / "out")
 
 
 def test_files_that_are_something_else_are_not_written_over(tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,7 +93,8 @@ def convert_folder(
         raise InputError("a folder is converted to train on it, not for a model that is trained already.")
     key = sources.key(reading)
     name = sources.folder.resolve().name
-    target = Path(out) if out is not None else cache_dir() / "graphs" / f"{name}-{key}"
+    plain = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)  # the database's own files have plain names
+    target = Path(out) if out is not None else cache_dir() / "graphs" / f"{plain}-{key}"
     with contextlib.suppress(InputError):
         if is_sealed(target) and read_manifest(target).get("source") == key:
             return DiskGraph.open(target)

@@ -16,7 +16,7 @@ from rapgnn.datasets.columns import Reading
 from rapgnn.datasets.frames import FEATURES, GAPS, GROUPED, MARKS, NUMBER, UNIT, UNITS, Dialect, find_dialect
 from rapgnn.datasets.tables import HOLDS
 from rapgnn.errors import InputError, OutputError, shown
-from rapgnn.files import BROKEN, open_regular
+from rapgnn.files import BROKEN, check_unpacked, open_regular
 
 SHARE, BESIDE = 0.6, 640 << 20  # the memory that the database may use at most; the rest is for Python and its batches
 LEAST = 64 << 20
@@ -32,11 +32,17 @@ def literal(text: str) -> str:
 
 def path_literal(path: Path) -> str:
     """A file's name in SQL, where marks such as * and [ stand for themselves."""
+    return literal(re.sub(r"[*?[]", r"[\g<0>]", _text(path)))
+
+
+def _text(path: Path, but: str = "\0") -> str:
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
         raise InputError(f"cannot read {path!r}: its name is no text in UTF-8, so rename it.") from error
-    return literal(re.sub(r"[*?[]", r"[\g<0>]", str(path)))
+    if but in str(path):
+        raise InputError(f"the database cannot write below {path}: take a folder without {but} in its name.")
+    return str(path)
 
 
 class Database:
@@ -58,7 +64,7 @@ class Database:
         self._error: type[Exception] = duckdb.Error
         self._full: type[Exception] = duckdb.OutOfMemoryException
         with self.faults(folder):
-            self._base = duckdb.connect(str(folder / "work.duckdb"))
+            self._base = duckdb.connect(_text(folder / "work.duckdb", "?"))
             own = max(LEAST, min(int(SHARE * memory), memory - BESIDE))
             self._base.execute(f"SET memory_limit='{own >> 20}MiB'")
             self._base.execute(f"SET temp_directory={literal(str(folder / 'spill'))}")
@@ -139,6 +145,9 @@ class Database:
             chosen = ", ".join(f"CAST({cell} AS {kind}) AS {cell}" for cell, kind in types.items())
             self.run(f"CREATE OR REPLACE VIEW {name} AS SELECT {chosen} FROM {source}", files[0])
             return []
+        for path in files:
+            if path.suffix == ".gz":
+                check_unpacked(path)
         dialect = find_dialect(files[0], reading.options, words)
         columns = _same_columns(files, lambda path: _csv_header(path, dialect))
         self.columns[name] = columns
