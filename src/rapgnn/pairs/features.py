@@ -106,12 +106,12 @@ class PairFeatures:
         self.degree = torch.from_numpy(np.diff(links.both.indptr).astype(np.float32))
 
     @cached_property
-    def hops(self) -> list[Tensor]:
-        """The features at hops 0, 1, …, each row of length one; along links with the node itself."""
+    def hops(self) -> Tensor:
+        """The features at hops 0, 1, … side by side, rows of each of length one; along links with the node itself."""
         if self.inputs is None:
-            return []
+            return torch.zeros(self.links.n, 0)
         hops = Hops(self.links.operator(1.0), self.inputs, near=self.how.feature_hops)
-        return [normalize(hops.of(k), dim=1) for k in range(self.how.feature_hops + 1)]
+        return torch.cat([normalize(hops.of(k), dim=1) for k in range(self.how.feature_hops + 1)], 1)
 
     @cached_property
     def spectrum(self) -> tuple[Tensor, Tensor]:
@@ -275,12 +275,11 @@ class PairFeatures:
         )
 
     def _alike(self, pairs: Tensor) -> Tensor:
-        u, v = pairs.T
-        columns = []
-        for i, j in self.how.alike if self.hops else ():
-            one = (self.hops[i][u] * self.hops[j][v]).sum(1)
-            columns.append(one if i == j else (one + (self.hops[j][u] * self.hops[i][v]).sum(1)) / 2)
-        return torch.stack(columns, 1) if columns else torch.zeros(len(pairs), 0)
+        if self.inputs is None:
+            return torch.zeros(len(pairs), 0)
+        one, other = (self.hops[ends].unflatten(1, (self.how.feature_hops + 1, -1)) for ends in pairs.T)
+        both = torch.einsum("mic,mjc->mij", one, other)
+        return torch.stack([(both[:, i, j] + both[:, j, i]) / 2 for i, j in self.how.alike], 1)
 
 
 def _leading(vectors: Tensor, values: Tensor, rank: int) -> tuple[Tensor, Tensor]:
