@@ -65,7 +65,7 @@ def power_grid(seed: int) -> Any:
     """Places that are joined by the shortest tree of lines, and a third as many lines to places near by."""
     draw = np.random.default_rng(seed)
     place = draw.random((4000, 2))
-    length, near = KDTree(place).query(place, 6)
+    length, near = (np.asarray(each) for each in KDTree(place).query(place, 6))
     lines = nx.Graph()
     for u in range(4000):
         lines.add_weighted_edges_from((u, int(near[u, j]), float(length[u, j])) for j in range(1, 6))

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -70,7 +71,10 @@ class Described:
         return [*NEIGHBOURS, *(DIRECTED if directed else ()), *walks, *cosines, *SPECTRAL, *ridges, *alike]
 
 
-NEIGHBOURS = ("fewer links", "more links", "common neighbours", "Adamic-Adar", "resource allocation", "Salton")
+NEIGHBOURS = (
+    *("fewer links", "more links", "common neighbours", "Adamic-Adar", "resource allocation", "Salton"),
+    *("smaller component", "larger component", "the same component"),
+)
 DIRECTED = ("links from u", "links to u", "links from v", "links to v", "reverse link", "paths", "paths back")
 SPECTRAL = (
     "personalised PageRank",
@@ -122,10 +126,16 @@ class PairFeatures:
             values, vectors = torch.linalg.eigh(torch.from_numpy(S.scipy().toarray()))
             return _leading(vectors, values, rank)
         basis = torch.randn(n, rank + 8, generator=seeded(self.how.seed, Stream.SKETCH))
-        for _ in range(ROUNDS):
+        for _ in range(max(ROUNDS, self.how.hops**2 // 5)):  # more where walks spread slowly
             basis = torch.linalg.qr(S @ (S @ basis).contiguous())[0]
         values, turn = torch.linalg.eigh(basis.T @ (S @ basis.contiguous()))
         return _leading(basis @ turn, values, rank)
+
+    @cached_property
+    def components(self) -> tuple[np.ndarray, np.ndarray]:
+        """The connected component of every node, and how many nodes that has."""
+        label = connected_components(self.links.both, directed=False)[1]
+        return label, np.bincount(label)[label]
 
     @cached_property
     def exact(self) -> int:
@@ -163,10 +173,12 @@ class PairFeatures:
         degree = self.degree.numpy()
         weights = np.stack([np.ones_like(degree), 1 / np.log(np.maximum(degree, 2)), 1 / np.maximum(degree, 1)], 1)
         common = np.asarray(A[u].multiply(A[v]).tocsr() @ weights)
-        few, many = np.minimum(degree[u], degree[v]), np.maximum(degree[u], degree[v])
-        if self.links.bipartite:  # pairs are ordered: how many items a user has, and how many users an item
-            few, many = degree[u], degree[v]
-        columns = [np.log1p(few), np.log1p(many), *common.T, common[:, 0] / np.sqrt(np.maximum(few * many, 1))]
+        label, size = self.components
+        few, many = (np.stack([degree[ends], size[ends]]) for ends in (u, v))
+        if not self.links.bipartite:  # there pairs are ordered: how many items a user has, and how many users an item
+            few, many = np.minimum(few, many), np.maximum(few, many)
+        columns = [*np.log1p([few[0], many[0]]), *common.T, common[:, 0] / np.sqrt(np.maximum(few[0] * many[0], 1))]
+        columns += [*np.log([few[1], many[1]]), label[u] == label[v]]
         if self.links.directed:
             out, into = self.links.out, self.links.into
             sent, got = (np.log1p(np.diff(B.indptr)) for B in (out, into))
