@@ -352,7 +352,7 @@ def links_of(graph: Graph, directed: bool | None = None) -> Links:
     if directed is None:
         directed = only_one_way(graph.edge_index.numpy(), graph.num_nodes)
         directed = directed and not Links(graph.num_nodes, graph.edge_index.T).bipartite
-    return Links.of_graph(graph, directed)
+    return Links.of(graph.num_nodes, graph.edge_index.T, graph.edge_weight, directed)
 
 
 @dataclass(frozen=True)

@@ -155,13 +155,8 @@ class PairFeatures:
             torch.cat([part(block) for block in pairs.split(PAIR_BLOCK)] or [part(pairs)])
             for part in (self._neighbours, self._spectral, self._alike)
         ]
-        rest[1][:, -len(RIDGES) :].add_(walks[self._odd, :, None] / self._cuts).mul_(root[:, None])
+        rest[1][:, -len(RIDGES) :].add_(walks[int(self.links.bipartite), :, None] / self._cuts).mul_(root[:, None])
         return torch.cat([rest[0], walked, *rest[1:]], 1)
-
-    @property
-    def _odd(self) -> int:
-        """1 where walks from side to side are odd."""
-        return int(self.links.bipartite)
 
     @property
     def _cuts(self) -> Tensor:
@@ -280,7 +275,7 @@ class PairFeatures:
         sums = torch.where(sums.abs() > ROUNDING * length[:, None], sums, 0.0)
         part, first, alike = sums.T
         alike = alike / length.clamp(min=ROUNDING / self.links.n)
-        power = values[:, None] ** (2 + self._odd)
+        power = values[:, None] ** (2 + self.links.bipartite)  # walks from side to side are odd
         gains = power / (values.square()[:, None] + torch.tensor(RIDGES)) - power / self._cuts
         return torch.stack(
             [part, part * (self.degree[u] * self.degree[v]).sqrt(), first, alike, *(product @ gains).T], 1

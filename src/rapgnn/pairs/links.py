@@ -115,11 +115,6 @@ class Links:
         border = int(self.ends[:, 0].max()) + 1
         return (0, border), (border, self.n)
 
-    @classmethod
-    def of_graph(cls, graph: Graph, directed: bool) -> "Links":
-        """The links of a graph whose edges are listed both ways where they have no direction."""
-        return cls.of(graph.num_nodes, graph.edge_index.T, graph.edge_weight, directed)
-
 
 class Named(NamedTuple):
     """A node of one of the two types."""
