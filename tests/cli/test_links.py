@@ -76,6 +76,12 @@ def test_refusals(rapgnn, tables, tmp_path):
     refused(rapgnn("predict", model, edges, "--out", tmp_path / "p.csv"), "--top")
     refused(rapgnn("predict", model, edges, "--top", "0", "--out", tmp_path / "p.csv"), "--top")
     refused(rapgnn("predict", model, edges, "--pairs", tmp_path / "no.csv", "--out", tmp_path / "p.csv"), "no.csv")
+    (tmp_path / "none.csv").write_text("source,target\n")
+    refused(rapgnn("predict", model, edges, "--pairs", tmp_path / "none.csv", "--out", tmp_path / "p.csv"), "no pairs")
+    assert not (tmp_path / "p.csv").exists()
+    (tmp_path / "plain.csv").write_text("source,target\na,b\nb,c\n")
+    words = ("fit", tmp_path / "plain.csv", "--edge-label", "nowhere", "--out", tmp_path / "m")
+    refused(rapgnn(*words), "'nowhere'; it has no other column")
 
 
 def test_a_column_of_the_edges_is_learned(rapgnn, tables, tmp_path):

@@ -26,6 +26,7 @@ def test_predictions_are_explained_from_the_shell(rapgnn, plants, tmp_path):
     moved = [one["contribution"] for name in ("columns", "labels") for one in first[name]]
     assert first["base"] + sum(moved) == pytest.approx(first["score"], abs=1e-5)
     refused(rapgnn(*words, "--explain", "weed"), "no row has the id 'weed'")
+    refused(rapgnn(*words, "--explain", " ,"), "--explain takes ids")
     assert rapgnn("predict", model, plants, "--out", tmp_path / "p.csv")[1].startswith("wrote")
 
 

@@ -86,6 +86,32 @@ def test_no_edge_sees_its_own_label(directed):
         assert not before.equals(after)
 
 
+def test_an_edge_without_a_label_sees_all_labels():
+    links, ends, y = noise(True)
+    names, own = keys_of(np.array([f"n{i}" for i in range(40)], dtype=object), 40)[0], pd.DataFrame(index=range(1))
+    taught, asked = (ends != ends[0]).any(1), ends[:1]
+    tables = []
+    for fold in range(describing.FOLDS):  # a label of any fold moves it
+        some = y.clone()
+        some[torch.from_numpy(describing._folds(names[ends]) == fold)] += 1
+        columns = EdgeColumns.of(links, None, names, ends[taught], some[taught, None])
+        tables.append(columns.table(links, None, names, asked, own)["labels of alike, 2 factors"].item())
+    assert len(set(tables)) == describing.FOLDS
+
+
+@pytest.mark.parametrize("oriented", [True, False])
+def test_factors_of_labels_are_those_that_made_them(oriented):
+    draw = np.random.default_rng(0)
+    p, q = draw.normal(size=(2, 200, 4))
+    q = q if oriented else p
+    u, v = draw.integers(200, size=(2, 12_000))
+    y = 3 + p[u, 0] + q[v, 0] + (p[u, 1:] * q[v, 1:]).sum(1)
+    hidden = np.arange(len(y)) < 2000
+    known = describing.Collaborative(200, u[~hidden], v[~hidden], y[~hidden], oriented)
+    columns = known.columns(np.stack([u, v], 1)[hidden], "y")
+    assert np.corrcoef(columns["y of alike, 4 factors"], y[hidden])[0, 1] > 0.98
+
+
 def test_a_planted_leak_shows(monkeypatch):
     links, ends, y = noise(True)
     labels = [name for name in described(links, ends, y) if name.startswith("labels")]

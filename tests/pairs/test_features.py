@@ -75,6 +75,12 @@ def test_neighbours_are_counted_exactly(directed):
     np.testing.assert_allclose(at["resource allocation"], expected, rtol=1e-5)
     expected = [value for *_, value in nx.adamic_adar_index(whole, listed)]
     np.testing.assert_allclose(at["Adamic-Adar"], expected, rtol=1e-5)
+    within = {node: part for part in nx.connected_components(whole) for node in part}
+    assert at["the same component"] == [float(v in within[u]) for u, v in listed]
+    assert 0 < sum(at["the same component"]) < len(listed)
+    for name, pick in (("smaller component", min), ("larger component", max)):
+        sizes = [pick(len(within[u]), len(within[v])) for u, v in listed]
+        np.testing.assert_allclose(np.exp(at[name]), sizes, rtol=1e-5)
     if directed:
         one_way = nx.DiGraph(links.ends.tolist())
         assert at["reverse link"] == [float(one_way.has_edge(v, u)) for u, v in listed]

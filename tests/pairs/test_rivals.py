@@ -2,8 +2,10 @@
 
 import networkx as nx
 import numpy as np
+import pytest
 import torch
 
+from rapgnn.pairs import model
 from rapgnn.pairs.features import PairFeatures
 from rapgnn.pairs.links import Links
 from rapgnn.pairs.model import LinkSettings, _start
@@ -47,6 +49,18 @@ def test_walks_are_longer_where_few_nodes_are_near():
     assert far.described.hops == LinkSettings().far
     assert near.described.hops == LinkSettings().described.hops
     assert PairFeatures(links_of(nx.cycle_graph(400)), None, far.described).exact == far.described.hops
+
+
+@pytest.mark.parametrize(("most", "parts"), [(10**6, 10), (450, 5), (10, 2)])
+def test_pairs_that_teach_are_seen_by_nearly_the_whole_graph(most, parts, monkeypatch):
+    links, seen = links_of(nx.gnm_random_graph(100, 900, seed=0)), []
+    monkeypatch.setattr(model, "PairFeatures", lambda part, *given: seen.append(part) or PairFeatures(part, *given))
+    how = LinkSettings(links=most)
+    start = _start(links, None, how, 0)
+    examples = model._examples(start, links, links, None, how, 0)
+    assert len(seen) == parts
+    assert min(len(part.ends) for part in seen) >= 810
+    assert int(examples.y.sum()) == min(most, 900)
 
 
 def test_users_and_items_keep_their_places():

@@ -186,5 +186,13 @@ def test_bench_links(bench, monkeypatch):
     records, out, _ = bench("links", "--graphs", "blocks,bipartite", "--splits", 1)
     assert [r["method"] for r in records if r["dataset"] == "blocks"] == [links.OURS, *links.RIVALS]
     assert {r["method"] for r in records if r["dataset"] == "bipartite"} >= {"EASE", "item-kNN"}
-    assert all(r["mean"] == r[r["metric"]] for r in records)
+    assert all(r["mean"] == r[r["metric"]] and r["cpu_seconds"] >= 0 for r in records)
     assert "NDCG@20" in out
+
+
+def test_bench_links_of_a_large_graph(bench, monkeypatch):
+    monkeypatch.setattr(links, "MANY", 50)
+    monkeypatch.setitem(links.LARGE, "million", lambda seed: nx.gnm_random_graph(60, 300, seed=seed).edges)
+    records, _, _ = bench("links", "--graphs", "million", "--splits", 1)
+    assert [r["method"] for r in records] == [links.OURS, links.POPULAR]
+    assert {"peak_memory_mb", "top_seconds", "top_cpu_seconds"} <= set(records[0])

@@ -117,6 +117,8 @@ def read_pairs(path: Path) -> tuple[Any, Any]:
     columns = [end[0] for end in ends if end is not None]
     if len(columns) < 2:
         raise InputError(f"{path} must have the columns source and target; it has {frame.names}.")
+    if frame.table.empty:
+        raise InputError(f"{path} holds no pairs: give a row for each.")
     return frame.table[columns], None if label is None else label[1].to_numpy()
 
 

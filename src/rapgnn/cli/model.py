@@ -288,6 +288,8 @@ def explained_rows(graph: Any, names: str) -> list[Any]:
     """The rows of a comma-separated list of ids, or of their numbers where there are no ids."""
     words = [names] if graph.ids is not None and names in graph.ids.astype(str) else names.split(",")
     words = [word.strip() for word in words if word.strip()]
+    if not words:
+        raise InputError(f"--explain takes ids of rows, separated by commas, got {names!r}.")
     if graph.ids is not None:
         return words
     if not all(word.isdecimal() for word in words):

@@ -250,7 +250,7 @@ class Frame:
     def names(self) -> str:
         """The columns, for a sentence."""
         there = [*([] if self.matrix is None else ["x"]), *map(str, self.table.columns)]
-        return ", ".join(there) or "no column at all"
+        return ", ".join(there) or "no other column"
 
     def ignoring(self, names: Sequence[str]) -> "Frame":
         """The table without columns that the user leaves out."""

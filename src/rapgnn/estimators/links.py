@@ -24,11 +24,10 @@ from rapgnn.graph.table import Encoding
 from rapgnn.graph.typed import build_typed, is_typed
 from rapgnn.graph.validate import SPLITS, check_whole
 from rapgnn.network.known_labels import keys_of
-from rapgnn.pairs.links import Links
+from rapgnn.pairs.links import Links, Named, relation_graph
 from rapgnn.pairs.measures import binary_measures, held_out_measures
 from rapgnn.pairs.model import LinkConfig, LinkModel, LinkSettings, LinksOn, fit_links
 from rapgnn.pairs.ranking import ranked
-from rapgnn.pairs.relation import Named, relation_graph
 from rapgnn.pairs.splits import NEGATIVES
 from rapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from rapgnn.training.schema import Schema
@@ -353,7 +352,7 @@ def links_of(graph: Graph, directed: bool | None = None) -> Links:
     if directed is None:
         directed = only_one_way(graph.edge_index.numpy(), graph.num_nodes)
         directed = directed and not Links(graph.num_nodes, graph.edge_index.T).bipartite
-    return Links.of_graph(graph, directed)
+    return Links.of(graph.num_nodes, graph.edge_index.T, graph.edge_weight, directed)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
@@ -18,8 +19,9 @@ from rapgnn.sparse import Features, dense
 
 FOLDS = 10  # an edge sees the labels of the other folds
 SHRINK = 3.0  # labels of the mean that a node's own labels are mixed with
-FACTORS = ((2, 0.5), (4, 1.0), (8, 3.0))  # of a node's labels beside its share, and their penalty
-ROUNDS = 8
+FACTORS = ((2, 1.0), (4, 1.0), (8, 3.0))  # of a node's labels beside its share, and their penalty
+ROUNDS = 6
+BLOCK = 1 << 16  # edges whose second moments live at once
 COMPONENTS = 16  # of the nodes' features
 
 
@@ -49,8 +51,8 @@ class EdgeConfig:
 class EdgeColumns(nn.Module):
     """A table with a row per edge, of any graph, with the labels of the training's edges.
 
-    Labels come from the edges of other folds only. The fold of an edge follows from the names of its two nodes, so
-    that edges of training, validation and test see as much of them, and none sees its own or that of its reverse.
+    Labels come from the edges of other folds only. The fold of an edge follows from the names of its two nodes, so that
+    none sees its own or that of its reverse. An edge without a label that is for training sees all of them.
     """
 
     ends: Tensor
@@ -122,8 +124,11 @@ class EdgeColumns(nn.Module):
         known, y = order[place[there]], self.y[there].double().numpy()
         u, v = known.numpy().T
         own, fold = _folds(names[sides.pairs]), _folds(names[known])
+        low, high = torch.cat([sides.pairs, known]).sort(1).values.T
+        key = low * links.n + high
+        own[~torch.isin(key[: len(own)], key[len(own) :]).numpy()] = FOLDS  # without a label: sees all
         found: dict[str, np.ndarray] = {}
-        for f in range(FOLDS):
+        for f in range(FOLDS + 1):
             rows, kept = np.flatnonzero(own == f), fold != f
             if not len(rows):
                 continue
@@ -168,16 +173,9 @@ class Sides:
         """The mean of an edge's number over the edges of either node."""
         values = np.where(np.isfinite(values), values, np.nanmean(values) if np.isfinite(values).any() else 0.0)
         u, v = self.pairs.numpy().T
-        ends = (u, v) if self.oriented else (np.concatenate([u, v]),) * 2
-        first, second = (node_means(each, values, self.n) for each in ends)
-        return self.both(f"mean of {name}", first, second)
-
-
-def node_means(ends: np.ndarray, values: np.ndarray, n: int, shrink: float = 0.0) -> np.ndarray:
-    """The mean of the values of each node's edges, and of ``shrink`` zeros."""
-    values = np.tile(values, len(ends) // max(1, len(values)))
-    count = np.bincount(ends, minlength=n) + shrink
-    return np.bincount(ends, values, n) / np.maximum(count, 1)
+        sums = [np.stack([np.bincount(ends, each, self.n) for each in (values, None)]) for ends in (u, v)]
+        total, count = np.stack(sums, 1) if self.oriented else np.repeat((sums[0] + sums[1])[:, None], 2, 1)
+        return self.both(f"mean of {name}", *(total / np.maximum(count, 1)))
 
 
 def joined(name: str, first: np.ndarray, second: np.ndarray, oriented: bool) -> dict[str, np.ndarray]:
@@ -192,48 +190,59 @@ class Collaborative:
 
     .. math:: y_{uv} \\approx \\mu + a_u + b_v + \\langle p_u, q_v \\rangle
 
-    The shares of nodes are shrunk means, p and q ridge regressions in turn on what these leave (ALS), a few times.
+    Ridge regressions of (a, p) and (b, q) in turn (ALS), from the leading singular vectors of what shares alone leave.
 
     Args:
         oriented: whether a node has one share as the first of an edge, and another one as the second.
     """
 
     def __init__(self, n: int, u: np.ndarray, v: np.ndarray, y: np.ndarray, oriented: bool):
-        self.mean, self.n = float(y.mean()) if len(y) else 0.0, n
+        self.n, self.oriented = n, oriented
         if not oriented:
             u, v, y = np.concatenate([u, v]), np.concatenate([v, u]), np.concatenate([y, y])
-        self.oriented, rest = oriented, y - self.mean
-        self.first, self.second = np.zeros(n), np.zeros(n)
-        for _ in range(ROUNDS):
-            self.first = node_means(u, rest - self.second[v], n, SHRINK)
-            self.second = node_means(v, rest - self.first[u], n, SHRINK) if oriented else self.first
         self.counts = [np.log1p(np.bincount(ends, minlength=n)) for ends in (u, v)]
-        rest = torch.from_numpy(rest - self.first[u] - self.second[v])
-        rest = rest / rest.square().mean().sqrt().clamp(min=1e-9) if len(rest) else rest
-        self.factors = [self._alternate(torch.from_numpy(u), torch.from_numpy(v), rest, *how) for how in FACTORS]
+        rest = torch.from_numpy(y - y.mean() if len(y) else y)
+        self.scale = float(rest.square().mean().sqrt()) if len(y) else 0.0
+        labels = (torch.from_numpy(u), torch.from_numpy(v), rest / max(self.scale, 1e-9))
+        self.shares = self._alternate(*labels, torch.zeros(n, 1, dtype=torch.float64), SHRINK)
+        self.factors = [self._alternate(*labels, self._start(*labels, rank), penalty) for rank, penalty in FACTORS]
 
-    def _alternate(self, u: Tensor, v: Tensor, y: Tensor, rank: int, penalty: float) -> tuple[Tensor, Tensor]:
-        generator = seeded(0, Stream.SKETCH)
-        left = right = 0.1 * torch.randn(self.n, rank, generator=generator, dtype=torch.float64)
+    def _start(self, u: Tensor, v: Tensor, y: Tensor, rank: int) -> Tensor:
+        """Factors of the second nodes, and their shares: singular vectors of labels over √(numbers of labels)."""
+        first, second = self.shares
+        u_counts, v_counts = (torch.from_numpy(np.exp(count)) for count in self.counts)
+        rest = (y - first[u, 0] - second[v, 0]) / (u_counts[u] * v_counts[v]).sqrt()
+        X = sp.csr_matrix((rest.numpy(), (u.numpy(), v.numpy())), shape=(self.n, self.n))
+        right = torch.randn(self.n, rank, generator=seeded(0, Stream.SKETCH), dtype=torch.float64)
+        for _ in range(ROUNDS):
+            right = torch.linalg.qr(torch.from_numpy(X.T @ (X @ right.numpy())))[0]
+        return torch.cat([right * max(1, len(v.unique())) ** 0.5, second], 1)
+
+    def _alternate(self, u: Tensor, v: Tensor, y: Tensor, right: Tensor, penalty: float) -> tuple[Tensor, Tensor]:
+        left = right
         for _ in range(ROUNDS):
             left = self._solved(u, right[v], y, penalty)
             right = self._solved(v, left[u], y, penalty)
         return left, right
 
-    def _solved(self, ends: Tensor, z: Tensor, y: Tensor, penalty: float) -> Tensor:
-        rank = z.shape[1]
-        gram = torch.zeros(self.n, rank, rank, dtype=torch.float64) + penalty * torch.eye(rank, dtype=torch.float64)
-        gram.index_add_(0, ends, z[:, :, None] * z[:, None])
-        moment = torch.zeros(self.n, rank, dtype=torch.float64).index_add_(0, ends, z * y[:, None])
+    def _solved(self, ends: Tensor, others: Tensor, y: Tensor, penalty: float) -> Tensor:
+        """Factors and the share of every node, those of the other nodes of its edges given."""
+        z = torch.cat([others[:, :-1], torch.ones_like(others[:, :1])], 1)
+        width = z.shape[1]
+        gram = (penalty * torch.eye(width, dtype=z.dtype)).repeat(self.n, 1, 1)
+        moment = torch.zeros(self.n, width, dtype=z.dtype).index_add_(0, ends, z * (y - others[:, -1])[:, None])
+        for rows in torch.arange(len(z)).split(BLOCK):
+            gram.index_add_(0, ends[rows], z[rows, :, None] * z[rows, None])
         return torch.linalg.solve(gram, moment)
 
     def columns(self, pairs: np.ndarray, title: str) -> dict[str, np.ndarray]:
         """Of edges ``[m, 2]``."""
         a, b = pairs.T
-        shares = joined(f"{title} beside the mean", self.first[a], self.second[b], self.oriented)
+        first, second = (self.scale * share[:, 0].numpy() for share in self.shares)
+        shares = joined(f"{title} beside the mean", first[a], second[b], self.oriented)
         counts = joined(f"number of {title}", self.counts[0][a], self.counts[1][b], self.oriented)
-        alike = {
-            f"{title} of alike, {left.shape[1]} factors": (left[a] * right[b]).sum(1).numpy()
-            for left, right in self.factors
-        }
+        alike = {}
+        for (rank, _), (left, right) in zip(FACTORS, self.factors, strict=True):
+            told = (left[a, :-1] * right[b, :-1]).sum(1) + left[a, -1] + right[b, -1]
+            alike[f"{title} of alike, {rank} factors"] = self.scale * told.numpy()
         return shares | counts | alike

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -70,7 +71,10 @@ class Described:
         return [*NEIGHBOURS, *(DIRECTED if directed else ()), *walks, *cosines, *SPECTRAL, *ridges, *alike]
 
 
-NEIGHBOURS = ("fewer links", "more links", "common neighbours", "Adamic-Adar", "resource allocation", "Salton")
+NEIGHBOURS = (
+    *("fewer links", "more links", "common neighbours", "Adamic-Adar", "resource allocation", "Salton"),
+    *("smaller component", "larger component", "the same component"),
+)
 DIRECTED = ("links from u", "links to u", "links from v", "links to v", "reverse link", "paths", "paths back")
 SPECTRAL = (
     "personalised PageRank",
@@ -106,12 +110,12 @@ class PairFeatures:
         self.degree = torch.from_numpy(np.diff(links.both.indptr).astype(np.float32))
 
     @cached_property
-    def hops(self) -> list[Tensor]:
-        """The features at hops 0, 1, …, each row of length one; along links with the node itself."""
+    def hops(self) -> Tensor:
+        """The features at hops 0, 1, … side by side, rows of each of length one; along links with the node itself."""
         if self.inputs is None:
-            return []
+            return torch.zeros(self.links.n, 0)
         hops = Hops(self.links.operator(1.0), self.inputs, near=self.how.feature_hops)
-        return [normalize(hops.of(k), dim=1) for k in range(self.how.feature_hops + 1)]
+        return torch.cat([normalize(hops.of(k), dim=1) for k in range(self.how.feature_hops + 1)], 1)
 
     @cached_property
     def spectrum(self) -> tuple[Tensor, Tensor]:
@@ -122,10 +126,16 @@ class PairFeatures:
             values, vectors = torch.linalg.eigh(torch.from_numpy(S.scipy().toarray()))
             return _leading(vectors, values, rank)
         basis = torch.randn(n, rank + 8, generator=seeded(self.how.seed, Stream.SKETCH))
-        for _ in range(ROUNDS):
+        for _ in range(max(ROUNDS, self.how.hops**2 // 5)):  # more where walks spread slowly
             basis = torch.linalg.qr(S @ (S @ basis).contiguous())[0]
         values, turn = torch.linalg.eigh(basis.T @ (S @ basis.contiguous()))
         return _leading(basis @ turn, values, rank)
+
+    @cached_property
+    def components(self) -> tuple[np.ndarray, np.ndarray]:
+        """The connected component of every node, and how many nodes that has."""
+        label = connected_components(self.links.both, directed=False)[1]
+        return label, np.bincount(label)[label]
 
     @cached_property
     def exact(self) -> int:
@@ -145,13 +155,8 @@ class PairFeatures:
             torch.cat([part(block) for block in pairs.split(PAIR_BLOCK)] or [part(pairs)])
             for part in (self._neighbours, self._spectral, self._alike)
         ]
-        rest[1][:, -len(RIDGES) :].add_(walks[self._odd, :, None] / self._cuts).mul_(root[:, None])
+        rest[1][:, -len(RIDGES) :].add_(walks[int(self.links.bipartite), :, None] / self._cuts).mul_(root[:, None])
         return torch.cat([rest[0], walked, *rest[1:]], 1)
-
-    @property
-    def _odd(self) -> int:
-        """1 where walks from side to side are odd."""
-        return int(self.links.bipartite)
 
     @property
     def _cuts(self) -> Tensor:
@@ -163,10 +168,12 @@ class PairFeatures:
         degree = self.degree.numpy()
         weights = np.stack([np.ones_like(degree), 1 / np.log(np.maximum(degree, 2)), 1 / np.maximum(degree, 1)], 1)
         common = np.asarray(A[u].multiply(A[v]).tocsr() @ weights)
-        few, many = np.minimum(degree[u], degree[v]), np.maximum(degree[u], degree[v])
-        if self.links.bipartite:  # pairs are ordered: how many items a user has, and how many users an item
-            few, many = degree[u], degree[v]
-        columns = [np.log1p(few), np.log1p(many), *common.T, common[:, 0] / np.sqrt(np.maximum(few * many, 1))]
+        label, size = self.components
+        few, many = (np.stack([degree[ends], size[ends]]) for ends in (u, v))
+        if not self.links.bipartite:  # there pairs are ordered: how many items a user has, and how many users an item
+            few, many = np.minimum(few, many), np.maximum(few, many)
+        columns = [*np.log1p([few[0], many[0]]), *common.T, common[:, 0] / np.sqrt(np.maximum(few[0] * many[0], 1))]
+        columns += [*np.log([few[1], many[1]]), label[u] == label[v]]
         if self.links.directed:
             out, into = self.links.out, self.links.into
             sent, got = (np.log1p(np.diff(B.indptr)) for B in (out, into))
@@ -268,19 +275,18 @@ class PairFeatures:
         sums = torch.where(sums.abs() > ROUNDING * length[:, None], sums, 0.0)
         part, first, alike = sums.T
         alike = alike / length.clamp(min=ROUNDING / self.links.n)
-        power = values[:, None] ** (2 + self._odd)
+        power = values[:, None] ** (2 + self.links.bipartite)  # walks from side to side are odd
         gains = power / (values.square()[:, None] + torch.tensor(RIDGES)) - power / self._cuts
         return torch.stack(
             [part, part * (self.degree[u] * self.degree[v]).sqrt(), first, alike, *(product @ gains).T], 1
         )
 
     def _alike(self, pairs: Tensor) -> Tensor:
-        u, v = pairs.T
-        columns = []
-        for i, j in self.how.alike if self.hops else ():
-            one = (self.hops[i][u] * self.hops[j][v]).sum(1)
-            columns.append(one if i == j else (one + (self.hops[j][u] * self.hops[i][v]).sum(1)) / 2)
-        return torch.stack(columns, 1) if columns else torch.zeros(len(pairs), 0)
+        if self.inputs is None:
+            return torch.zeros(len(pairs), 0)
+        one, other = (self.hops[ends].unflatten(1, (self.how.feature_hops + 1, -1)) for ends in pairs.T)
+        both = torch.einsum("mic,mjc->mij", one, other)
+        return torch.stack([(both[:, i, j] + both[:, j, i]) / 2 for i, j in self.how.alike], 1)
 
 
 def _leading(vectors: Tensor, values: Tensor, rank: int) -> tuple[Tensor, Tensor]:

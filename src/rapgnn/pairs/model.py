@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ class LinkSettings:
         entries: of the components, at most, unless ``least_components`` are more.
         products: of entries of S with random columns, at most, unless ``least_columns`` are more.
         far: hops that are looked at, at most, where so few nodes are ``near`` that walks are long before they meet.
-        folds: parts of the links that are left out of the hops in turn; two where not all of them are.
+        folds: parts of the links, of which one at a time is out of the graph that describes it: the more, the more it
+            is like the whole graph. Where not all links teach, as few parts as leave no more out at once, two at least.
         links: that heads learn from, at most.
         held_out: share of the links that heads are chosen on; of ``most_held_out`` at most.
     """
@@ -49,7 +51,7 @@ class LinkSettings:
     least_columns: int = 64
     far: int = 8
     near: float = 150.0
-    folds: int = 5
+    folds: int = 10
     links: int = 40_000
     per_link: int = 5
     negatives: str = "random"
@@ -175,15 +177,10 @@ class LinksOn:
         return PairFeatures(self.links, self.inputs, self.model.described)
 
     @cached_property
-    def hops(self) -> Tensor:
-        """All hops of the features side by side."""
-        return torch.cat(self.features.hops, 1)
-
-    @cached_property
     def bilinear(self) -> tuple[Tensor, Tensor]:
         """Of the features: ``maps``."""
         assert self.model.ridge is not None
-        return self.model.ridge.maps(self.hops)
+        return self.model.ridge.maps(self.features.hops)
 
     def probabilities(self, pairs: Tensor) -> Tensor:
         """P(link) of every pair ``[m]``."""
@@ -198,7 +195,7 @@ def described(features: PairFeatures, ridge: PairRidge | None, pairs: Tensor, fa
     columns = features.columns(pairs)
     if ridge is None:
         return columns
-    return torch.cat([columns, ridge.scores(torch.cat(features.hops, 1), features.links.ordered(pairs), factors)], 1)
+    return torch.cat([columns, ridge.scores(features.hops, features.links.ordered(pairs), factors)], 1)
 
 
 class LogisticHead(nn.Module):
@@ -345,16 +342,15 @@ def _examples(
     model: LinkModel, known: Links, everything: Links, inputs: Tensor | None, how: LinkSettings, seed: int
 ) -> Examples:
     count = len(known.ends)
-    parts = max(1, min(how.folds if count <= how.links else 2, count))
+    parts = min(count, max(2, ceil(how.folds * min(1, how.links / count))))
     fold = torch.from_numpy(folds(count, parts, how.links, seed))
     graphs = [PairFeatures(known.select((fold != f).nonzero()[:, 0]), inputs, model.described) for f in range(parts)]
     ends = [known.ends[fold == f] for f in range(parts)]
     factors: list[Factors | None] = [None] * parts
     if model.ridge is not None:
-        hops = [torch.cat(graph.hops, 1) for graph in graphs]
         degree = torch.bincount(known.ends.flatten(), minlength=known.n) + 1.0
         weights = [(degree[pairs[:, 0]] * degree[pairs[:, 1]]).rsqrt() for pairs in ends]
-        factors = list(model.ridge.fit(hops, ends, weights, both=not known.directed))
+        factors = list(model.ridge.fit([graph.hops for graph in graphs], ends, weights, both=not known.directed))
     columns, labels = [], []
     for f, (graph, pairs) in enumerate(zip(graphs, ends, strict=True)):
         others = negatives(everything, how.per_link * len(pairs), how.negatives, seed + f)
