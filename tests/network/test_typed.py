@@ -12,7 +12,7 @@ from rapgnn.graph.relations import ALSO, BESIDE, Types
 from rapgnn.graph.typed import NodeType, Relation, typed_graph
 from rapgnn.network.hop_network import HopNetwork
 from rapgnn.network.known_labels import KnownLabels
-from rapgnn.network.typed import TypeColumns, typed_hops
+from rapgnn.network.typed import StoredHops, TypeColumns, typed_hops
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.start import HOPS
 
@@ -111,6 +111,36 @@ def test_hops_are_those_of_dense_matrices(timed, walks, backbone, jumping, depth
     wanted = dense_joined(graph, config)
     assert found.shape == wanted.shape
     assert np.abs(found - wanted).max() < 1e-5 * max(1.0, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_networks_share_what_they_walk_and_nothing_else(timed):
+    """Each asks after others have, for more steps and fewer, other columns, and what has gone in between."""
+    graph = random_graph(timed=timed)
+    base = HOPS.update(relations=EVERY, backbone="sage", jumping="ppr", num_layers=4)
+    asked = [base, base.update(num_layers=2), base.update(num_layers=6, jumping="cat"), base.update(half_life=2.0)]
+    asked += [base.update(degree_columns=True), base.update(relations=WALKS["one"]), base.update(num_layers=5)]
+    for config in [*asked, *asked]:
+        alone = random_graph(timed=timed)
+        columns = TypeColumns(types_of(alone).described(), config, 0)
+        columns.fit(types_of(alone), alone.train)
+        wanted = typed_hops(alone, columns, config).joined(config)
+        assert torch.equal(typed_hops(graph, columns, config).joined(config), wanted)
+        assert torch.equal(typed_hops(graph, columns, config).joined(config, torch.tensor([3, 1])), wanted[[3, 1]])
+    columns.parts[0].standard.scale.mul_(2)  # the same types, another model
+    assert not torch.equal(typed_hops(graph, columns, asked[-1]).joined(asked[-1]), wanted)
+
+
+def test_of_many_hops_those_that_were_asked_for_longest_ago_go(monkeypatch):
+    monkeypatch.setattr("rapgnn.network.typed.STORED", 100)
+    stored = StoredHops()
+    for name in ("a", "b"):
+        stored.put(name, [torch.zeros(10), None])
+    stored.get("a")
+    stored.put("c", [torch.zeros(10)])
+    assert [bool(stored.get(name)) for name in ("a", "b", "c")] == [True, False, True]
+    stored.put("d", [torch.zeros(1000)])
+    assert [bool(stored.get(name)) for name in ("a", "c", "d")] == [False, False, True]
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "sage"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.backbones import Scaling
@@ -120,6 +121,10 @@ class Types:
             raise InputError(f"the data have no relation {shown(key)}: it is one of {', '.join(relations)}.")
         return relations[key]
 
+    def ends(self, key: str) -> tuple[str, str]:
+        """The types that a relation joins."""
+        return self.relation(key).source, self.relation(key).target
+
     def adjacency(self, key: str, until: float | None = None, half_life: float = 0.0) -> sp.csr_matrix:
         """As ``Relation.adjacency``, the half-life in ``step``; that of all edges is made once."""
         if until is not None and self.relation(key).time is not None:
@@ -157,7 +162,7 @@ class Types:
     @cached_property
     def chains(self) -> list[Walk]:
         """For each pair of relations the walk over it and over those on the shortest way from it to the target."""
-        ends = {pair: (self.relation(pair[0]).source, self.relation(pair[0]).target) for pair in self.pairs}
+        ends = {pair: self.ends(pair[0]) for pair in self.pairs}
         way: dict[str, Walk] = {self.target: ()}
         chains = list[Walk]()
         rest = list(ends)
@@ -211,6 +216,18 @@ class Types:
                 after[one.target] += np.bincount(v, ways[one.source][u], minlength=self.counts[one.target])
             ways = after
         return float(ways[self.target].sum())
+
+    def joins(self, walk: Walk) -> bool:
+        """Whether a walk brings any of the target's nodes together: orders of one customer each do not."""
+        if ("joins", walk) not in self.made:
+            first = dict(zip(self.counts, np.cumsum([0, *self.counts.values()]).tolist(), strict=False))
+            shift = np.array([[[first[end]] for end in self.ends(key)] for key in walk])
+            edges = [self.relation(key).edge_index + by for key, by in zip(walk, shift, strict=True)]
+            ends, n = np.concatenate(edges, axis=1), self.num_nodes
+            _, part = connected_components(sp.csr_matrix((np.ones(ends.shape[1]), ends), shape=(n, n)), directed=False)
+            rows = part[first[self.target] :][: self.counts[self.target]]
+            self.made["joins", walk] = len(np.unique(rows)) < len(rows)
+        return self.made["joins", walk]
 
     def early(self, kind: str) -> np.ndarray | None:
         """The nodes of a type that came no later than the last training row; None: all."""

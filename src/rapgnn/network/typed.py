@@ -130,9 +130,9 @@ def leading_vectors(S: sp.csr_matrix, count: int, seed: int) -> tuple[Tensor, Te
     for _ in range(ROUNDS):
         low = max(0.0, float(values[0]))
         half, middle = (low + 1) / 2, (low - 1) / 2
-        before, now = basis, (matrix @ basis - middle * basis) / half
+        before, now = basis, (matrix @ basis).sub_(basis, alpha=middle).div_(half)
         for _ in range(DEGREE - 1):
-            before, now = now, 2 / half * (matrix @ now - middle * now) - before
+            before, now = now, (matrix @ now).sub_(now, alpha=middle).mul_(2 / half).sub_(before)
         basis = torch.linalg.qr(now)[0]
         values, turn = torch.linalg.eigh(basis.T @ (matrix @ basis))
         basis = basis @ turn
