@@ -23,8 +23,8 @@ from rapgnn.compare import Record
 from rapgnn.graph.typed import build_typed, flattened
 from rapgnn_lab.bench.timing import Network, seconds_of, train
 from rapgnn_lab.bench.typed.graphs import GRAPHS, TypedData
-from rapgnn_lab.bench.typed.tables import RIVALS as OF_TABLES
 from rapgnn_lab.bench.typed.tables import DATABASES, TABLES, bench_database, bench_tables
+from rapgnn_lab.bench.typed.tables import RIVALS as OF_TABLES
 from rapgnn_lab.store import Row, machine
 
 HIDDEN, HEADS = 64, 4
