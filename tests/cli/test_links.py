@@ -65,6 +65,8 @@ def test_links_of_one_relation_of_tables(rapgnn, tmp_path):
     assert rapgnn("predict", model, shop, "--pairs", tmp_path / "pairs.csv", "--out", tmp_path / "p.csv")[0] == 0
     same, other = pd.read_csv(tmp_path / "p.csv").probability
     assert same > other
+    timed = ("--relation", "people,buys,things", "--time", "when")
+    refused(rapgnn("fit", shop, "--links", *timed, "--out", tmp_path / "no"), "relation", "--time")
     for wrong in (("--relation", "people,buys"), ("--relation", "people,eats,things"), ()):
         refused(rapgnn("fit", shop, "--links", *wrong, "--out", tmp_path / "no"), "relation")
     refused(rapgnn("fit", shop, "--relation", "people,buys,things", "--out", tmp_path / "no"), "--links")

@@ -90,3 +90,4 @@ def test_in_the_generated_shop_what_was_bought_tells_who_leaves():
     count = early.groupby("customer_id").size().reindex(range(2000), fill_value=0)
     stays = (data.tables["customers"].churned == "no").to_numpy()
     assert count[stays].mean() > count[~stays].mean()
+    assert np.array_equal(means_before(data)["orders customer_id count"].fillna(0), count)

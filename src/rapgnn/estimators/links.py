@@ -90,6 +90,8 @@ class RAPLinkPredictor(BaseEstimator):
         """
         if y is not None:
             raise InputError("links bring their own labels: leave y out.")
+        if time is not None and self.relation is not None:
+            raise InputError("links of one relation are not divided by `time` so far: leave it out.")
         check_choice("negatives", self.negatives, NEGATIVES)
         seed = check_whole("seed", self.seed if self.random_state is None else self.random_state, 0, MOST_SEED)
         graph, types = self._read_graph(data, given)

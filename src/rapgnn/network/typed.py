@@ -339,9 +339,11 @@ class TypedHops:
     Where rows have a time, every row's hops are those of its snapshot. All networks on a graph share what is walked.
     """
 
-    def __init__(self, graph: Graph, columns: TypeColumns, scaling: Scaling, half_life: float = 0.0):
+    def __init__(self, graph: Graph, columns: TypeColumns, config: Config):
+        scaling = BACKBONES[config.backbone].normalise
         assert graph.typed is not None
-        self.types, self.columns, self.scaling, self.half_life = graph.typed, columns, scaling, half_life
+        assert isinstance(scaling, Scaling)
+        self.types, self.columns, self.scaling, self.half_life = graph.typed, columns, scaling, config.half_life
         self.device, self.count = graph.y.device, graph.typed.counts[columns.target]
         self._snapshots = [(until, torch.from_numpy(rows).to(self.device)) for until, rows in self.types.snapshots()]
         self._stored: StoredHops = self.types.made.setdefault("hops", StoredHops())
@@ -561,13 +563,6 @@ def _diagonal(one: Blocks, other: Blocks, target: str, count: int) -> np.ndarray
         if a == target and (b, target) in other:
             total += np.asarray(left.multiply(other[b, target].T).sum(axis=1)).ravel()
     return total
-
-
-def typed_hops(graph: Graph, columns: TypeColumns, config: Config) -> TypedHops:
-    """The hops of a network with these settings."""
-    scaling = BACKBONES[config.backbone].normalise
-    assert isinstance(scaling, Scaling)
-    return TypedHops(graph, columns, scaling, config.half_life)
 
 
 # Random coefficients along relations: RAP-GNN for graphs with types, whose layers are linear.

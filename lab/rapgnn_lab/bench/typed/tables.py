@@ -190,7 +190,8 @@ def means_before(data: TimedTables) -> pd.DataFrame:
             past = grouped[numbers].expanding().mean().reset_index(level=0, drop=True).add_suffix(" mean")
             past = past.join(facts[numbers].add_suffix(" last")).assign(count=grouped.cumcount() + 1)
             past = past.loc[facts.index].assign(at=facts["at"], **{key: facts[key]})
-            asked = pd.DataFrame({"at": when, key: rows[key], "row": np.arange(len(rows))}).sort_values("at")
+            whose = rows[key] if key in rows else rows["id"]
+            asked = pd.DataFrame({"at": when, key: whose, "row": np.arange(len(rows))}).sort_values("at")
             found = pd.merge_asof(asked, past, on="at", by=key, allow_exact_matches=False).sort_values("row")
             parts.append(found.drop(columns=["at", key, "row"]).add_prefix(f"{name} {key} ").reset_index(drop=True))
     return pd.concat(parts, axis=1)
