@@ -5,7 +5,7 @@ from itertools import combinations, product
 from typing import Any
 
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.relations import BESIDE, Types, Walk, as_walk, depth_of, joined_walk, walks_of
+from rapgnn.graph.relations import BESIDE, as_walk, depth_of, joined_walk, walks_of
 from rapgnn.network.config import Config
 from rapgnn.network.typed import MOST_WALKS
 from rapgnn.search.preset import PRESET
@@ -67,7 +67,10 @@ def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
     labels = types.clock is None and graph.num_outputs <= PRESET.most_outputs
     chains = BESIDE.join(as_walk(chain) for chain in types.chains[: PRESET.chains])
     if labels and walked:
-        near = [chain for chain in types.chains[: PRESET.chains] if types.joins(chain) and returns(types, chain)]
+        near = [chain for chain in types.chains[: PRESET.chains] if types.joins(chain)]
+        steps = {chain: max(2, depth_of([types.ends(key) for key in chain], types.target)) for chain in near}
+        # their ways are few enough to leave each row's own label out
+        near = [chain for chain in near if types.count_walks(chain, steps[chain]) <= MOST_WALKS]
         for known in (1, 2):
             yield walked[0].update(known_labels=known)
             if near:
@@ -87,9 +90,3 @@ def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
         yield net.update(jumping="ppr", num_layers=2 * PRESET.far[0], teleport=0.05, standardize=False)
         if net.node_columns:
             yield net.update(node_columns=2 * net.node_columns)
-
-
-def returns(types: Types, walk: Walk) -> bool:
-    """Whether labels can come back over a walk: its ways are few enough to leave each row's own out."""
-    ends = [types.ends(key) for key in walk]
-    return types.count_walks(walk, max(2, depth_of(ends, types.target))) <= MOST_WALKS
