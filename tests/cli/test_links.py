@@ -44,6 +44,34 @@ def test_from_a_table_to_recommendations(rapgnn, tables, tmp_path):
     assert json.loads((tmp_path / "e.json").read_text())[0]["scored_rows"] == 40
 
 
+def test_links_of_one_relation_of_tables(rapgnn, tmp_path):
+    """People of two tastes buy things of two kinds; both are numbered from 0."""
+    rng, shop = np.random.default_rng(0), tmp_path / "shop"
+    shop.mkdir()
+    who, kind = np.repeat(np.arange(40), 5), rng.integers(0, 5, 200)
+    pd.DataFrame({"id": range(40), "age": rng.random(40)}).to_csv(shop / "people.csv", index=False)
+    pd.DataFrame({"id": range(10), "price": rng.random(10)}).to_csv(shop / "things.csv", index=False)
+    bought = pd.DataFrame({"people_id": who, "things_id": 2 * kind + who % 2}).drop_duplicates()
+    bought.to_csv(shop / "buys.csv", index=False)
+    model, words = tmp_path / "model", ("--links", "--relation", "people,buys,things", "--no-search")
+    code, _, err = rapgnn("fit", shop, *words, "--out", model)
+    assert code == 0, err
+    assert rapgnn("predict", model, shop, "--top", "2", "--out", tmp_path / "r.csv")[0] == 0
+    best = pd.read_csv(tmp_path / "r.csv")
+    assert set(best.node) == set(range(40))
+    assert (best.neighbour < 10).all()
+    assert not best.merge(bought, left_on=["node", "neighbour"], right_on=["people_id", "things_id"]).size
+    pd.DataFrame({"source": [0, 0], "target": [8, 9]}).to_csv(tmp_path / "pairs.csv", index=False)
+    assert rapgnn("predict", model, shop, "--pairs", tmp_path / "pairs.csv", "--out", tmp_path / "p.csv")[0] == 0
+    same, other = pd.read_csv(tmp_path / "p.csv").probability
+    assert same > other
+    timed = ("--relation", "people,buys,things", "--time", "when")
+    refused(rapgnn("fit", shop, "--links", *timed, "--out", tmp_path / "no"), "relation", "--time")
+    for wrong in (("--relation", "people,buys"), ("--relation", "people,eats,things"), ()):
+        refused(rapgnn("fit", shop, "--links", *wrong, "--out", tmp_path / "no"), "relation")
+    refused(rapgnn("fit", shop, "--relation", "people,buys,things", "--out", tmp_path / "no"), "--links")
+
+
 def test_a_split_hides_its_test_links(rapgnn, tables, tmp_path):
     table = pd.read_csv(tables / "edges.csv")[["source", "target"]].map(lambda name: int(name[1:]))
     table["split"] = np.where(np.arange(len(table)) % 5 == 0, "test", "train")

@@ -209,6 +209,21 @@ def test_facts_that_tables_date_later_than_a_row_do_not_move_its_prediction(fold
     assert not np.array_equal(answers[0][~before], answers[1][~before])
 
 
+def test_rows_without_a_time_are_there_since_those_are_that_they_name(folder):
+    """Customers are asked in summer. What a line of a later order holds tells of its product, which others bought."""
+    customers, orders = (pd.read_csv(folder / f"{name}.csv") for name in ("customers", "orders"))
+    day = pd.Timestamp("2024-06-01") + pd.to_timedelta(np.arange(len(customers)) % 60, unit="D")
+    customers.assign(asked=day.strftime("%Y-%m-%d")).to_csv(folder / "customers.csv", index=False)
+    lines, answers = pd.read_csv(folder / "lines.csv").assign(count=1, id=range(len(orders))), []
+    for many in (1, 50):
+        late = (orders.created_at > "2024-08-01").to_numpy()
+        lines.assign(count=np.where(late, many, 1 + lines.id % 3)).to_csv(folder / "lines.csv", index=False)
+        if many == 1:
+            model = RAPNodeClassifier(search=False).fit(folder, table="customers", label="churned", time="asked")
+        answers.append(model.predict_proba(folder, time="asked"))
+    assert np.array_equal(*answers)
+
+
 def test_a_database_is_read_as_a_folder_is_and_never_written(folder, sqlite):
     before = Path(sqlite.removeprefix("sqlite:///")).read_bytes()
     mine, other = (load_dataset(str(data), table="customers", label="churned") for data in (folder, sqlite))

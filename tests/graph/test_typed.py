@@ -100,3 +100,14 @@ def test_rows_are_divided_by_time_where_no_split_is_given():
     graph = typed_graph(types, [Relation("author", "writes", "paper", WRITES)], "paper", y=y)
     assert time[graph.train].max() < time[graph.val].min() < time[graph.val].max() < time[graph.test].min()
     assert any("by time" in note for note in graph.notes)
+
+
+def test_walks_that_bring_rows_together():
+    """Every order is of one customer: what leads on to products joins customers, the orders alone do not."""
+    ends = {"orders": np.array([[0, 1, 2, 3], [0, 0, 1, 2]]), "lines": np.array([[0, 1, 2, 3], [0, 1, 1, 2]])}
+    relations = [Relation("order", "of", "customer", ends["orders"]), Relation("order", "has", "thing", ends["lines"])]
+    types = {"customer": NodeType(count=3), "order": NodeType(count=4), "thing": NodeType(count=3)}
+    given = types_of(typed_graph(types, relations, "customer", y=["a", "b", "a"]))
+    orders, things = given.chains
+    assert not given.joins(orders)
+    assert given.joins(things)

@@ -12,7 +12,7 @@ from rapgnn.graph.relations import ALSO, BESIDE, Types
 from rapgnn.graph.typed import NodeType, Relation, typed_graph
 from rapgnn.network.known_labels import KnownLabels
 from rapgnn.network.network import HopNetwork
-from rapgnn.network.typed import TypeColumns, typed_hops
+from rapgnn.network.typed import StoredHops, TypeColumns, TypedHops
 from rapgnn.search.candidate import Candidate
 from rapgnn.search.start import HOPS
 
@@ -107,10 +107,40 @@ def test_hops_are_those_of_dense_matrices(timed, walks, backbone, jumping, depth
     )
     columns = TypeColumns(types_of(graph).described(), config, 0)
     columns.fit(types_of(graph), graph.train)
-    found = typed_hops(graph, columns, config).joined(config).numpy()
+    found = TypedHops(graph, columns, config).joined(config).numpy()
     wanted = dense_joined(graph, config)
     assert found.shape == wanted.shape
     assert np.abs(found - wanted).max() < 1e-5 * max(1.0, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_networks_share_what_they_walk_and_nothing_else(timed):
+    """Each asks after others have, for more steps and fewer, other columns, and what has gone in between."""
+    graph = random_graph(timed=timed)
+    base = HOPS.update(relations=EVERY, backbone="sage", jumping="ppr", num_layers=4)
+    asked = [base, base.update(num_layers=2), base.update(num_layers=6, jumping="cat"), base.update(half_life=2.0)]
+    asked += [base.update(degree_columns=True), base.update(relations=WALKS["one"]), base.update(num_layers=5)]
+    for config in [*asked, *asked]:
+        alone = random_graph(timed=timed)
+        columns = TypeColumns(types_of(alone).described(), config, 0)
+        columns.fit(types_of(alone), alone.train)
+        wanted = TypedHops(alone, columns, config).joined(config)
+        assert torch.equal(TypedHops(graph, columns, config).joined(config), wanted)
+        assert torch.equal(TypedHops(graph, columns, config).joined(config, torch.tensor([3, 1])), wanted[[3, 1]])
+    columns.parts[0].standard.scale.mul_(2)  # the same types, another model
+    assert not torch.equal(TypedHops(graph, columns, asked[-1]).joined(asked[-1]), wanted)
+
+
+def test_of_many_hops_those_that_were_asked_for_longest_ago_go(monkeypatch):
+    monkeypatch.setattr("rapgnn.network.typed.STORED", 100)
+    stored = StoredHops()
+    for name in ("a", "b"):
+        stored.put(name, [torch.zeros(10), None])
+    stored.get("a")
+    stored.put("c", [torch.zeros(10)])
+    assert [bool(stored.get(name)) for name in ("a", "b", "c")] == [True, False, True]
+    stored.put("d", [torch.zeros(1000)])
+    assert [bool(stored.get(name)) for name in ("a", "c", "d")] == [False, False, True]
 
 
 @pytest.mark.parametrize("backbone", ["gcn", "sage"])
@@ -135,7 +165,7 @@ def test_moments_of_random_coefficients_are_those_of_many_draws_layer_by_layer(b
         drawn = rng.random((len(steps), draws, 1, z.shape[1]))
         h = (h + sum(a * (S @ h) for a, S in zip(drawn, steps, strict=True))) / 1.5
     h = h[:, :30]
-    hops = typed_hops(graph, columns, config)
+    hops = TypedHops(graph, columns, config)
     mean, variance = hops.joined(config).numpy(), hops.variance(config, torch.arange(30)).numpy()
     assert np.abs(mean - h.mean(0)).max() < 6 * h.std(0).max() / draws**0.5
     assert np.abs(variance - h.var(0)).max() < 0.1 * variance.max()
@@ -161,7 +191,7 @@ def test_no_row_sees_its_own_label(walks, backbone):
     types = types_of(graph)
     config = HOPS.update(relations=WALKS[walks], backbone=backbone, known_labels=2)
     columns = TypeColumns(types.described(), config, 0)
-    found = typed_hops(graph, columns, config).labels(graph, KnownLabels.of(graph), 2)
+    found = TypedHops(graph, columns, config).labels(graph, KnownLabels.of(graph), 2)
     assert len(found) == columns.label_hops(2)
     wanted = []
     for walk in columns.walks:
@@ -205,7 +235,7 @@ def test_labels_come_back_from_the_farthest_type():
     config = HOPS.update(relations=every, backbone="sage", known_labels=1)
     columns = TypeColumns(types_of(graph).described(), config, 0)
     assert columns.label_steps(columns.walks[0], 1) == [2, 4, 6]
-    hops = typed_hops(graph, columns, config)
+    hops = TypedHops(graph, columns, config)
     power = np.linalg.matrix_power(dense_step(types_of(graph), every.split(ALSO), "sage"), 6)[:n, :n]
     assert np.abs(hops._returns(0, 6)[6].numpy() - np.diag(power)).max() < 1e-9
     last = hops.labels(graph, KnownLabels.of(graph), 1)[2]
@@ -240,7 +270,7 @@ def test_anchors_are_the_logarithm_of_personalised_pagerank():
     S, a = dense_step(types, EVERY.split(ALSO), "sage"), config.teleport
     pagerank = sum(a * (1 - a) ** k * np.linalg.matrix_power(S, k) for k in range(6))
     wanted = np.log1p(len(S) * pagerank[:30][:, columns.anchors.numpy()])
-    assert np.abs(typed_hops(graph, columns, config).joined(config).numpy() - wanted).max() < 1e-4
+    assert np.abs(TypedHops(graph, columns, config).joined(config).numpy() - wanted).max() < 1e-4
 
 
 @pytest.mark.parametrize(

@@ -55,3 +55,24 @@ def test_a_record_says_who_is_best(monkeypatch):
     monkeypatch.setitem(rivals.GRAPHS, "small", lambda each, seed: place_of_label("relation", each, seed, 300))
     record = rivals.bench("small", 8, 1, 1, ["trees"], epochs=5)
     assert record["difference"] == pytest.approx(100 * (record["mean"] - record["best_rival_mean"]))
+
+
+@pytest.mark.slow
+def test_from_a_database_to_predictions_in_processes_of_their_own():
+    record = tables.bench_database(2000, timed=False)
+    assert record["nodes"] == 2000
+    assert record["fit_cpu_seconds"] > 1
+    assert record["peak_memory_mb"] > 50
+
+
+def test_in_the_generated_shop_what_was_bought_tells_who_leaves():
+    data = tables.shop(20_000)
+    assert {name: len(table) for name, table in data.tables.items()} == {
+        "customers": 2000, "orders": 6000, "lines": 10_000, "products": 400, "visits": 1600
+    }  # fmt: skip
+    orders = data.tables["orders"].merge(data.tables["customers"], left_on="customer_id", right_on="id")
+    early = orders[orders.created_at < orders.asked_at]
+    count = early.groupby("customer_id").size().reindex(range(2000), fill_value=0)
+    stays = (data.tables["customers"].churned == "no").to_numpy()
+    assert count[stays].mean() > count[~stays].mean()
+    assert np.array_equal(means_before(data)["orders customer_id count"].fillna(0), count)

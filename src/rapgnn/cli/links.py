@@ -30,6 +30,7 @@ def refuse(options: dict[str, Any], why: str) -> None:
 def fit(
     data: str | None,
     reading: Any,
+    relation: str | None,
     data_dir: Path | None,
     out: Path,
     search: bool,
@@ -45,7 +46,11 @@ def fit(
     if check_target(out):
         shared.say(f"replaces the model in {out}")
     refuse({name: getattr(reading, name) for name in OTHERS if name != "time"}, "not for --links")
-    estimator, given = RAPLinkPredictor(search=search, seed=seed), shared.given_of(reading, data_dir, OTHERS)
+    named = None if relation is None else tuple(relation.split(","))
+    if named is not None and len(named) != 3:
+        raise InputError(f"--relation is source,name,target, such as user,buys,item: got {relation}.")
+    given = shared.given_of(reading, data_dir, OTHERS)
+    estimator = RAPLinkPredictor(relation=named, search=search, seed=seed)
     with shared.show_progress() as track:
         track.start("links", None)
         estimator.fit(data, time=reading.time, **given)
@@ -140,7 +145,6 @@ def predict(
     json_file: Path | None,
 ) -> None:
     """Probabilities of pairs, or recommendations for every node."""
-    from rapgnn.estimators.links import as_pairs
     from rapgnn.estimators.table import write_table
     from rapgnn.graph.validate import check_whole
 
@@ -154,7 +158,7 @@ def predict(
         graph, on = estimator.on_graph(data, given)
         if pairs is not None:
             asked, _ = read_pairs(pairs)
-            numbers = as_pairs(asked, graph)
+            numbers = estimator.numbers(asked, graph)
             known = on.links.contains(numbers).numpy()
             table = asked.assign(probability=on.probabilities(numbers).numpy())
             table["known"] = ["yes" if link else "no" for link in known]

@@ -35,6 +35,7 @@ def fit(
     overrides: Any,
     data: shared.Data = None,
     of_links: Annotated[bool, typer.Option("--links", help="Learn which nodes have a link.")] = False,
+    relation: Annotated[str | None, typer.Option(help="Links of one relation of tables: user,buys,item.")] = None,
     edge_label: Annotated[str | None, typer.Option(help="Learn this column of the edges.")] = None,
     no_search: Annotated[bool, typer.Option("--no-search", help="Train one network with general settings.")] = False,
     metric: MetricOption = None,
@@ -71,8 +72,9 @@ def fit(
         goal = {"metric": metric, "class_weight": class_weight, "positive": positive, "threshold": threshold}
         goal |= {"budget": budget, "memory": memory, "store": store, "cluster": cluster, "set": overrides}
         links.refuse(goal, "not for --links")
-        links.fit(data, reading, data_dir, out, not no_search, seed, report, json_file)
+        links.fit(data, reading, relation, data_dir, out, not no_search, seed, report, json_file)
         return
+    links.refuse({"relation": relation}, "for --links")
     goal = {"scoring": metric, "class_weight": class_weight, "seed": seed, "device": device}
     goal |= {"pos_label": positive, "threshold": read_threshold(threshold)}
     if edge_label is not None:

@@ -262,10 +262,14 @@ def graph_of_tables(
         table: pd.RangeIndex(len(tables[table])) if about.key is None else pd.Index(tables[table][about.key])
         for table, about in keys.items()
     }
+    places = {
+        table: {c: row_of(tables[table][c], names[to]) for c, to in about.foreign.items()}
+        for table, about in keys.items()
+    }
+    times = _all_times(tables, keys, places, target)
     for table, about in keys.items():
-        content, rows = tables[table], len(tables[table])
-        ends = {c: row_of(content[c], names[to]) for c, to in about.foreign.items()}
-        time = None if about.time is None else _times(table, content, about.time)
+        content, rows, ends = tables[table], len(tables[table]), places[table]
+        time = times[table]
         if table in links:
             (a, first), (b, second) = ends.items()
             there = (first >= 0) & (second >= 0)
@@ -306,6 +310,8 @@ def target_of(tables: Tables, reading: Reading) -> str:
         return having[0]
     if reading.labelled is None:
         return next(iter(tables))
+    if reading.labelled is False and not reading.trained:
+        raise InputError("links of tables are those of one `relation`: source,name,target as `data info` lists them.")
     raise InputError(f"say which rows are predicted: `table` is one of {', '.join(tables)}.")
 
 
@@ -334,7 +340,8 @@ def _with_times(
         timed[name] = replace(about, time=column)
     none = [name for name, about in timed.items() if about.time is None]
     said = ", ".join(f"{name}.{about.time}" for name, about in timed.items() if about.time is not None)
-    notes.append(f"times: {said}" + (f"; rows of {', '.join(none)} count as always there." if none else "."))
+    rest = f"; rows of {', '.join(none)} count since those are there that they name, or always." if none else "."
+    notes.append(f"times: {said}{rest}")
     return timed
 
 
@@ -360,6 +367,23 @@ def _times(table: str, content: Any, column: str) -> np.ndarray:
     values = content[column]
     there, times = values.notna().to_numpy(), np.full(len(values), np.nan)
     times[there] = times_of(Frame(Path(table), content), column, values[there])
+    return times
+
+
+def _all_times(
+    tables: Tables, keys: Mapping[str, Keys], places: Mapping[str, Mapping[str, np.ndarray]], target: str
+) -> dict[str, np.ndarray | None]:
+    """Since when rows are there: by their own column, or else since those are that they name; NaN: always.
+
+    A row that names one of the target says nothing of its time: what is known of a row is there before it is asked.
+    """
+    times = {name: None if one.time is None else _times(name, tables[name], one.time) for name, one in keys.items()}
+    for _ in keys:  # lines are there since their order is, and what names lines since these are
+        for name, about in keys.items():
+            named = [(places[name][c], to) for c, to in about.foreign.items() if to not in (target, name)]
+            parts = [np.where(at >= 0, known[at], np.nan) for at, to in named if (known := times[to]) is not None]
+            if about.time is None and parts:
+                times[name] = np.fmax.reduce(parts)
     return times
 
 

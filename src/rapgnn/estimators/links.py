@@ -89,6 +89,8 @@ class RAPLinkPredictor(BaseEstimator):
         """
         if y is not None:
             raise InputError("links bring their own labels: leave y out.")
+        if time is not None and self.relation is not None:
+            raise InputError("links of one relation are not divided by `time` so far: leave it out.")
         check_choice("negatives", self.negatives, NEGATIVES)
         seed = check_whole("seed", self.seed if self.random_state is None else self.random_state, 0, MOST_SEED)
         graph, types = self._read_graph(data, given)
@@ -200,12 +202,14 @@ class RAPLinkPredictor(BaseEstimator):
         numbered first, only nodes of the other side are.
 
         Args:
-            nodes: ids (node numbers where there are none); None: all.
+            nodes: ids (node numbers where there are none); None: all, of one relation those that it comes from.
             k: how many for each node, as long as there are so many.
             data, given: as in ``predict_proba``.
         """
         graph, on = self.on_graph(data, given)
         numbers = torch.arange(graph.num_nodes) if nodes is None else self._nodes(nodes, graph)
+        if nodes is None and self.relation is not None and graph.ids is not None:
+            numbers = torch.tensor([i for i, one in enumerate(list(graph.ids)) if one.type == self.relation[0]])
         node, neighbour, score = ranked(on, numbers, check_whole("k", k, 1, 1 << 20))
         names = np.arange(graph.num_nodes) if graph.ids is None else graph.ids
         if self.relation is not None and graph.ids is not None:

@@ -167,10 +167,11 @@ def _stated_nodes(data: Any, x: Any) -> Any:
 def _from_adjacency(adjacency: Any, what: str = "the adjacency") -> dict[str, Any]:
     """Entry (u, v) is the weight of the edge from u to v."""
     coo = entries_of(adjacency, what)
-    if coo.shape[0] != coo.shape[1]:
-        raise InputError(f"an adjacency has as many rows as columns, got shape {coo.shape}.")
+    rows, columns = coo.get_shape()
+    if rows != columns:
+        raise InputError(f"an adjacency has as many rows as columns, got shape {(rows, columns)}.")
     ends = np.stack([coo.row, coo.col]).astype(np.int64)
-    edges: dict[str, Any] = {"edge_index": ends, "num_nodes": coo.shape[0]}
+    edges: dict[str, Any] = {"edge_index": ends, "num_nodes": rows}
     return edges if (coo.data == 1).all() else edges | {"edge_weight": coo.data}
 
 

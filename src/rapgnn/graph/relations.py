@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from rapgnn.errors import InputError, shown
 from rapgnn.graph.backbones import Scaling
@@ -55,20 +56,28 @@ class Relation:
         ends = {"source": self.target, "target": self.source}
         return replace(self, **ends, name=f"rev_{self.name}", edge_index=edges, back=self.key)
 
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The edges in the order of their targets, then of their sources."""
+        return np.lexsort(self.edge_index)
+
     def adjacency(self, counts: dict[str, int], until: float | None = None, half_life: float = 0.0) -> sp.csr_matrix:
         """A[v, u] = summed weight of the edges u -> v, of those that are there at some time (None: of all).
 
         Args:
             half_life: seconds after which an edge counts half of what a new one does; 0: all count the same.
         """
-        ends, weight = self.edge_index, np.ones(self.edge_index.shape[1]) if self.weight is None else self.weight
+        order = self.order
         if until is not None and self.time is not None:
-            there = self.time <= until
-            ends, weight = ends[:, there], weight[there]
-            if half_life:
-                weight = weight * np.exp2(-np.clip((until - self.time[there]) / half_life, 0, OLDEST))
-        shape = counts[self.target], counts[self.source]
-        return sp.csr_matrix((np.asarray(weight, dtype=np.float64), (ends[1], ends[0])), shape=shape)
+            order = order[self.time[order] <= until]
+        source, target = self.edge_index[:, order]
+        weight = np.ones(len(order)) if self.weight is None else np.asarray(self.weight, dtype=np.float64)[order]
+        if until is not None and self.time is not None and half_life:
+            weight = weight * np.exp2(-np.clip((until - self.time[order]) / half_life, 0, OLDEST))
+        starts = np.concatenate([[0], np.bincount(target, minlength=counts[self.target]).cumsum()])
+        A = sp.csr_matrix((weight, source, starts), shape=(counts[self.target], counts[self.source]))
+        A.sum_duplicates()
+        return A
 
 
 @dataclass(frozen=True)
@@ -112,9 +121,13 @@ class Types:
             raise InputError(f"the data have no relation {shown(key)}: it is one of {', '.join(relations)}.")
         return relations[key]
 
+    def ends(self, key: str) -> tuple[str, str]:
+        """The types that a relation joins."""
+        return self.relation(key).source, self.relation(key).target
+
     def adjacency(self, key: str, until: float | None = None, half_life: float = 0.0) -> sp.csr_matrix:
         """As ``Relation.adjacency``, the half-life in ``step``; that of all edges is made once."""
-        if until is not None:
+        if until is not None and self.relation(key).time is not None:
             return self.relation(key).adjacency(self.counts, until, half_life * self.step)
         if key not in self.made:
             self.made[key] = self.relation(key).adjacency(self.counts)
@@ -149,7 +162,7 @@ class Types:
     @cached_property
     def chains(self) -> list[Walk]:
         """For each pair of relations the walk over it and over those on the shortest way from it to the target."""
-        ends = {pair: (self.relation(pair[0]).source, self.relation(pair[0]).target) for pair in self.pairs}
+        ends = {pair: self.ends(pair[0]) for pair in self.pairs}
         way: dict[str, Walk] = {self.target: ()}
         chains = list[Walk]()
         rest = list(ends)
@@ -181,15 +194,16 @@ class Types:
         received = {t: sum(r.target == t for r in relations) for t in self.counts}
         sent = {t: sum(r.source == t for r in relations) for t in self.counts}
         for one in relations:
-            A = self.adjacency(one.key, until, half_life)
-            size = abs(A)
-            left, right = (np.asarray(size.sum(axis=axis)).ravel() for axis in (1, 0))
-            left, right = (d + d.mean() if smooth and len(d) else d for d in (left, right))
-            share = received[one.target] ** scaling.received * sent[one.source] ** scaling.sent
-            left, right = _power(left, scaling.received) * share, _power(right, scaling.sent)
-            step = sp.csr_matrix(sp.diags(left) @ A @ sp.diags(right))
+            A = self.adjacency(one.key, until, half_life).copy()
+            share, degrees = received[one.target] ** scaling.received * sent[one.source] ** scaling.sent, abs(A)
+            for axis, exponent in ((1, scaling.received), (0, scaling.sent)):
+                if exponent:
+                    degree = np.asarray(degrees.sum(axis=axis)).ravel()
+                    factor = _power(degree + degree.mean() if smooth and len(degree) else degree, exponent)
+                    A.data *= np.repeat(factor, np.diff(A.indptr)) if axis else factor[A.indices]
+            A.data *= share
             place = one.target, one.source
-            blocks[place] = blocks[place] + step if place in blocks else step
+            blocks[place] = blocks[place] + A if place in blocks else A
         return blocks
 
     def count_walks(self, walk: Walk, steps: int) -> float:
@@ -202,6 +216,18 @@ class Types:
                 after[one.target] += np.bincount(v, ways[one.source][u], minlength=self.counts[one.target])
             ways = after
         return float(ways[self.target].sum())
+
+    def joins(self, walk: Walk) -> bool:
+        """Whether a walk brings any of the target's nodes together: orders of one customer each do not."""
+        if ("joins", walk) not in self.made:
+            first = dict(zip(self.counts, np.cumsum([0, *self.counts.values()]).tolist(), strict=False))
+            shift = np.array([[[first[end]] for end in self.ends(key)] for key in walk])
+            edges = [self.relation(key).edge_index + by for key, by in zip(walk, shift, strict=True)]
+            ends, n = np.concatenate(edges, axis=1), self.num_nodes
+            _, part = connected_components(sp.csr_matrix((np.ones(ends.shape[1]), ends), shape=(n, n)), directed=False)
+            rows = part[first[self.target] :][: self.counts[self.target]]
+            self.made["joins", walk] = len(np.unique(rows)) < len(rows)
+        return self.made["joins", walk]
 
     def early(self, kind: str) -> np.ndarray | None:
         """The nodes of a type that came no later than the last training row; None: all."""

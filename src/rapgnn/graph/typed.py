@@ -214,7 +214,8 @@ def _with_reverse(
 
 def _edges(one: Relation) -> tuple[str, str, bytes]:
     """What relations of the same edges have in common."""
-    return one.source, one.target, np.unique(one.edge_index, axis=1).tobytes()
+    source, target = one.edge_index
+    return one.source, one.target, np.unique(source * (target.max(initial=0) + 1) + target).tobytes()
 
 
 def _as_of(one: Relation, times: Mapping[str, np.ndarray]) -> Relation:

@@ -18,7 +18,7 @@ from rapgnn.network.expand import KernelMap, RandomUnits, colour_counts, node_co
 from rapgnn.network.heads import TargetScale, make_head
 from rapgnn.network.hops import ROW_BLOCK_BYTES, Hops, horner, undirected
 from rapgnn.network.known_labels import FitRows, KnownLabels, SeenNodes
-from rapgnn.network.typed import TypeColumns, TypedHops, typed_hops
+from rapgnn.network.typed import TypeColumns, TypedHops
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import Features, SparseMatrix, dense, row_block
 
@@ -262,7 +262,7 @@ class HopNetwork(Network):
             shared: what is walked is in it where another walk has the same.
         """
         if isinstance(self.scaling, TypeColumns):
-            return typed_hops(graph, self.scaling, self.config)
+            return TypedHops(graph, self.scaling, self.config)
         turned = replace(graph, edge_index=graph.edge_index.flip(0)) if self.config.edges == "both" else None
         back = None if turned is None else self.operator(turned)
         inputs = once({} if shared is None else shared, inputs_of(self.config), lambda: self.inputs(graph))

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
-from math import comb
 
 import torch
 from torch import Tensor
@@ -239,37 +238,3 @@ def coefficient_root(spec: Propagation) -> Tensor:
     values, vectors = torch.linalg.eigh(covariance.reshape(outputs * hops, outputs * hops))
     large = values > 1e-9 * values.abs().max().clamp(min=1e-300)
     return (vectors[:, large] * values[large].sqrt()).reshape(outputs, hops, -1)
-
-
-Way = tuple[str, ...]
-
-
-def way_mean(way: Way, depth: int, weights: RandomWeights) -> float:
-    """E[c]: the k steps of a way are taken by any k of the layers."""
-    mu = weights.mean
-    return comb(depth, len(way)) * mu ** len(way) / (1 + mu) ** depth
-
-
-def way_covariance(ways: Sequence[Way], depth: int, weights: RandomWeights) -> Tensor:
-    """Cov[c] ``[K, K]``, float64, the same for every channel.
-
-    E[c_p c_q] grows layer by layer: either way takes its next step or stays; where both take the same relation they
-    take the same weight.
-    """
-    mu, second = weights.mean, weights.second_moment
-    mean = torch.tensor([way_mean(way, depth, weights) for way in ways], dtype=torch.float64)
-    found = torch.empty(len(ways), len(ways), dtype=torch.float64)
-    for a, p in enumerate(ways):
-        for b, q in enumerate(ways[: a + 1]):
-            so_far = {(0, 0): 1.0}
-            for _ in range(depth):
-                after = dict.fromkeys(((i, j) for i in range(len(p) + 1) for j in range(len(q) + 1)), 0.0)
-                for (i, j), value in so_far.items():
-                    steps = [((i, j), 1.0), ((i + 1, j), mu), ((i, j + 1), mu)]
-                    both = i < len(p) and j < len(q) and p[i] == q[j]
-                    for place, factor in [*steps, ((i + 1, j + 1), second if both else mu * mu)]:
-                        if place in after:
-                            after[place] += factor * value
-                so_far = after
-            found[a, b] = found[b, a] = so_far[len(p), len(q)] / (1 + mu) ** (2 * depth)
-    return found - mean.outer(mean)

@@ -4,8 +4,10 @@ A walk may take some of the relations in every step. What starts at one type sta
 block of columns is what reaches the target's nodes from one type in so many steps.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from rapgnn.network.config import Config
 from rapgnn.network.encode import FeatureScaling
 from rapgnn.network.expand import signed_log
 from rapgnn.network.known_labels import KnownLabels, SeenNodes
-from rapgnn.network.propagation import Way, way_covariance, way_mean
+from rapgnn.network.weights import RandomWeights
 from rapgnn.prng import Stream, seeded
 from rapgnn.sparse import SparseMatrix, dense, row_block
 
@@ -29,6 +31,7 @@ TOLERANCE, AT_ONCE = 1e-3, 96  # of eigenvectors: the least eigenvalue, and how 
 ROUNDS, DEGREE, BESIDE_WANTED = 4, 8, 16  # of their iteration: rounds, products in each, columns beside those wanted
 LABEL_STEPS = 2  # of a hop of labels, which begins and ends at the target
 MOST_WAYS = 64  # along relations, whose random coefficients have a covariance each
+NARROW, STORED = 64, 768 << 20  # columns of a start up to which every hop is stored, and bytes of all that is
 MOST_WALKS = 50_000_000  # from the target, over which labels come back: each may be an entry of a matrix
 
 
@@ -127,9 +130,9 @@ def leading_vectors(S: sp.csr_matrix, count: int, seed: int) -> tuple[Tensor, Te
     for _ in range(ROUNDS):
         low = max(0.0, float(values[0]))
         half, middle = (low + 1) / 2, (low - 1) / 2
-        before, now = basis, (matrix @ basis - middle * basis) / half
+        before, now = basis, (matrix @ basis).sub_(basis, alpha=middle).div_(half)
         for _ in range(DEGREE - 1):
-            before, now = now, 2 / half * (matrix @ now - middle * now) - before
+            before, now = now, (matrix @ now).sub_(now, alpha=middle).mul_(2 / half).sub_(before)
         basis = torch.linalg.qr(now)[0]
         values, turn = torch.linalg.eigh(basis.T @ (matrix @ basis))
         basis = basis @ turn
@@ -256,17 +259,29 @@ class TypeColumns(nn.Module):
     @torch.no_grad()
     def forward(self, types: Types, until: float | None = None) -> list[Tensor]:
         """The columns of every start ``[nodes of its type, width]``, in the order of ``starts``."""
-        return [self._columns(types, i, one, until) for i, one in enumerate(self.starts)]
+        return [self.begin(types, one, until) for one in self.starts]
 
-    def _columns(self, types: Types, i: int, start: Start, until: float | None) -> Tensor:
+    def begin(self, types: Types, start: Start, until: float | None = None) -> Tensor:
+        """What the nodes of one type begin with at some time."""
         if start.kind == "features":
-            return dense(self.parts[i](types.features[start.type]))
+            return dense(self.parts[self.starts.index(start)](types.features[start.type]))
         if start.kind == "place":
             return self.places(types)  # type: ignore[misc]
         if start.kind == "rows":
             return self._anchor_columns(types)
         counts = [np.diff(types.adjacency(key, until).indptr) for key in self.received[start.type]]
         return torch.from_numpy(np.log1p(np.column_stack(counts)).astype(np.float32))
+
+    def decides(self, start: Start) -> Any:
+        """What decides these columns beside the graph: where it is the same they are."""
+        if start.kind == "counts":
+            return tuple(self.received[start.type])
+        part: Any = {"place": self.places, "rows": self}.get(start.kind)
+        part = self.parts[self.starts.index(start)] if part is None else part
+        learned = hashlib.blake2b()
+        for value in part.state_dict().values():
+            learned.update(value.cpu().numpy().tobytes())
+        return getattr(part, "kind", None), learned.digest()
 
     def _anchor_columns(self, types: Types) -> Tensor:
         """n where a node is the anchor, so that 1 is what comes to a node from anywhere."""
@@ -286,80 +301,143 @@ class TypeColumns(nn.Module):
         return places is None or any(bool((places.numbers(types, kind) >= 0).any()) for kind in places.counts)
 
 
+Way = tuple[str, ...]
+"""Relations one after another."""
+State = tuple[tuple[Start, ...], Tensor]
+"""Of which starts the columns of a type's nodes are, and these columns."""
+Hops = dict[Start, list[Tensor | None]]
+"""What has come to the target after 0, 1, … steps."""
+
+
+class StoredHops:
+    """What has come to the target along walks; where it takes too much, what was asked for longest ago goes."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Any, list[Tensor | None]] = {}
+
+    def get(self, key: Any) -> list[Tensor | None]:
+        """Hops 0, 1, … of a start; none where they are not there."""
+        if key in self._parts:
+            self._parts[key] = self._parts.pop(key)
+        return self._parts.get(key, [])
+
+    def put(self, key: Any, hops: list[Tensor | None]) -> None:
+        """Store hops, which are stored nonetheless where they are too large alone."""
+        self._parts.pop(key, None)
+        self._parts[key] = hops
+        sizes = {one: sum(part.nbytes for part in parts if part is not None) for one, parts in self._parts.items()}
+        over = sum(sizes.values()) - STORED
+        for one in list(sizes)[:-1]:
+            if over > 0:
+                del self._parts[one]
+            over -= sizes[one]
+
+
 class TypedHops:
     r"""The hops of a graph with types, for the nodes of the target: :math:`(S^k)_{t·} z` of every walk and start.
 
-    Where rows have a time, every row's hops are those of its snapshot.
+    Where rows have a time, every row's hops are those of its snapshot. All networks on a graph share what is walked.
     """
 
-    def __init__(self, graph: Graph, columns: TypeColumns, scaling: Scaling, half_life: float = 0.0):
+    def __init__(self, graph: Graph, columns: TypeColumns, config: Config):
+        scaling = BACKBONES[config.backbone].normalise
         assert graph.typed is not None
-        self.types, self.columns, self.scaling, self.half_life = graph.typed, columns, scaling, half_life
+        assert isinstance(scaling, Scaling)
+        self.types, self.columns, self.scaling, self.half_life = graph.typed, columns, scaling, config.half_life
         self.device, self.count = graph.y.device, graph.typed.counts[columns.target]
-        self._snapshots = self.types.snapshots()
-        self._operators: tuple[Any, dict[tuple[str, str], SparseMatrix]] = None, {}  # of the last walk and time
-        self._blocks: tuple[Any, list[Tensor]] = None, []  # that were joined last
+        self._snapshots = [(until, torch.from_numpy(rows).to(self.device)) for until, rows in self.types.snapshots()]
+        self._stored: StoredHops = self.types.made.setdefault("hops", StoredHops())
         self._labels: dict[Any, tuple[KnownLabels, list[Tensor]]] = {}
         self._predicted: dict[int, _Predicted] = {}
 
-    def operators(self, walk: int, until: float | None) -> dict[tuple[str, str], SparseMatrix]:
-        """S of a walk at some time, by the types where a step ends and begins."""
-        if self._operators[0] != (walk, until):
-            blocks = self.types.operators(self.columns.walks[walk], self.scaling, until, half_life=self.half_life)
-            made = {at: SparseMatrix(S).to(self.device) for at, S in blocks.items()}
-            self._operators = (walk, until), made
-        return self._operators[1]
-
-    def walk(self, walk: int, until: float | None, kind: str, x: Tensor, depth: int) -> Iterator[Tensor | None]:
-        """What has come to the target after 0, 1, … steps from the nodes of a type; None: nothing can.
+    def walk(
+        self, walk: int, until: float | None, inputs: Mapping[Start, Tensor], depth: int
+    ) -> Iterator[dict[Start, Tensor]]:
+        """What has come to the target after 0, 1, … steps, of every start that something comes from.
 
         Args:
-            x: what they begin with ``[nodes, width]``.
+            inputs: what nodes begin with ``[nodes, width]``.
         """
-        operators, state = self.operators(walk, until), {kind: x}
+        target, order, operators = self.columns.target, list(inputs), dict[tuple[str, str], SparseMatrix]()
+        if depth:
+            blocks = self.types.operators(self.columns.walks[walk], self.scaling, until, half_life=self.half_life)
+            operators = {at: SparseMatrix(S).to(self.device) for at, S in blocks.items()}
+        near = [{target}]  # types from which the target is at most so many steps away
+        for _ in range(depth):
+            near.append(near[-1] | {source for to, source in operators if to in near[-1]})
+        state = dict[str, State]()
+        for one, x in inputs.items():
+            state[one.type] = _together(state.get(one.type), ((one,), x), order)
         for k in range(depth + 1):
             if k:
-                after: dict[str, Tensor] = {}
+                after = dict[str, State]()
                 for (to, source), S in operators.items():
-                    if source in state:
-                        come = S @ state[source]
-                        after[to] = after[to] + come if to in after else come
+                    if source in state and to in near[depth - k]:
+                        starts, x = state[source]
+                        after[to] = _together(after.get(to), (starts, S @ x), order)
                 state = after
-            yield state.get(self.columns.target)
+            yield _apart(*state[target]) if target in state else {}
+
+    def hops(self, walk: int, starts: Sequence[Start], depth: int, shares: Sequence[float] = ()) -> Hops:
+        """Of every start what has come to the target after 0, 1, … steps; None: nothing does.
+
+        Args:
+            shares: of each hop: their sum alone is there, as the only hop.
+        """
+        about = self.columns.walks[walk], self.scaling, self.half_life, self.device, tuple(shares)
+        keys = {one: (*about, one, self.columns.decides(one)) for one in starts}
+        found: Hops = {one: self._stored.get(key) for one, key in keys.items()}
+        made: Hops = {one: [] for one, hops in found.items() if len(hops) <= (0 if shares else depth)}
+        for until, rows in self._snapshots if made else ():
+            inputs = {one: self.columns.begin(self.types, one, until).to(self.device) for one in made}
+            for k, come in enumerate(self.walk(walk, until, inputs, depth)):
+                for one, hops in made.items():
+                    hop, at = come.get(one), 0 if shares else k
+                    hops += [None] * (at + 1 - len(hops))
+                    if hop is None or (len(self._snapshots) == 1 and not shares):
+                        hops[at] = hops[at] if hop is None else hop
+                        continue
+                    if (there := hops[at]) is None:
+                        there = hops[at] = torch.zeros(self.count, one.width, device=self.device)
+                    there[rows] += shares[k] * hop[rows] if shares else hop[rows]
+        for one, hops in made.items():
+            self._stored.put(keys[one], hops)
+        return found | made
 
     def joined(self, config: Config, rows: Tensor | None = None) -> Tensor:
         """The hops of some of the target's nodes, or of all, joined as the settings say."""
-        blocks = self._joined(config)
-        return torch.cat(blocks if rows is None else [block[rows] for block in blocks], dim=1)
+        blocks, parts = self.columns.blocks(config), dict[tuple[int, int, Start], Tensor]()
+        depth, alpha, random = config.num_layers, config.teleport, config.coefficients == "random"
+        shares = [alpha * (1 - alpha) ** k for k in range(depth + 1)] if config.jumping == "ppr" else []
+        for w in dict.fromkeys(w for w, _, _ in blocks):
+            mine = [(k, one) for v, k, one in blocks if v == w]
+            place = [one for _, one in mine if one.kind == "place"]
+            walked = list(dict.fromkeys(one for _, one in mine if one.kind != "place" and not random))
+            wide = [one for one in walked if shares and one.width > NARROW]  # sums of these alone are stored
+            hops = self.hops(w, place, 0) | self.hops(w, wide, depth, shares)
+            hops |= self.hops(w, [one for one in walked if one not in wide], depth)
+            for k, one in mine:
+                if one not in hops:
+                    parts[w, k, one] = self._expected(config, w, one, rows)
+                    continue
+                weighed = zip(shares or [1.0], hops[one] if shares else [hops[one][k]], strict=False)
+                if one in place or one in wide:
+                    weighed = [(1.0, hops[one][0])]
+                total = torch.zeros(self.count if rows is None else len(rows), one.width, device=self.device)
+                for share, hop in weighed:
+                    if hop is not None:
+                        total.add_(hop if rows is None else hop[rows], alpha=share)
+                parts[w, k, one] = signed_log(total) if one.kind == "rows" else total
+        return torch.cat([parts[block] for block in blocks], dim=1)
 
-    def _joined(self, config: Config) -> list[Tensor]:
-        key, alpha, depth = (config.propagate, config.teleport), config.teleport, config.num_layers
-        if self._blocks[0] == key:
-            return self._blocks[1]
-        blocks = self.columns.blocks(config)
-        found = [torch.zeros(self.count, one.width, device=self.device) for _, _, one in blocks]
-        place = {block: i for i, block in enumerate(blocks)}
-        wanted, weights = {(w, one) for w, _, one in blocks}, config.propagate.drawn(0)
-        for until, rows in self._snapshots:
-            at = torch.from_numpy(rows).to(self.device)
-            inputs = [x.to(self.device) for x in self.columns(self.types, until)]
-            for w in range(len(self.columns.walks)):
-                for one, x in zip(self.columns.starts, inputs, strict=True):
-                    steps = 0 if one.kind == "place" else depth
-                    if config.coefficients == "random" and steps and (w, one) in wanted:
-                        for way, come in self.along(w, until, one.type, x, depth):
-                            found[place[w, depth, one]][at] += way_mean(way, depth, weights) * come[at]
-                        continue
-                    for k, hop in enumerate(self.walk(w, until, one.type, x, steps) if (w, one) in wanted else ()):
-                        if hop is not None and steps and config.jumping == "ppr":
-                            found[place[w, depth, one]][at] += alpha * (1 - alpha) ** k * hop[at]
-                        elif hop is not None and (w, k, one) in place:
-                            found[place[w, k, one]][at] = hop[at]
-        for (_, _, one), part in zip(blocks, found, strict=True):
-            if one.kind == "rows":
-                part.copy_(signed_log(part))
-        self._blocks = key, found
-        return found
+    def _expected(self, config: Config, walk: int, start: Start, rows: Tensor | None) -> Tensor:
+        """Of one start what comes to the target by random coefficients in the mean."""
+        total = torch.zeros(self.count, start.width, device=self.device)
+        for until, seen in self._snapshots:
+            x = self.columns.begin(self.types, start, until).to(self.device)
+            for way, come in self.along(walk, until, start.type, x, config.num_layers):
+                total[seen] += way_mean(way, config.num_layers, config.propagate.drawn(0)) * come[seen]
+        return total if rows is None else total[rows]
 
     def along(
         self, walk: int, until: float | None, kind: str, x: Tensor, depth: int, way: Way = ()
@@ -381,13 +459,12 @@ class TypedHops:
         parts, depth, weights = list[Tensor](), config.num_layers, config.propagate.drawn(0)
         blocks = self.columns.blocks(config)
         for until, seen in self._snapshots:
-            inputs = [x.to(self.device) for x in self.columns(self.types, until)]
-            mine = torch.isin(rows, torch.from_numpy(seen).to(rows.device))
+            mine = torch.isin(rows, seen)
             for i, (w, _, one) in enumerate(blocks):
                 parts += [torch.zeros(len(rows), one.width, dtype=torch.float64)] if len(parts) <= i else []
                 if one.kind == "place":
                     continue
-                x = inputs[self.columns.starts.index(one)]
+                x = self.columns.begin(self.types, one, until).to(self.device)
                 come = {way: hop[rows].double().cpu() for way, hop in self.along(w, until, one.type, x, depth)}
                 stacked, C = torch.stack(list(come.values())), way_covariance(list(come), depth, weights)
                 found = torch.einsum("pnd,pq,qnd->nd", stacked, C, stacked).clamp(min=0)
@@ -396,13 +473,12 @@ class TypedHops:
 
     def returned(self, x: Tensor, walk: int, steps: Sequence[int]) -> list[Tensor]:
         """What columns of the target's nodes are after so many steps, at the target."""
-        found = [torch.zeros_like(x) for _ in steps]
+        found, own = [torch.zeros_like(x) for _ in steps], Start(self.columns.target, "returned", x.shape[1])
         for until, rows in self._snapshots:
-            at = torch.from_numpy(rows).to(self.device)
-            hops = list(self.walk(walk, until, self.columns.target, x, max(steps)))
+            hops = list(self.walk(walk, until, {own: x}, max(steps)))
             for part, k in zip(found, steps, strict=True):
-                if (hop := hops[k]) is not None:
-                    part[at] = hop[at]
+                if own in hops[k]:
+                    part[rows] = hops[k][own][rows]
         return found
 
     def labels(self, graph: Graph, known: KnownLabels, count: int) -> list[Tensor]:
@@ -455,6 +531,23 @@ class _Predicted:
         return self._found[k]
 
 
+def _apart(starts: tuple[Start, ...], x: Tensor) -> dict[Start, Tensor]:
+    return dict(zip(starts, x.split([one.width for one in starts], dim=1), strict=True))
+
+
+def _together(one: State | None, other: State, order: Sequence[Start]) -> State:
+    """The sum of what comes to a type on two ways."""
+    if one is None:
+        return other
+    if one[0] == other[0]:
+        return one[0], one[1].add_(other[1])
+    parts = _apart(*one)
+    for start, x in _apart(*other).items():
+        parts[start] = parts[start] + x if start in parts else x
+    starts = tuple(start for start in order if start in parts)
+    return starts, torch.cat([parts[start] for start in starts], dim=1)
+
+
 def _product(one: Blocks, other: Blocks, row: str | None = None, column: str | None = None) -> Blocks:
     found: Blocks = {}
     for (a, b), left in one.items():
@@ -472,8 +565,40 @@ def _diagonal(one: Blocks, other: Blocks, target: str, count: int) -> np.ndarray
     return total
 
 
-def typed_hops(graph: Graph, columns: TypeColumns, config: Config) -> TypedHops:
-    """The hops of a network with these settings."""
-    scaling = BACKBONES[config.backbone].normalise
-    assert isinstance(scaling, Scaling)
-    return TypedHops(graph, columns, scaling, config.half_life)
+# Random coefficients along relations: RAP-GNN for graphs with types, whose layers are linear.
+#
+#     h_t ← (h_t + Σ_{r: s → t} α_r ⊙ (S_r h_s)) / (1 + μ)
+#
+# So a channel of the target's nodes is a sum over ways, sequences of relations that end there, of a random coefficient
+# times what comes along that way, and the coefficients have exact moments.
+
+
+def way_mean(way: Way, depth: int, weights: RandomWeights) -> float:
+    """E[c]: the k steps of a way are taken by any k of the layers."""
+    mu = weights.mean
+    return comb(depth, len(way)) * mu ** len(way) / (1 + mu) ** depth
+
+
+def way_covariance(ways: Sequence[Way], depth: int, weights: RandomWeights) -> Tensor:
+    """Cov[c] ``[K, K]``, float64, the same for every channel.
+
+    E[c_p c_q] grows layer by layer: either way takes its next step or stays; where both take the same relation they
+    take the same weight.
+    """
+    mu, second = weights.mean, weights.second_moment
+    mean = torch.tensor([way_mean(way, depth, weights) for way in ways], dtype=torch.float64)
+    found = torch.empty(len(ways), len(ways), dtype=torch.float64)
+    for a, p in enumerate(ways):
+        for b, q in enumerate(ways[: a + 1]):
+            so_far = {(0, 0): 1.0}
+            for _ in range(depth):
+                after = dict.fromkeys(((i, j) for i in range(len(p) + 1) for j in range(len(q) + 1)), 0.0)
+                for (i, j), value in so_far.items():
+                    steps = [((i, j), 1.0), ((i + 1, j), mu), ((i, j + 1), mu)]
+                    both = i < len(p) and j < len(q) and p[i] == q[j]
+                    for place, factor in [*steps, ((i + 1, j + 1), second if both else mu * mu)]:
+                        if place in after:
+                            after[place] += factor * value
+                so_far = after
+            found[a, b] = found[b, a] = so_far[len(p), len(q)] / (1 + mu) ** (2 * depth)
+    return found - mean.outer(mean)

