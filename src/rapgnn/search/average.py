@@ -23,6 +23,7 @@ from rapgnn.search.preset import PRESET
 from rapgnn.training.predict import Shared, scores_of, weighted_mean
 
 FOLDS = 5  # of the rows that judge, for what the choice has not touched
+SMALLEST_FACTOR = 1e-4  # of all scores
 ORDERS = ("rocauc", "average_precision")  # metrics of the order of the rows alone
 
 
@@ -86,7 +87,7 @@ class Validation:
         raw, rule = candidate.scores(penalty, self.left_out), self.objective
         if not len(raw) or not bool(torch.isfinite(raw).all()):
             return None
-        factor = self.inverse_temperature(lambda k: raw * k)
+        factor = inverse_temperature(rule, lambda k: self.loss(raw * k))
         scores = raw * factor
         merit = self.merit(scores)
         loss, order = self.loss(scores), self._order(scores, merit)
@@ -132,24 +133,6 @@ class Validation:
 
     def loss(self, scores: Tensor) -> float:
         return float(self._mean(scores[self._counted]))
-
-    def inverse_temperature(self, scores: Callable[[float], Tensor]) -> float:
-        """The factor that makes the labels likeliest, but none with which the rows that judge are surer than so few can
-        tell: at least half a row of n + 1 is expected to be an error, however well the classes are told apart.
-
-        Args:
-            scores: what they are with a factor.
-        """
-        best = inverse_temperature(self.objective, lambda factor: self.loss(scores(factor)))
-
-        def errors(factor: float) -> float:
-            p = self.objective.read(scores(factor).double())
-            return float((1 - p.amax(1) if self.objective.metric == "accuracy" else torch.minimum(p, 1 - p)).mean())
-
-        allowed = [one for one in INVERSE_TEMPERATURES if one < best] if self.objective.metric != "rmse" else []
-        while allowed and errors(best) < 0.5 / (len(self.y) + 1):
-            best = allowed.pop()
-        return best
 
     def loss_by_row(self, scores: Tensor) -> Tensor:
         return self.objective.loss(scores[self._counted], self.y[self._counted], by_row=True).double()
@@ -296,9 +279,18 @@ def temperature_of(members: Sequence[Member], validation: Validation) -> float:
     """The factor with which the average makes the labels of the rows that judge likeliest.
 
     Each member has a temperature of its own. The average of members that are sure of different rows is less sure than
-    it should be.
+    it should be. None is surer of the rows that judge than so few can tell: at least half a row of n + 1 is expected to
+    be an error, however well the classes are told apart.
     """
-    return validation.inverse_temperature(lambda factor: mean_of_draws(members, validation, factor))
+    objective = validation.objective
+    factor = inverse_temperature(objective, lambda k: validation.loss(mean_of_draws(members, validation, k)))
+    while objective.metric != "rmse" and factor > SMALLEST_FACTOR:
+        p = objective.read(mean_of_draws(members, validation, factor).double())
+        errors = 1 - p.amax(1) if objective.metric == "accuracy" else torch.minimum(p, 1 - p)
+        if float(errors.mean()) >= 0.5 / (len(validation.y) + 1):
+            break
+        factor /= INVERSE_TEMPERATURES[1] / INVERSE_TEMPERATURES[0]
+    return factor
 
 
 def cross_chosen(
