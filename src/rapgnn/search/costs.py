@@ -16,12 +16,13 @@ from rapgnn.search.preset import PRESET
 from rapgnn.sparse import SparseMatrix
 
 # Multiply-adds per second of two cores: of a matrix product, of a sparse one, of a factorisation in double precision.
-DENSE, SPARSE, SOLVED = 1e11, 3e9, 4e10
+DENSE, SPARSE, SOLVED = 1e11, 1e10, 4e10
 TOUCHED, JUDGED = 2e8, 4e6  # numbers per second: of a representation, scaled and centred; of scores, for all penalties
 STEP, CANDIDATE = 7e-4, 0.004  # seconds around every optimiser step, around every candidate
 # Seconds of an epoch of a GNN with 64 channels: around it, for every node, for every edge, score and edge, feature.
 EPOCH, OF_NODE, OF_EDGE, OF_SCORE, OF_ENTRY, OF_SPARSE = 2e-3, 7e-7, 8.5e-8, 1.3e-9, 1.1e-8, 2.2e-8
-SNAPSHOT, STEPPED = 2e-3, 1e-8  # seconds around a walk at every point in time, and for every edge of its steps
+# Seconds around a walk over relations at every point in time, for every edge of its steps; multiply-adds per second.
+SNAPSHOT, STEPPED, WALKED = 2e-3, 1e-8, 3e9
 SHARERS = 16  # candidates with the same components
 TREES, TREE, BINNED = 100, 1.5e-3, 1e8  # trees of a class, seconds around each, numbers that each sorts per second
 SMALL_COST = 0.05  # seconds below which a second thread costs more than it saves
@@ -130,10 +131,10 @@ def _hop_cost(graph: Graph, config: Config) -> float:
         far = PRESET.far[0]  # up to which about three candidates read the same hops
         steps = depth if config.anchors or depth > far else min(depth, far / 3)
         again = config.known_labels or config.units or config.head != "ridge" or config.previous is not None
-        walked = points * (SNAPSHOT * len(walks) * (points > 1) + m * steps * (STEPPED + width / SPARSE))
+        walked = points * (SNAPSHOT * len(walks) * (points > 1) + m * steps * (STEPPED + width / WALKED))
         if config.node_columns:  # eigenvectors: shared, but their products are of few columns at a time, and slow
             width = AT_ONCE + BESIDE_WANTED
-            walked += ROUNDS * width * (DEGREE * m / SPARSE + 3 * graph.typed.num_nodes * width / DENSE)
+            walked += ROUNDS * width * (DEGREE * m / WALKED + 3 * graph.typed.num_nodes * width / DENSE)
         seconds += walked / (3 if again else 1)  # a network on the hops of one before
     elif config.components and isinstance(graph.x, SparseMatrix):
         turned = graph.x.nnz / SPARSE + graph.num_features * config.components / DENSE
@@ -160,8 +161,7 @@ def _hop_cost(graph: Graph, config: Config) -> float:
     if config.head != "ridge":
         inner = config.hidden_channels if config.head == "mlp" else graph.num_outputs
         each = (3 * train + len(graph.val)) * inner * (width + graph.num_outputs) / DENSE
-        epochs = 0.7 * config.epochs  # about as many as early stopping leaves
-        return seconds + epochs * (each + STEP * -(-train // (config.batch_size or max(1, train))))
+        return seconds + config.epochs * (each + STEP * -(-train // (config.batch_size or max(1, train))))
     if config.landmarks:
         marks = config.landmarks
         seconds += (rows * marks * (width + marks) + marks**3) / DENSE
