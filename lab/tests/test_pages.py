@@ -55,7 +55,7 @@ def test_every_table_stands_on_a_page():
         ("bench-peers/planetoid", "seconds"),
         ("bench-scale/generated-h200", "predict_seconds"),
         ("bench-spmm/products", "ms"),
-        ("bench-wide/generated", "fit_seconds"),
+        ("bench-fit/generated", "fit_seconds"),
     ],
 )
 def test_a_changed_number_is_found(file, key, copy):
