@@ -256,7 +256,12 @@ TABLES: dict[str, Table] = {
     "peers": measured("bench-peers/planetoid", "peers", _beside_rap),
     "products": measured("bench-spmm/products", "products", order="given", note=None),
     "fit": lambda root: make_table(
-        [r for name in ("generated", "wide", "large") for r in read_records(root, f"bench-fit/{name}") if r.get("nodes")],
+        [
+            r
+            for name in ("generated", "wide", "large")
+            for r in read_records(root, f"bench-fit/{name}")
+            if r.get("nodes")
+        ],
         COLUMNS["page-fit"],
     ),
     "typed": lambda root: make_table(
