@@ -6,6 +6,7 @@ import torch
 
 from rapgnn.pairs.features import Described, PairFeatures
 from rapgnn.pairs.links import Links
+from rapgnn.pairs.model import LinkSettings, fit_links
 from rapgnn.pairs.ridge import PairRidge
 from rapgnn.pairs.splits import NEGATIVES, folds, held_out, negatives
 
@@ -147,3 +148,15 @@ def test_links_are_held_out_by_time_and_in_folds():
     assert held_out(10, 0.3, time, 0).nonzero()[0].tolist() == [7, 8, 9]
     assert held_out(10, 0.3, None, 0).sum() == 3
     assert sorted(folds(10, 3, 6, 0).tolist()).count(-1) == 4
+
+
+def test_of_many_links_that_are_given_to_judge_a_sample_does() -> None:
+    draw = np.random.default_rng(0)
+    ends = torch.from_numpy(np.unique(np.sort(draw.integers(0, 60, (900, 2)), 1), axis=0))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    ends = ends[torch.from_numpy(draw.permutation(len(ends)))]
+    known, given = Links.of(60, ends[:300], None, False), ends[300:400]
+    few, all_of_them = LinkSettings(most_held_out=20), LinkSettings(most_held_out=100)
+    sampled, whole = (fit_links(known, None, how, validation=given, search=False) for how in (few, all_of_them))
+    assert sampled.trials[-1] != whole.trials[-1]
+    assert torch.equal(sampled.judges, whole.judges)  # all of them are found again

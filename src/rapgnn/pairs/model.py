@@ -283,7 +283,7 @@ def fit_links(
     Args:
         names: a number for every node, by which the links that judge are found again; None: their places.
         time: of every link; those that heads are chosen on are then the latest.
-        validation: links to choose on instead ``[m, 2]``, which are none of the graph.
+        validation: links to choose on instead ``[m, 2]``, which are none of the graph; of many a sample judges.
         search: False trains the first head alone.
     """
     how = settings or LinkSettings()
@@ -296,7 +296,11 @@ def fit_links(
     model = _start(links, x, how, seed)
     inputs = model.inputs(x)
     examples = _examples(model, known, everything, inputs, how, seed)
-    judged = _judged(model, PairFeatures(known, inputs, model.described), chosen_on, everything, how.negatives, seed)
+    judging = chosen_on
+    if len(judging) > how.most_held_out:
+        order = torch.randperm(len(judging), generator=torch.Generator().manual_seed(seed))
+        judging = judging[order[: how.most_held_out]]
+    judged = _judged(model, PairFeatures(known, inputs, model.described), judging, everything, how.negatives, seed)
     fitted = []
     for name in list(HEADS)[: None if search else 1]:
         head = HEADS[name](examples, seed)
