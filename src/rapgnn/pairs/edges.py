@@ -243,6 +243,6 @@ class Collaborative:
         counts = joined(f"number of {title}", self.counts[0][a], self.counts[1][b], self.oriented)
         alike = {}
         for (rank, _), (left, right) in zip(FACTORS, self.factors, strict=True):
-            told = (left[a, :-1] * right[b, :-1]).sum(1) + left[a, -1] + right[b, -1]
-            alike[f"{title} of alike, {rank} factors"] = self.scale * told.numpy()
+            products = (left[a, :-1] * right[b, :-1]).sum(1) + left[a, -1] + right[b, -1]
+            alike[f"{title} of alike, {rank} factors"] = self.scale * products.numpy()
         return shares | counts | alike

@@ -296,10 +296,7 @@ def fit_links(
     model = _start(links, x, how, seed)
     inputs = model.inputs(x)
     examples = _examples(model, known, everything, inputs, how, seed)
-    judging = chosen_on
-    if len(judging) > how.most_held_out:
-        order = torch.randperm(len(judging), generator=torch.Generator().manual_seed(seed))
-        judging = judging[order[: how.most_held_out]]
+    judging = chosen_on[torch.from_numpy(held_out(len(chosen_on), 1.0, None, seed, how.most_held_out))]
     judged = _judged(model, PairFeatures(known, inputs, model.described), judging, everything, how.negatives, seed)
     fitted = []
     for name in list(HEADS)[: None if search else 1]:
